@@ -1,0 +1,1 @@
+"""Apache Paimon tables for Spark and for Arrow, without a jar."""

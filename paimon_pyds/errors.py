@@ -1,0 +1,182 @@
+"""Every error that paimon_pyds raises on purpose, in one tree.
+
+    PaimonError
+    ├─ OptionError (ValueError)               an unknown option, a bad value, options that contradict each other
+    ├─ PredicateError (ValueError)            a filter that does not parse, names no column, or mixes types
+    ├─ NotFoundError (LookupError)
+    │  ├─ TableNotFoundError · DatabaseNotFoundError
+    │  └─ SnapshotNotFoundError · TagNotFoundError · BranchNotFoundError
+    ├─ AlreadyExistsError (ValueError)        a table or database that is there already
+    ├─ UnsupportedError (NotImplementedError) a Paimon feature or option value that is refused by name
+    ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
+    ├─ CorruptFileError (ValueError)          bytes that are not what the format says
+    ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
+    ├─ CommitError (RuntimeError)
+    │  ├─ CommitConflictError                 somebody else's commit makes ours wrong; nothing was published
+    │  └─ CommitOutcomeUnknownError           the storage did not say whether the snapshot was published
+    └─ SecurityError (PermissionError)        a path that leaves the table
+
+Each message reads: what happened — where — what to do. Errors pickle (Spark carries them from tasks to the driver).
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "AlreadyExistsError",
+    "BranchNotFoundError",
+    "CommitConflictError",
+    "CommitError",
+    "CommitOutcomeUnknownError",
+    "CorruptFileError",
+    "DatabaseNotFoundError",
+    "NotFoundError",
+    "OptionError",
+    "PaimonError",
+    "PredicateError",
+    "SchemaError",
+    "SecurityError",
+    "SnapshotNotFoundError",
+    "StorageError",
+    "TableNotFoundError",
+    "TagNotFoundError",
+    "UnsupportedError",
+    "redact",
+]
+
+_SECRET_ASSIGNMENT = re.compile(
+    r"(?i)((?:[\w.-]*(?:secret|password|passwd|token|credential|access-?key|account-?key|sas)[\w.-]*)\s*[=:]\s*)"
+    r"('[^']*'|\"[^\"]*\"|[^\s,;)}&]+)"
+)
+_URL_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@")
+
+
+def redact(text: str) -> str:
+    """Blank out what looks like a secret: values of secret-like keys, user info and signatures in URLs."""
+    return _SECRET_ASSIGNMENT.sub(r"\1***", _URL_USERINFO.sub(r"\1***@", text))
+
+
+class PaimonError(Exception):
+    """Base of every error raised on purpose.
+
+    Args:
+        message: what happened, one sentence without a full stop.
+        path: the file or table it happened at.
+        hint: what the reader can do about it.
+    """
+
+    def __init__(self, message: str, *, path: object = None, hint: str | None = None) -> None:
+        self.message = redact(message)
+        self.path = None if path is None else redact(str(path))
+        self.hint = None if hint is None else redact(hint)
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.path is not None and self.path not in self.message:
+            parts.append(f"at {self.path}")
+        if self.hint is not None:
+            parts.append(self.hint)
+        return " — ".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(kind: type[PaimonError], state: dict[str, object]) -> PaimonError:
+    error = kind.__new__(kind)
+    error.__dict__.update(state)
+    error.args = (state["message"],)
+    return error
+
+
+class OptionError(PaimonError, ValueError):
+    """An unknown option, a value that does not parse, or options that contradict each other."""
+
+
+class PredicateError(PaimonError, ValueError):
+    """A filter that does not parse, names no column of the table, or compares what can't be compared."""
+
+
+class NotFoundError(PaimonError, LookupError):
+    """Something named by the caller is not there."""
+
+
+class TableNotFoundError(NotFoundError):
+    """No Paimon table at that path or name."""
+
+
+class DatabaseNotFoundError(NotFoundError):
+    """No such database in the warehouse."""
+
+
+class SnapshotNotFoundError(NotFoundError):
+    """No such snapshot: it never was, or it has expired."""
+
+
+class TagNotFoundError(NotFoundError):
+    """No such tag."""
+
+
+class BranchNotFoundError(NotFoundError):
+    """No such branch."""
+
+
+class AlreadyExistsError(PaimonError, ValueError):
+    """A table or database of that name is there already."""
+
+
+class UnsupportedError(PaimonError, NotImplementedError):
+    """A Paimon feature, type or option value that this version refuses by name."""
+
+
+class SchemaError(PaimonError, ValueError):
+    """Data that does not fit the table's schema, or a schema change that Paimon does not allow."""
+
+
+class CorruptFileError(PaimonError, ValueError):
+    """Bytes that are not what the format says.
+
+    Args:
+        message: what is wrong.
+        path: the file.
+        offset: byte offset of the field in question.
+        field: its name in the format's specification.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: object = None,
+        offset: int | None = None,
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        where = [f"field {field}"] if field is not None else []
+        if offset is not None:
+            where.append(f"byte {offset}")
+        super().__init__(f"{message} ({', '.join(where)})" if where else message, path=path, hint=hint)
+        self.offset = offset
+        self.field = field
+
+
+class StorageError(PaimonError, OSError):
+    """The storage refused or failed: a missing file, a permission, a full disk."""
+
+
+class CommitError(PaimonError, RuntimeError):
+    """A commit was not published."""
+
+
+class CommitConflictError(CommitError):
+    """What landed since the base snapshot makes this commit wrong. Nothing was published."""
+
+
+class CommitOutcomeUnknownError(CommitError):
+    """The storage did not say whether the snapshot was published; its files are kept."""
+
+
+class SecurityError(PaimonError, PermissionError):
+    """A path in the table's metadata leaves the table."""

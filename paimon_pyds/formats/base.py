@@ -1,0 +1,97 @@
+"""The seam between the house and a data file format. A format is an object with these methods; `formats.by_name` finds it.
+
+Formats know nothing of tables: they are given the columns as the *file's* schema names them, and give Arrow batches of
+exactly those columns. Mapping old schemas to new ones is `read/evolution.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.types import DataField
+
+__all__ = ["FileFormat", "FormatReader", "FormatWriter", "ReadCounters"]
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What reading cost. Bytes are what was asked of the storage, footers and indexes included."""
+
+    bytes_read: int = 0
+    footer_bytes: int = 0
+    index_bytes: int = 0
+    requests: int = 0
+    rows_decoded: int = 0
+    pages_read: int = 0
+    pages_total: int = 0
+    row_groups_read: int = 0
+    row_groups_total: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: ReadCounters) -> None:
+        """Sum another count into this one."""
+        for name in self.__slots__:
+            if name == "notes":
+                self.notes.extend(other.notes)
+            else:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class FormatReader(Protocol):
+    """One open data file."""
+
+    row_count: int
+
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
+
+    def prune(self, predicate: Predicate) -> RowSelection:
+        """Rows that may match, by the file's own statistics (row groups, pages). ``predicate`` is bound to the file's
+        columns. Keeps a superset of what matches; ALL when nothing is known."""
+
+    def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows in file order, in batches of at most ``batch_rows`` rows, with schema `arrow_schema(fields)`.
+
+        ``fields`` carry the file's own names and types. A field the file does not have raises CorruptFileError.
+        """
+
+    def close(self) -> None:
+        """Release the file."""
+
+
+class FormatWriter(Protocol):
+    """One data file being written."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes."""
+
+    def abort(self) -> None:
+        """Drop the file."""
+
+
+class FileFormat(Protocol):
+    """Parquet, ORC, Avro: found by name or by a file's suffix."""
+
+    name: str
+
+    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> FormatReader:
+        """Open a data file; ``size`` is the manifest's file size in bytes."""
+
+    def open_writer(
+        self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
+    ) -> FormatWriter:
+        """Create a data file with these columns. ``options`` are the table's options (file.compression, …)."""

@@ -1,0 +1,202 @@
+"""The predicate tree: one tree, evaluated by statistics, by file indexes, and exactly.
+
+A predicate is a filter, in SQL's three-valued logic: a row is kept when it is *true*, so *unknown* counts as false. Trees
+are kept in negation normal form: NOT is pushed into the leaves as they are built (`negate`), each leaf operator having
+its opposite. AND and OR are monotone, so with no NOT above it a leaf's *unknown* may be taken for false, and every
+evaluator needs two values only.
+
+A tree is *unbound* as the parser makes it (columns are names, literals are `Literal`), and *bound* after `bind` (columns
+carry type and field id, literals are internal values of the column's type: see `paimon_pyds.types`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from paimon_pyds.types import DataType
+
+__all__ = [
+    "And", "ColumnRef", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate",
+    "conjuncts", "leaves", "make_and", "make_or", "negate", "root_columns",
+]  # fmt: skip
+
+
+class Op(enum.Enum):
+    """Operators of leaves. The value is the SQL spelling shown to people."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    IN = "IN"
+    NOT_IN = "NOT IN"
+    IS_NULL = "IS NULL"
+    IS_NOT_NULL = "IS NOT NULL"
+    LIKE = "LIKE"
+    NOT_LIKE = "NOT LIKE"
+    STARTS_WITH = "STARTSWITH"
+    NOT_STARTS_WITH = "NOT STARTSWITH"
+    ENDS_WITH = "ENDSWITH"
+    NOT_ENDS_WITH = "NOT ENDSWITH"
+    CONTAINS = "CONTAINS"
+    NOT_CONTAINS = "NOT CONTAINS"
+
+
+_OPPOSITE = {
+    Op.EQ: Op.NE,
+    Op.LT: Op.GE,
+    Op.GT: Op.LE,
+    Op.IN: Op.NOT_IN,
+    Op.IS_NULL: Op.IS_NOT_NULL,
+    Op.LIKE: Op.NOT_LIKE,
+    Op.STARTS_WITH: Op.NOT_STARTS_WITH,
+    Op.ENDS_WITH: Op.NOT_ENDS_WITH,
+    Op.CONTAINS: Op.NOT_CONTAINS,
+}
+_OPPOSITE |= {b: a for a, b in _OPPOSITE.items()}
+
+
+class Const(enum.Enum):
+    """A predicate without columns. UNKNOWN is what a comparison with NULL gives; its negation is itself."""
+
+    TRUE = "TRUE"
+    FALSE = "FALSE"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class MapKey:
+    """The step ``['key']`` into a MAP with string keys (or a key literal of the map's key type, once bound)."""
+
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column, or a place inside one: ``name``, then ``path`` steps (a field name, or a MapKey).
+
+    ``type`` (of the place reached) and ``field_id`` (of the top-level column) are set by `bind`.
+    """
+
+    name: str
+    path: tuple[str | MapKey, ...] = ()
+    type: DataType | None = None
+    field_id: int | None = None
+
+    def __str__(self) -> str:
+        text = self.name
+        for step in self.path:
+            text += f"['{step.key}']" if isinstance(step, MapKey) else f".{step}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal as written, with the type that Spark SQL gives it. ``value`` is an internal value; None is NULL."""
+
+    value: Any
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """``column op literals``: no literal for IS [NOT] NULL, one or more for [NOT] IN, else exactly one.
+
+    LIKE's literals are (pattern, escape character).
+    """
+
+    op: Op
+    column: ColumnRef
+    literals: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children hold."""
+
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one child holds."""
+
+    children: tuple[Predicate, ...]
+
+
+Predicate: TypeAlias = Leaf | And | Or | Const
+
+
+def make_and(*children: Predicate) -> Predicate:
+    """AND, flattened and simplified (FALSE and UNKNOWN win over everything: both reject the row)."""
+    flat: list[Predicate] = []
+    for child in children:
+        if isinstance(child, And):
+            flat.extend(child.children)
+        elif child in (Const.FALSE, Const.UNKNOWN):
+            return child
+        elif child is not Const.TRUE:
+            flat.append(child)
+    if not flat:
+        return Const.TRUE
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def make_or(*children: Predicate) -> Predicate:
+    """OR, flattened and simplified (TRUE wins)."""
+    flat: list[Predicate] = []
+    rejected: Predicate = Const.FALSE
+    for child in children:
+        if isinstance(child, Or):
+            flat.extend(child.children)
+        elif child is Const.TRUE:
+            return child
+        elif child is Const.UNKNOWN:
+            rejected = child
+        elif child is not Const.FALSE:
+            flat.append(child)
+    if not flat:
+        return rejected
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+
+
+def negate(predicate: Predicate) -> Predicate:
+    """NOT, pushed into the leaves. Call it on trees not yet simplified by AND or OR with NULL literals.
+
+    ``make_and`` and ``make_or`` drop UNKNOWN only where it cannot matter to a filter *above* it, so negation has to
+    happen while the tree is built, before them: the parser negates by De Morgan on the way down.
+    """
+    match predicate:
+        case Leaf(op=op):
+            return Leaf(_OPPOSITE[op], predicate.column, predicate.literals)
+        case And():
+            return make_or(*(negate(c) for c in predicate.children))
+        case Or():
+            return make_and(*(negate(c) for c in predicate.children))
+    return {Const.TRUE: Const.FALSE, Const.FALSE: Const.TRUE, Const.UNKNOWN: Const.UNKNOWN}[predicate]
+
+
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """Every leaf, left to right."""
+    if isinstance(predicate, Leaf):
+        yield predicate
+    elif isinstance(predicate, And | Or):
+        for child in predicate.children:
+            yield from leaves(child)
+
+
+def root_columns(predicate: Predicate) -> list[str]:
+    """Names of the top-level columns a predicate reads, each once, in order of appearance."""
+    return list(dict.fromkeys(leaf.column.name for leaf in leaves(predicate)))
+
+
+def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    """The AND-ed parts of a predicate; none for TRUE."""
+    if predicate is Const.TRUE:
+        return ()
+    return predicate.children if isinstance(predicate, And) else (predicate,)

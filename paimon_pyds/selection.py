@@ -1,0 +1,107 @@
+"""RowSelection: which rows of one data file are wanted.
+
+The answer of a file index, of a deletion vector, and of both together. Three forms, as the file-index specification has
+them (REMAIN, SKIP, positions), closed under and, or, minus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+__all__ = ["RowSelection"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """Rows of a file by position (0-based, in file order).
+
+    ``positions is None`` means every row. Build with ``RowSelection.ALL``, ``RowSelection.NONE``, ``of`` or ``from_bitmap``;
+    an empty set of positions always equals ``NONE``.
+    """
+
+    positions: BitMap | None
+
+    ALL: ClassVar[RowSelection]
+    NONE: ClassVar[RowSelection]
+
+    @staticmethod
+    def of(positions: Iterable[int] | npt.NDArray[np.integer]) -> RowSelection:
+        """The rows at these positions (each in 0 … 2³²-1)."""
+        return RowSelection(BitMap(positions))
+
+    @staticmethod
+    def from_bitmap(bitmap: BitMap) -> RowSelection:
+        """The rows in a 32-bit roaring bitmap, which must not be changed afterwards."""
+        return RowSelection(bitmap)
+
+    @property
+    def is_all(self) -> bool:
+        """Every row is wanted (REMAIN)."""
+        return self.positions is None
+
+    @property
+    def is_none(self) -> bool:
+        """No row is wanted (SKIP)."""
+        return self.positions is not None and not self.positions
+
+    def __and__(self, other: RowSelection) -> RowSelection:
+        if self.positions is None:
+            return other
+        if other.positions is None:
+            return self
+        return RowSelection(self.positions & other.positions)
+
+    def __or__(self, other: RowSelection) -> RowSelection:
+        if self.positions is None or other.positions is None:
+            return RowSelection.ALL
+        return RowSelection(self.positions | other.positions)
+
+    def minus(self, deleted: BitMap, row_count: int) -> RowSelection:
+        """These rows without the deleted ones; ``row_count`` is the number of rows in the file."""
+        if not deleted:
+            return self
+        if self.positions is None:
+            return RowSelection(deleted.flip(0, row_count))
+        return RowSelection(self.positions - deleted)
+
+    def invert(self, row_count: int) -> RowSelection:
+        """The other rows of a file of ``row_count`` rows."""
+        if self.positions is None:
+            return RowSelection.NONE
+        if not self.positions:
+            return RowSelection.ALL
+        return RowSelection(self.positions.flip(0, row_count))
+
+    def count(self, row_count: int) -> int:
+        """How many rows of a file of ``row_count`` rows are wanted."""
+        return row_count if self.positions is None else len(self.positions)
+
+    def to_array(self, row_count: int) -> npt.NDArray[np.int64]:
+        """The wanted positions, ascending, as int64."""
+        if self.positions is None:
+            return np.arange(row_count, dtype=np.int64)
+        return np.frombuffer(self.positions.to_array(), dtype=np.uint32).astype(np.int64)
+
+    def window(self, start: int, stop: int) -> RowSelection:
+        """The selection of rows start … stop-1, renumbered to begin at 0."""
+        if self.positions is None:
+            return self
+        inside = self.positions & BitMap(range(start, stop))
+        if len(inside) == stop - start:
+            return RowSelection.ALL
+        return RowSelection(inside.shift(-start)) if start else RowSelection(inside)
+
+    def __repr__(self) -> str:
+        if self.positions is None:
+            return "RowSelection.ALL"
+        return f"RowSelection({len(self.positions)} rows)"
+
+
+RowSelection.ALL = RowSelection(None)
+RowSelection.NONE = RowSelection(BitMap())

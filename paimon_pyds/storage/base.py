@@ -1,0 +1,153 @@
+"""FileIO: the one seam through which bytes reach the disk or an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+__all__ = ["ByteSource", "BytesSource", "FileIO", "FileSource", "FileStatus", "OutputFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """One entry of a directory listing. ``modified_ms`` is milliseconds since the epoch, 0 where unknown."""
+
+    path: str
+    name: str
+    size: int
+    is_dir: bool
+    modified_ms: int
+
+
+class OutputFile(Protocol):
+    """A new file being written. It counts as written only after `close`; `abort` removes what there is."""
+
+    @property
+    def sink(self) -> BinaryIO:
+        """The writable binary stream (pyarrow accepts it)."""
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+
+    def close(self) -> int:
+        """Flush, make durable, close; the size in bytes."""
+
+    def abort(self) -> None:
+        """Close and remove. Never raises for a file that is gone."""
+
+
+@runtime_checkable
+class FileIO(Protocol):
+    """Byte storage. Paths are absolute, as `open_file_io` normalised them; errors are StorageError and its kin.
+
+    Implementations pickle: Spark sends them to tasks.
+    """
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError when it is not there."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) ranges; near ones are read together."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A seekable input for pyarrow's readers."""
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new file; parent directories are made."""
+
+    def size(self, path: str) -> int:
+        """The file's size in bytes. Raises FileNotFoundError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Entries of a directory, by name; empty when it does not exist."""
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the file with this content in one atomic step, or return False when it is there already."""
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create a file of a unique name, durably. Raises when it exists."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or replace a small file (hints) in one atomic step."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone are fine."""
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; fine when gone."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a directory or file. Raises AlreadyExistsError when the target is there."""
+
+
+class ByteSource(Protocol):
+    """Random access to one run of bytes: a side file, or bytes embedded in a manifest."""
+
+    @property
+    def name(self) -> str:
+        """For error messages: a path."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes. Raises CorruptFileError past the end."""
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several ranges, coalesced."""
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSource:
+    """A ByteSource over bytes in memory."""
+
+    data: bytes
+    name: str = "<memory>"
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > len(self.data):
+            from paimon_pyds.errors import CorruptFileError
+
+            raise CorruptFileError(f"{length} bytes wanted, the file has {len(self.data)}", path=self.name, offset=offset)
+        return self.data[offset : offset + length]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read(o, n) for o, n in ranges]
+
+
+class FileSource:
+    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was asked of the storage."""
+
+    def __init__(self, io: FileIO, path: str, size: int | None = None) -> None:
+        self._io = io
+        self.name = path
+        self._size = size
+        self.bytes_read = 0
+
+    @property
+    def size(self) -> int:
+        if self._size is None:
+            self._size = self._io.size(self.name)
+        return self._size
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.bytes_read += length
+        return self._io.read_range(self.name, offset, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.bytes_read += sum(n for _, n in ranges)
+        return self._io.read_ranges(self.name, ranges)
