@@ -122,7 +122,9 @@ class BytesSource:
         if offset < 0 or length < 0 or offset + length > len(self.data):
             from paimon_pyds.errors import CorruptFileError
 
-            raise CorruptFileError(f"{length} bytes wanted, the file has {len(self.data)}", path=self.name, offset=offset)
+            raise CorruptFileError(
+                f"{length} bytes wanted, the file has {len(self.data)}", path=self.name, offset=offset
+            )
         return self.data[offset : offset + length]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

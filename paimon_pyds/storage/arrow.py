@@ -1,0 +1,339 @@
+"""FileIO over pyarrow's file systems: S3, Google Cloud Storage, Azure, HDFS.
+
+Reading works everywhere. Data files can be written too, but a snapshot can't be published: pyarrow has no conditional put,
+so two writers could both believe that they won. `create_if_absent` says so instead of risking a lost commit.
+
+Paths are whole URIs (``s3://bucket/key``), as people know them from their tables' metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.storage.base import FileStatus, OutputFile
+from paimon_pyds.storage.faults import storage_faults
+from paimon_pyds.storage.location import scheme_of
+from paimon_pyds.storage.ranges import check_range, read_coalesced
+
+__all__ = ["ArrowFileIO"]
+
+_GAP = 1 << 20
+_MAX_REQUEST = 64 << 20
+
+_S3_OPTIONS = {
+    "s3.access-key": "access_key",
+    "s3.secret-key": "secret_key",
+    "s3.session-token": "session_token",
+    "s3.region": "region",
+    "s3.endpoint": "endpoint_override",
+    "s3.role-arn": "role_arn",
+    "s3.anonymous": "anonymous",
+    "s3.request-timeout": "request_timeout",
+    "s3.connect-timeout": "connect_timeout",
+}
+_GCS_OPTIONS = {
+    "gs.access-token": "access_token",
+    "gs.anonymous": "anonymous",
+    "gs.endpoint": "endpoint_override",
+    "gs.project-id": "project_id",
+}
+_AZURE_OPTIONS = {
+    "azure.account-name": "account_name",
+    "azure.account-key": "account_key",
+    "azure.sas-token": "sas_token",
+    "azure.tenant-id": "tenant_id",
+    "azure.client-id": "client_id",
+    "azure.client-secret": "client_secret",
+}
+_HDFS_OPTIONS = {"hdfs.user": "user", "hdfs.replication": "replication", "hdfs.kerberos-ticket": "kerb_ticket"}
+_FLAGS = frozenset({"anonymous"})
+_NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
+
+
+class ArrowFileIO:
+    """FileIO over the pyarrow file system that serves ``root``'s scheme.
+
+    ``options`` are Paimon's names (``s3.access-key``, ``s3.endpoint``, ``s3.path-style-access``, …); anything not given
+    comes from the environment, as the vendor's tools do it. Connecting happens at first use, and again after unpickling.
+
+    Raises:
+        OptionError: an option of this scheme that is not known.
+    """
+
+    def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+        self._root = root
+        self._options = dict(options or {})
+        self._fs: Any = None
+        self._arguments = _arguments(scheme_of(root), self._options)
+
+    def __repr__(self) -> str:
+        return f"ArrowFileIO({scheme_of(self._root)}://…)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ArrowFileIO, (self._root, self._options))
+
+    def _at(self, path: str) -> tuple[Any, str]:
+        """The file system and the path as it wants it."""
+        scheme = scheme_of(path)
+        if _family(scheme) != _family(scheme_of(self._root)):
+            raise UnsupportedError(
+                f"a table on {scheme_of(self._root)}:// with a file on {scheme}:// can't be read in one go", path=path
+            )
+        if self._fs is None:
+            with storage_faults("connect to", self._root):
+                self._fs = _connect(self._root, self._arguments)
+        rest = path.split("://", 1)[1] if "://" in path else path
+        if _family(scheme) == "azure":
+            container, _, key = rest.partition("/")
+            return self._fs, f"{container.partition('@')[0]}/{key}".rstrip("/")
+        if _family(scheme) == "hdfs":
+            return self._fs, "/" + rest.partition("/")[2]
+        return self._fs, rest
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole object. Raises FileNotFoundError when it is not there."""
+        fs, inner = self._at(path)
+        with storage_faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
+            return cast(bytes, stream.read())
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the object ends before."""
+        return self.read_ranges(path, [(offset, length)])[0]
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) ranges; those at most 1 MiB apart are one request: a request costs more than that."""
+        if not ranges:
+            return []
+        fs, inner = self._at(path)
+        with storage_faults("read", path, missing_passes=True), fs.open_input_file(inner) as file:
+            size = file.size()
+            for offset, length in ranges:
+                check_range(path, offset, length, size)
+
+            def read(offset: int, length: int) -> bytes:
+                data: bytes = file.read_at(length, offset)
+                if len(data) != length:
+                    raise StorageError("the storage gave fewer bytes than it has", path=path, hint="try again")
+                return data
+
+            return read_coalesced(read, ranges, _GAP, _MAX_REQUEST)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
+        fs, inner = self._at(path)
+        with storage_faults("open", path, missing_passes=True):
+            return fs.open_input_file(inner)
+
+    def size(self, path: str) -> int:
+        """The object's size in bytes. Raises FileNotFoundError."""
+        info = self._info(path)
+        if info.type.name == "NotFound":
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return int(info.size or 0)
+
+    def exists(self, path: str) -> bool:
+        """Whether an object, or anything below that prefix, is there."""
+        return bool(self._info(path).type.name != "NotFound")
+
+    def _info(self, path: str) -> Any:
+        fs, inner = self._at(path)
+        with storage_faults("look up", path):
+            return fs.get_file_info(inner)
+
+    def list(self, path: str) -> list[FileStatus]:
+        """What lies directly below a prefix, by name; empty when there is nothing."""
+        import pyarrow.fs as pafs
+
+        fs, inner = self._at(path)
+        with storage_faults("list", path):
+            infos = fs.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
+        base = path.rstrip("/")
+        return [_status(base, info) for info in sorted(infos, key=lambda i: i.base_name)]
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new object."""
+        fs, inner = self._at(path)
+        with storage_faults("create", path):
+            if _family(scheme_of(path)) == "hdfs":
+                fs.create_dir(inner.rpartition("/")[0], recursive=True)
+            return _ArrowOutput(path, fs, inner)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Not possible here.
+
+        Raises:
+            UnsupportedError: always; see the module's text.
+        """
+        raise UnsupportedError(
+            f"committing to tables on {scheme_of(path)}:// is not supported yet: pyarrow has no atomic create-if-absent",
+            path=path,
+            hint="write to a local or mounted path (for Databricks: /Volumes/…); reading from here works",
+        )
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create an object of a unique name. Raises StorageError when it exists."""
+        if self.exists(path):
+            raise StorageError("can't write: the file exists", path=path)
+        self.replace(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or replace a small object: a put is atomic."""
+        output = self.open_output(path)
+        try:
+            with storage_faults("write", path):
+                output.sink.write(data)
+        except BaseException:
+            output.abort()
+            raise
+        output.close()
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects; those that are gone are fine."""
+        for path in paths:
+            fs, inner = self._at(path)
+            with storage_faults("delete", path), suppress(FileNotFoundError):
+                fs.delete_file(inner)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove everything below a prefix; fine when gone."""
+        fs, inner = self._at(path)
+        with storage_faults("delete", path), suppress(FileNotFoundError):
+            fs.delete_dir(inner)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename where the storage has directories (HDFS, Azure with hierarchical names).
+
+        Raises:
+            AlreadyExistsError: the target is there.
+            UnsupportedError: object stores have no rename.
+        """
+        if _family(scheme_of(source)) in ("s3", "gcs"):
+            raise UnsupportedError(
+                "object stores can't rename a directory", path=source, hint="copy, then drop the old one"
+            )
+        if self.exists(target):
+            raise AlreadyExistsError("the target of a rename is there already", path=target)
+        fs, inner = self._at(source)
+        with storage_faults("rename", source, missing_passes=True):
+            fs.move(inner, self._at(target)[1])
+
+
+class _ArrowOutput:
+    """A new object; most stores show it only once it is closed."""
+
+    def __init__(self, path: str, fs: Any, inner: str) -> None:
+        self._path = path
+        self._fs = fs
+        self._inner = inner
+        self._stream = fs.open_output_stream(inner, compression=None)
+        self._size: int | None = None
+
+    @property
+    def sink(self) -> BinaryIO:
+        return cast(BinaryIO, self._stream)
+
+    def tell(self) -> int:
+        return int(self._stream.tell()) if self._size is None else self._size
+
+    def close(self) -> int:
+        if self._size is None:
+            try:
+                with storage_faults("write", self._path):
+                    size = int(self._stream.tell())
+                    self._stream.close()
+            except BaseException:
+                self.abort()
+                raise
+            self._size = size
+        return self._size
+
+    def abort(self) -> None:
+        with suppress(OSError, pa.ArrowInvalid, ValueError):
+            self._stream.close()
+        with suppress(OSError):
+            self._fs.delete_file(self._inner)
+
+
+def _family(scheme: str) -> str:
+    return {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}.get(
+        scheme, scheme
+    )
+
+
+def _status(base: str, info: Any) -> FileStatus:
+    is_dir = info.type.name == "Directory"
+    modified = 0 if info.mtime_ns is None else info.mtime_ns // 1_000_000
+    return FileStatus(f"{base}/{info.base_name}", info.base_name, 0 if is_dir else int(info.size), is_dir, modified)
+
+
+def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of the file system from Paimon's option names; keys of other stores are passed over."""
+    family = _family(scheme)
+    names = {"s3": _S3_OPTIONS, "gcs": _GCS_OPTIONS, "azure": _AZURE_OPTIONS, "hdfs": _HDFS_OPTIONS}[family]
+    prefixes = {"s3": ("s3.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}[family]
+    arguments: dict[str, Any] = {}
+    for key, value in options.items():
+        name = key.lower()
+        for prefix in ("fs.s3a.", "s3a."):
+            if family == "s3" and name.startswith(prefix):
+                name = "s3." + name[len(prefix) :].replace("access.key", "access-key").replace(
+                    "secret.key", "secret-key"
+                )
+        if name in ("s3.path-style-access", "s3.path.style.access"):
+            # pyarrow addresses by path already; only the opposite has to be asked for.
+            arguments["force_virtual_addressing"] = not _flag(key, value)
+        elif name in names:
+            argument = names[name]
+            arguments[argument] = (
+                _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
+            )
+        elif name.startswith(prefixes):
+            raise OptionError(f"unknown storage option {key}", hint=f"known: {', '.join(sorted(names))}")
+    return arguments
+
+
+def _flag(key: str, value: str) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise OptionError(f"storage option {key} must be true or false")
+    return str(value).lower() == "true"
+
+
+def _number(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError(f"storage option {key} must be a whole number") from None
+
+
+def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
+    import pyarrow.fs as pafs
+
+    family = _family(scheme_of(root))
+    authority = root.split("://", 1)[1].partition("/")[0]
+    kinds = {"s3": "S3FileSystem", "gcs": "GcsFileSystem", "azure": "AzureFileSystem", "hdfs": "HadoopFileSystem"}
+    kind = getattr(pafs, kinds[family], None)
+    if kind is None:
+        raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {kinds[family]}", path=root)
+    arguments = dict(arguments)
+    if family == "s3":
+        endpoint = arguments.get("endpoint_override", "")
+        if "://" in endpoint:
+            arguments["scheme"], arguments["endpoint_override"] = endpoint.split("://", 1)
+    elif family == "azure":
+        arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
+    elif family == "hdfs":
+        host, _, port = authority.partition(":")
+        arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
+    try:
+        return kind(**arguments)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{kinds[family]} does not take these options: {error}", path=root) from error

@@ -1,0 +1,54 @@
+"""Operating-system errors in the words of StorageError, with what the reader can do about each."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paimon_pyds.errors import PaimonError, StorageError
+
+__all__ = ["storage_error", "storage_faults"]
+
+_HINTS = {
+    errno.ENOSPC: "free some space or write to another place; nothing was published",
+    errno.EDQUOT: "your quota is used up: free some space or ask for more; nothing was published",
+    errno.EFBIG: "the file system does not allow files of this size: lower target-file-size",
+    errno.EACCES: "check the permissions of this path for the user that runs this process",
+    errno.EPERM: "check the permissions of this path for the user that runs this process",
+    errno.EROFS: "the file system is mounted read-only: write to another place",
+    errno.EIO: "the device or its network failed: look at the system's log, then try again",
+    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism",
+    errno.ENFILE: "too many open files on this machine",
+    errno.ESTALE: "the network file system lost the file: try again",
+    errno.ENAMETOOLONG: "the path is too long for this file system: a shorter table path or partition value helps",
+    errno.ENOENT: "the table or one of its directories was removed meanwhile",
+    errno.ENOTDIR: "a file is in the way where a directory is needed",
+    errno.EISDIR: "a directory is in the way where a file is needed",
+    errno.EEXIST: "another writer made it meanwhile",
+    errno.ETIMEDOUT: "the storage did not answer in time: try again",
+}
+
+
+def storage_error(error: OSError, action: str, path: str) -> StorageError:
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept."""
+    reason = (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__
+    fault = StorageError(f"can't {action}: {reason}", path=path, hint=_HINTS.get(error.errno or 0))
+    fault.errno = error.errno
+    return fault
+
+
+@contextmanager
+def storage_faults(action: str, path: str, *, missing_passes: bool = False) -> Iterator[None]:
+    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError."""
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as error:
+        if missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+        if missing_passes and isinstance(error, FileNotFoundError):
+            raise
+        raise storage_error(error, action, path) from error

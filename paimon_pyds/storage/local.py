@@ -1,0 +1,375 @@
+"""FileIO on a local or mounted file system.
+
+Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and then
+linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links are
+refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is missing too,
+the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see it incomplete
+(`metadata.store` looks again), and a crash in between leaves an incomplete file that has to be removed by hand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import io
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import pyarrow as pa
+
+from paimon_pyds.errors import AlreadyExistsError, StorageError
+from paimon_pyds.storage.base import FileStatus, OutputFile
+from paimon_pyds.storage.faults import storage_error, storage_faults
+from paimon_pyds.storage.ranges import check_range, read_coalesced
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["LocalFileIO"]
+
+_GAP = 4096
+_MAX_REQUEST = 64 << 20
+_WRITE_BUFFER = 1 << 20
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
+)
+_RENAME_NOREPLACE = 1
+_AT_FDCWD = -100
+
+
+class LocalFileIO:
+    """FileIO over the operating system's files. It has no state; paths are absolute."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LocalFileIO()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalFileIO)
+
+    def __hash__(self) -> int:
+        return hash(LocalFileIO)
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError when it is not there, StorageError for anything else."""
+        with storage_faults("read", path, missing_passes=True), open(path, "rb", buffering=0) as file:
+            return file.readall()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
+        with storage_faults("read", path, missing_passes=True):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                check_range(path, offset, length, os.fstat(fd).st_size)
+                return _pread(fd, path, offset, length)
+            finally:
+                os.close(fd)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) ranges; those at most 4 KiB apart are read together."""
+        if not ranges:
+            return []
+        with storage_faults("read", path, missing_passes=True):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                size = os.fstat(fd).st_size
+                for offset, length in ranges:
+                    check_range(path, offset, length, size)
+                return read_coalesced(lambda o, n: _pread(fd, path, o, n), ranges, _GAP, _MAX_REQUEST)
+            finally:
+                os.close(fd)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
+        with storage_faults("open", path, missing_passes=True):
+            return pa.OSFile(path, "rb")
+
+    def size(self, path: str) -> int:
+        """The file's size in bytes. Raises FileNotFoundError."""
+        with storage_faults("read", path, missing_passes=True):
+            return os.stat(path).st_size
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+        with storage_faults("look up", path):
+            try:
+                os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Entries of a directory, by name; empty when it does not exist."""
+        entries = []
+        with storage_faults("list", path):
+            try:
+                with os.scandir(path) as scan:
+                    for entry in scan:
+                        with suppress(FileNotFoundError):
+                            entries.append(_status(entry))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        entries.sort(key=lambda e: e.name)
+        return entries
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new file; parent directories are made. Raises StorageError when it exists."""
+        return _LocalOutput(path)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the file with this content in one atomic step, or return False when it is there already.
+
+        The file is complete and on the disk when its name appears. See the module's text for file systems without
+        hard links.
+        """
+        with storage_faults("write", path):
+            if os.path.lexists(path):
+                return False
+            directory, name = os.path.split(path)
+            temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+            try:
+                _write_new(temporary, data)
+                created = _publish(temporary, path, data)
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary)
+            if created:
+                _sync_directory(directory)
+            return created
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create a file of a unique name, durably. Raises StorageError when it exists."""
+        with storage_faults("write", path):
+            _write_new(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or replace a small file (hints) in one atomic step. Not synced: a lost hint costs a listing only."""
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+        with storage_faults("write", path):
+            try:
+                _write_new(temporary, data, sync=False)
+                os.replace(temporary, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone are fine."""
+        for path in paths:
+            with storage_faults("delete", path), suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(path)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; fine when gone."""
+        for attempt in range(3):
+            try:
+                shutil.rmtree(path)
+                return
+            except FileNotFoundError:
+                if not os.path.lexists(path):
+                    return
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or attempt == 2:
+                    raise storage_error(error, "delete", path) from error
+        with storage_faults("delete", path):
+            shutil.rmtree(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a directory or file. Raises AlreadyExistsError when the target is there, FileNotFoundError without a source."""
+        with storage_faults("rename", source, missing_passes=True):
+            try:
+                if not _rename_noreplace(source, target):
+                    if os.path.lexists(target):
+                        raise FileExistsError(errno.EEXIST, "exists", target)
+                    os.rename(source, target)
+            except FileExistsError:
+                raise AlreadyExistsError("the target of a rename is there already", path=target) from None
+
+
+class _LocalOutput:
+    """A new local file. Unless it is closed it does not count; `abort` removes it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with storage_faults("create", path):
+            self._raw = _RawSink(_create(path), path)
+        self._buffer = io.BufferedWriter(self._raw, _WRITE_BUFFER)
+        self._size: int | None = None
+
+    @property
+    def sink(self) -> BinaryIO:
+        return cast(BinaryIO, self._buffer)
+
+    def tell(self) -> int:
+        return self._raw.written if self._buffer.closed else self._buffer.tell()
+
+    def close(self) -> int:
+        """Flush, sync, close. The size in bytes. On failure the file is removed and StorageError raised."""
+        if self._size is None:
+            try:
+                with storage_faults("write", self._path):
+                    self._buffer.flush()
+                    os.fsync(self._raw.fileno())
+                    self._buffer.close()
+            except BaseException:
+                self.abort()
+                raise
+            self._size = self._raw.written
+        return self._size
+
+    def abort(self) -> None:
+        """Close and remove the file, whatever state it is in."""
+        self._raw.discard = True
+        with suppress(OSError, ValueError):
+            self._buffer.close()
+        with suppress(OSError):
+            os.unlink(self._path)
+
+
+class _RawSink(io.RawIOBase):
+    """Unbuffered writes to a file descriptor, its errors as StorageError. After ``discard`` bytes go nowhere."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        super().__init__()
+        self._fd = fd
+        self._path = path
+        self.written = 0
+        self.discard = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def tell(self) -> int:
+        return self.written
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self.discard:
+            return memoryview(data).nbytes
+        try:
+            count = os.write(self._fd, data)
+        except OSError as error:
+            raise storage_error(error, "write", self._path) from error
+        self.written += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._fd)
+
+
+def _create(path: str) -> int:
+    """Create a new file exclusively, making its directories when they are missing."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags, 0o666)
+
+
+def _write_new(path: str, data: bytes, *, sync: bool = True) -> None:
+    fd = _create(path)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if sync:
+            os.fsync(fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _publish(temporary: str, path: str, data: bytes) -> bool:
+    """Give a finished temporary file its name, if the name is free."""
+    try:
+        os.link(temporary, path)
+        return True
+    except OSError as error:
+        # A network file system may report a failure for a link that it made: the link count tells.
+        with suppress(OSError):
+            if os.stat(temporary).st_nlink == 2 and os.path.samefile(temporary, path):
+                return True
+        if error.errno == errno.EEXIST:
+            return False
+        if error.errno not in _NO_LINKS:
+            raise
+    try:
+        if _rename_noreplace(temporary, path):
+            return True
+        _write_new(path, data)
+        return True
+    except FileExistsError:
+        return False
+
+
+def _rename_noreplace(source: str, target: str) -> bool:
+    """Rename when the target is free. False where the system has no such call; raises FileExistsError when it is not free."""
+    call = getattr(_libc(), "renameat2", None)
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), source)
+
+
+_LIBC: list[ctypes.CDLL] = []
+
+
+def _libc() -> ctypes.CDLL:
+    if not _LIBC:
+        _LIBC.append(ctypes.CDLL(None, use_errno=True))
+    return _LIBC[0]
+
+
+def _sync_directory(directory: str) -> None:
+    """Make a new name durable. Not every file system allows it, and the name is published either way."""
+    with suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _pread(fd: int, path: str, offset: int, length: int) -> bytes:
+    data = os.pread(fd, length, offset)
+    if len(data) == length:
+        return data
+    parts = [data]
+    missing = length - len(data)
+    while missing:
+        data = os.pread(fd, missing, offset + length - missing)
+        if not data:
+            raise StorageError("the file got shorter while it was read", path=path)
+        parts.append(data)
+        missing -= len(data)
+    return b"".join(parts)
+
+
+def _status(entry: os.DirEntry[str]) -> FileStatus:
+    info = entry.stat()
+    is_dir = stat.S_ISDIR(info.st_mode)
+    return FileStatus(entry.path, entry.name, 0 if is_dir else info.st_size, is_dir, info.st_mtime_ns // 1_000_000)

@@ -1,0 +1,100 @@
+"""Locations as people type them, and the FileIO that serves each.
+
+A location is an absolute or relative path, a ``file:`` URI, a ``dbfs:`` path of Databricks, or a URI of an object store.
+As in Java Paimon, nothing in a URI is percent-decoded: partition directories hold ``%`` signs of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.storage.base import FileIO
+
+__all__ = ["ARROW_SCHEMES", "normalise_location", "open_file_io", "scheme_of"]
+
+ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+"""Schemes that pyarrow's file systems serve."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_WITHOUT_SUPPORT = {
+    "oss": "mount the bucket, or reach it through its S3-compatible endpoint (s3://… with s3.endpoint)",
+    "obs": "mount the bucket, or reach it through its S3-compatible endpoint (s3://… with s3.endpoint)",
+    "cosn": "mount the bucket, or reach it through its S3-compatible endpoint (s3://… with s3.endpoint)",
+    "wasb": "use the abfss:// address of the same container",
+    "wasbs": "use the abfss:// address of the same container",
+    "http": "download the table first",
+    "https": "download the table first",
+}
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a path in lower case; ``"file"`` for a path without one."""
+    match = _SCHEME.match(path)
+    return match[1].lower() if match else "file"
+
+
+def normalise_location(location: str | os.PathLike[str]) -> str:
+    """The one spelling of a location: an absolute local path, or ``scheme://authority/path`` without a trailing slash.
+
+    Raises:
+        OptionError: an empty location, or one with a NUL character.
+    """
+    text = os.fspath(location)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise OptionError(f"not a location: {location!r:.200}", hint="give the path of a table or warehouse")
+    match = _SCHEME.match(text)
+    if match is None:
+        return os.path.abspath(os.path.expanduser(text))
+    scheme, rest = match[1].lower(), text[match.end() :]
+    if scheme == "file":
+        return os.path.abspath(_without_authority(rest))
+    if scheme == "dbfs":
+        path = os.path.abspath(_without_authority(rest))
+        return path if path == "/Volumes" or path.startswith("/Volumes/") else "/dbfs" + path
+    authority, _, key = rest.lstrip("/").partition("/")
+    return f"{scheme}://{authority}/{_clean_key(key)}".rstrip("/")
+
+
+def _without_authority(rest: str) -> str:
+    """``//host/path`` and ``///path`` to ``/path``; only this machine can be the host."""
+    if not rest.startswith("//"):
+        return rest
+    host, slash, path = rest[2:].partition("/")
+    if host not in ("", "localhost"):
+        raise OptionError(f"a file: address of another machine: {host}", hint="write file:///path, with three slashes")
+    return slash + path
+
+
+def _clean_key(key: str) -> str:
+    return "/".join(part for part in key.split("/") if part not in ("", "."))
+
+
+def open_file_io(
+    location: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> tuple[FileIO, str]:
+    """The FileIO that serves a location, and the location in the spelling that FileIO understands.
+
+    ``storage_options`` (credentials, endpoints) matter to object stores only; a local path needs none and ignores them.
+
+    Raises:
+        OptionError: an empty location or an option that contradicts it.
+        UnsupportedError: a scheme that nothing here serves.
+    """
+    path = normalise_location(location)
+    scheme = scheme_of(path)
+    if scheme == "file":
+        from paimon_pyds.storage.local import LocalFileIO
+
+        return LocalFileIO(), path
+    if scheme in ARROW_SCHEMES:
+        from paimon_pyds.storage.arrow import ArrowFileIO
+
+        return ArrowFileIO(path, storage_options), path
+    raise UnsupportedError(
+        f"storage of scheme {scheme}:// is not supported",
+        path=path,
+        hint=_WITHOUT_SUPPORT.get(scheme, "use a local path, file:, dbfs:/Volumes, s3, gs, abfs(s) or hdfs"),
+    )
