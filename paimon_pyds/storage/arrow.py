@@ -1,7 +1,7 @@
 """FileIO over pyarrow's file systems: S3, Google Cloud Storage, Azure, HDFS.
 
-Reading works everywhere. Data files can be written too, but a snapshot can't be published: pyarrow has no conditional put,
-so two writers could both believe that they won. `create_if_absent` says so instead of risking a lost commit.
+Reading works everywhere. Data files can be written too, but a snapshot can't be published: pyarrow has no conditional
+put, so two writers could both believe that they won. `create_if_absent` says so instead of risking a lost commit.
 
 Paths are whole URIs (``s3://bucket/key``), as people know them from their tables' metadata.
 """
@@ -51,6 +51,7 @@ _AZURE_OPTIONS = {
     "azure.client-secret": "client_secret",
 }
 _HDFS_OPTIONS = {"hdfs.user": "user", "hdfs.replication": "replication", "hdfs.kerberos-ticket": "kerb_ticket"}
+_FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
 _FLAGS = frozenset({"anonymous"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
 
@@ -59,7 +60,7 @@ class ArrowFileIO:
     """FileIO over the pyarrow file system that serves ``root``'s scheme.
 
     ``options`` are Paimon's names (``s3.access-key``, ``s3.endpoint``, ``s3.path-style-access``, …); anything not given
-    comes from the environment, as the vendor's tools do it. Connecting happens at first use, and again after unpickling.
+    comes from the environment, as the vendor's tools do it. It connects at first use, and again after unpickling.
 
     Raises:
         OptionError: an option of this scheme that is not known.
@@ -108,7 +109,7 @@ class ArrowFileIO:
         return self.read_ranges(path, [(offset, length)])[0]
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (offset, length) ranges; those at most 1 MiB apart are one request: a request costs more than that."""
+        """Several (offset, length) ranges; those at most 1 MiB apart are one request, which costs less than two."""
         if not ranges:
             return []
         fs, inner = self._at(path)
@@ -174,7 +175,7 @@ class ArrowFileIO:
             UnsupportedError: always; see the module's text.
         """
         raise UnsupportedError(
-            f"committing to tables on {scheme_of(path)}:// is not supported yet: pyarrow has no atomic create-if-absent",
+            f"committing to tables on {scheme_of(path)}:// is not supported yet: pyarrow can't create if absent",
             path=path,
             hint="write to a local or mounted path (for Databricks: /Volumes/…); reading from here works",
         )
@@ -217,9 +218,7 @@ class ArrowFileIO:
             UnsupportedError: object stores have no rename.
         """
         if _family(scheme_of(source)) in ("s3", "gcs"):
-            raise UnsupportedError(
-                "object stores can't rename a directory", path=source, hint="copy, then drop the old one"
-            )
+            raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if self.exists(target):
             raise AlreadyExistsError("the target of a rename is there already", path=target)
         fs, inner = self._at(source)
@@ -264,9 +263,7 @@ class _ArrowOutput:
 
 
 def _family(scheme: str) -> str:
-    return {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}.get(
-        scheme, scheme
-    )
+    return _FAMILIES.get(scheme, scheme)
 
 
 def _status(base: str, info: Any) -> FileStatus:

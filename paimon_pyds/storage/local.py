@@ -1,7 +1,7 @@
 """FileIO on a local or mounted file system.
 
-Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and then
-linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links are
+Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and
+then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links are
 refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is missing too,
 the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see it incomplete
 (`metadata.store` looks again), and a crash in between leaves an incomplete file that has to be removed by hand.
@@ -35,9 +35,8 @@ __all__ = ["LocalFileIO"]
 _GAP = 4096
 _MAX_REQUEST = 64 << 20
 _WRITE_BUFFER = 1 << 20
-_NO_LINKS = frozenset(
-    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
-)
+_NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+_NO_LINKS = _NO_RENAME | {errno.EPERM, errno.EMLINK, errno.EXDEV}
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 
@@ -187,7 +186,7 @@ class LocalFileIO:
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a directory or file. Raises AlreadyExistsError when the target is there, FileNotFoundError without a source."""
+        """Rename a directory or file. AlreadyExistsError when the target is there, FileNotFoundError without a source."""
         with storage_faults("rename", source, missing_passes=True):
             try:
                 if not _rename_noreplace(source, target):
@@ -323,14 +322,14 @@ def _publish(temporary: str, path: str, data: bytes) -> bool:
 
 
 def _rename_noreplace(source: str, target: str) -> bool:
-    """Rename when the target is free. False where the system has no such call; raises FileExistsError when it is not free."""
+    """Rename when the target is free, else raise FileExistsError. False where the system has no such call."""
     call = getattr(_libc(), "renameat2", None)
     if call is None:
         return False
     if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
         return True
     code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+    if code in _NO_RENAME:
         return False
     raise OSError(code, os.strerror(code), source)
 

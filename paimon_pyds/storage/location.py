@@ -1,6 +1,6 @@
 """Locations as people type them, and the FileIO that serves each.
 
-A location is an absolute or relative path, a ``file:`` URI, a ``dbfs:`` path of Databricks, or a URI of an object store.
+A location is a path, absolute or relative, a ``file:`` URI, a ``dbfs:`` path of Databricks, or an object store's URI.
 As in Java Paimon, nothing in a URI is percent-decoded: partition directories hold ``%`` signs of their own.
 """
 
@@ -42,7 +42,7 @@ def normalise_location(location: str | os.PathLike[str]) -> str:
     Raises:
         OptionError: an empty location, or one with a NUL character.
     """
-    text = os.fspath(location)
+    text: object = os.fspath(location)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise OptionError(f"not a location: {location!r:.200}", hint="give the path of a table or warehouse")
     match = _SCHEME.match(text)
