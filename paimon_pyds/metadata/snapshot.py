@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Snapshot"]
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+
+__all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Snapshot", "parse_snapshot", "snapshot_to_json"]
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The commit identifier of every batch commit (Java's Long.MAX_VALUE)."""
+
+_CURRENT_VERSION = 3
 
 
 class CommitKind(enum.Enum):
@@ -46,3 +52,83 @@ class Snapshot:
     properties: dict[str, str] | None = None
     next_row_id: int | None = None
     version: int = 3
+
+
+def parse_snapshot(data: bytes, path: str) -> Snapshot:
+    """The snapshot in the bytes of a snapshot or tag file; members that are not known are passed over.
+
+    Raises:
+        CorruptFileError: not JSON, a member missing or of the wrong type.
+        UnsupportedError: a version that is not known here.
+    """
+    json = JsonObject(data, path)
+    version = json.integer("version", 1)
+    if not 1 <= version <= _CURRENT_VERSION:
+        raise UnsupportedError(
+            f"snapshot version {version} is not supported, 1 to {_CURRENT_VERSION} are",
+            path=path,
+            hint="a newer Paimon wrote this table: upgrade paimon-pyds",
+        )
+    kind = json.text("commitKind")
+    if kind not in CommitKind.__members__:
+        raise json.corrupt(f"not a kind of commit: {kind!r:.40}", "commitKind")
+    return Snapshot(
+        id=json.integer("id"),
+        schema_id=json.integer("schemaId"),
+        base_manifest_list=json.text("baseManifestList"),
+        base_manifest_list_size=json.integer_or_none("baseManifestListSize"),
+        delta_manifest_list=json.text("deltaManifestList"),
+        delta_manifest_list_size=json.integer_or_none("deltaManifestListSize"),
+        changelog_manifest_list=json.text_or_none("changelogManifestList"),
+        changelog_manifest_list_size=json.integer_or_none("changelogManifestListSize"),
+        index_manifest=json.text_or_none("indexManifest"),
+        commit_user=json.text("commitUser"),
+        commit_identifier=json.integer("commitIdentifier"),
+        commit_kind=CommitKind(kind),
+        time_millis=json.integer("timeMillis"),
+        log_offsets=_members(json, "logOffsets", int),
+        total_record_count=json.integer_or_none("totalRecordCount"),
+        delta_record_count=json.integer_or_none("deltaRecordCount"),
+        changelog_record_count=json.integer_or_none("changelogRecordCount"),
+        watermark=json.integer_or_none("watermark"),
+        statistics=json.text_or_none("statistics"),
+        properties=_members(json, "properties", str),
+        next_row_id=json.integer_or_none("nextRowId"),
+        version=version,
+    )
+
+
+def _members(json: JsonObject, member: str, kind: type[Any]) -> dict[str, Any] | None:
+    value = json.object_or_none(member)
+    if value is not None and not all(type(v) is kind for v in value.values()):
+        raise json.corrupt(f"an object of {'integers' if kind is int else 'strings'} was expected", member)
+    return value
+
+
+def snapshot_to_json(snapshot: Snapshot) -> str:
+    """The text of a snapshot file, laid out as Java Paimon does it; members that are None are left out."""
+    members = {
+        "version": snapshot.version,
+        "id": snapshot.id,
+        "schemaId": snapshot.schema_id,
+        "baseManifestList": snapshot.base_manifest_list,
+        "baseManifestListSize": snapshot.base_manifest_list_size,
+        "deltaManifestList": snapshot.delta_manifest_list,
+        "deltaManifestListSize": snapshot.delta_manifest_list_size,
+        "changelogManifestList": snapshot.changelog_manifest_list,
+        "changelogManifestListSize": snapshot.changelog_manifest_list_size,
+        "indexManifest": snapshot.index_manifest,
+        "commitUser": snapshot.commit_user,
+        "commitIdentifier": snapshot.commit_identifier,
+        "commitKind": snapshot.commit_kind.value,
+        "timeMillis": snapshot.time_millis,
+        "logOffsets": snapshot.log_offsets,
+        "totalRecordCount": snapshot.total_record_count,
+        "deltaRecordCount": snapshot.delta_record_count,
+        "changelogRecordCount": snapshot.changelog_record_count,
+        "watermark": snapshot.watermark,
+        "statistics": snapshot.statistics,
+        "properties": snapshot.properties,
+        "nextRowId": snapshot.next_row_id,
+    }
+    return to_java_json({name: value for name, value in members.items() if value is not None})

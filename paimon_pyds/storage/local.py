@@ -1,8 +1,8 @@
 """FileIO on a local or mounted file system.
 
 Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and
-then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links are
-refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is missing too,
+then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links
+are refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is missing too,
 the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see it incomplete
 (`metadata.store` looks again), and a crash in between leaves an incomplete file that has to be removed by hand.
 """
@@ -186,7 +186,7 @@ class LocalFileIO:
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a directory or file. AlreadyExistsError when the target is there, FileNotFoundError without a source."""
+        """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
         with storage_faults("rename", source, missing_passes=True):
             try:
                 if not _rename_noreplace(source, target):

@@ -1,0 +1,114 @@
+"""JSON as Java Paimon writes it, and distrustful reading of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paimon_pyds.errors import CorruptFileError
+
+__all__ = ["JsonObject", "to_java_json"]
+
+_INT64 = range(-(2**63), 2**63)
+
+
+class JsonObject:
+    """The object of a JSON file with typed access; every mismatch is a CorruptFileError that names the member.
+
+    Raises:
+        CorruptFileError: the bytes are not the JSON of an object.
+    """
+
+    __slots__ = ("_members", "_path")
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self._path = path
+        try:
+            value = json.loads(data.decode("utf-8"), parse_constant=_no_constants)
+        except json.JSONDecodeError as error:
+            what = "the file is empty" if not data.strip() else f"not valid JSON: {error.msg}"
+            raise CorruptFileError(what, path=path, offset=error.pos) from error
+        except (ValueError, RecursionError) as error:
+            raise CorruptFileError(f"not valid JSON: {error}", path=path) from error
+        if not isinstance(value, dict):
+            raise CorruptFileError("a JSON object was expected", path=path, offset=0)
+        self._members: dict[str, Any] = value
+
+    def corrupt(self, message: str, member: str) -> CorruptFileError:
+        """The error for something wrong with a member."""
+        return CorruptFileError(message, path=self._path, field=member)
+
+    def _required(self, member: str, value: Any) -> Any:
+        if value is None:
+            raise self.corrupt("a member is missing", member)
+        return value
+
+    def integer_or_none(self, member: str) -> int | None:
+        """A 64-bit integer, None when absent."""
+        value = self._members.get(member)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+            raise self.corrupt(f"a 64-bit integer was expected, not {value!r:.80}", member)
+        return value
+
+    def integer(self, member: str, default: int | None = None) -> int:
+        """A 64-bit integer; ``default`` when absent."""
+        value = self.integer_or_none(member)
+        result: int = self._required(member, default if value is None else value)
+        return result
+
+    def text_or_none(self, member: str) -> str | None:
+        """A string, None when absent."""
+        value = self._members.get(member)
+        if value is not None and not isinstance(value, str):
+            raise self.corrupt(f"a string was expected, not {value!r:.80}", member)
+        return value
+
+    def text(self, member: str) -> str:
+        """A string."""
+        result: str = self._required(member, self.text_or_none(member))
+        return result
+
+    def list_(self, member: str) -> list[Any]:
+        """An array."""
+        value = self._required(member, self._members.get(member))
+        if not isinstance(value, list):
+            raise self.corrupt("an array was expected", member)
+        return value
+
+    def texts(self, member: str) -> tuple[str, ...]:
+        """An array of strings."""
+        values = self.list_(member)
+        if not all(isinstance(v, str) for v in values):
+            raise self.corrupt("an array of strings was expected", member)
+        return tuple(values)
+
+    def object_or_none(self, member: str) -> dict[str, Any] | None:
+        """An object, None when absent."""
+        value = self._members.get(member)
+        if value is not None and not isinstance(value, dict):
+            raise self.corrupt("an object was expected", member)
+        return value
+
+
+def _no_constants(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def to_java_json(value: Any) -> str:
+    """JSON text laid out as Java Paimon lays it out (Jackson's default printer), so that files compare by eye."""
+    return _render(value, "\n")
+
+
+def _render(value: Any, newline: str) -> str:
+    if isinstance(value, Mapping):
+        if not value:
+            return "{ }"
+        inner = newline + "  "
+        members = (f"{json.dumps(k, ensure_ascii=False)} : {_render(v, inner)}" for k, v in value.items())
+        return "{" + inner + ("," + inner).join(members) + newline + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[ " + ", ".join(_render(v, newline) for v in value) + " ]" if value else "[ ]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
