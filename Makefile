@@ -1,0 +1,67 @@
+# `make demo` and `make test` do everything on a machine with Python 3.10+ and Java 17+. `make help` lists the rest.
+
+PYTHON ?= python3
+NEWEST := .venvs/newest/bin/python
+OLDEST := .venvs/oldest/bin/python
+BIN := .venvs/newest/bin
+
+# Extra arguments for pytest: make test-newest ARGS="-k bitmap -x"
+ARGS ?=
+
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check test-newest test-connect test-oldest test-long format package clean newest oldest python java
+
+help:  ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
+	$(NEWEST) -m demo
+
+test: java check test-newest test-connect test-oldest  ## all checks and tests: newest Spark, Spark Connect, oldest Spark
+	@echo "make test: all passed"
+
+check: newest  ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-newest: java newest  ## every test, newest Spark
+	$(NEWEST) -m pytest -m "not long" $(ARGS)
+
+test-connect: java newest  ## the Spark tests, over Spark Connect
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
+
+test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
+	$(OLDEST) -m pytest -m "(spark or smoke) and not long" $(ARGS)
+
+test-long: java newest  ## the tests that take minutes, and many more random examples of the others
+	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)
+
+format: newest  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+package: newest  ## build the wheel and the source distribution into dist/
+	$(NEWEST) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:  ## remove the environments, caches and build results
+	rm -rf .venvs .cache dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+
+newest: python
+	@$(PYTHON) tools/environment.py newest
+
+oldest: python
+	@$(PYTHON) tools/environment.py oldest
+
+java: python
+	@$(PYTHON) tools/environment.py --java
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo; echo "$(PYTHON) is missing; paimon_pyds needs Python 3.10 or later."; \
+	  echo "  On Debian 12 and later:  sudo apt-get install python3 python3-venv"; \
+	  echo "  Another interpreter:     make test PYTHON=/path/to/python3.11"; echo; exit 1; } >&2

@@ -1,0 +1,156 @@
+"""Make, or bring up to date, one of the project's virtual environments: ``python tools/environment.py newest|oldest``.
+
+    .venvs/newest   the newest Spark 4.x on the index that this Python can run, newest everything, tools of `make check`
+    .venvs/oldest   Spark 4.0.*, and the lowest versions of our own dependencies that pyproject.toml allows
+
+A stamp in the environment holds a digest of what went into it, so that a second call does nothing. Standard library
+only, and syntax that an old Python 3 can parse: its first task is to say what is missing.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PYTHON = "{}.{}".format(*sys.version_info[:2])
+OLDEST_PYTHON = (3, 10)
+OLDEST_JAVA = 17
+ENVIRONMENTS = {
+    "newest": {"extras": ["spark", "orc", "test", "cross", "notebook", "check"], "pins": [], "floors": False},
+    # pandas 3 came after Spark 4.0.
+    "oldest": {"extras": ["spark", "orc", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
+}
+# The lowest versions have wheels for Python 3.10 to 3.12; a newer Python takes newer versions of them.
+NEWEST_PYTHON_WITH_FLOORS = (3, 12)
+
+
+def fail(what, *hints):
+    sys.stderr.write("\n{}\n{}\n\n".format(what, "\n".join("  " + hint for hint in hints)))
+    sys.exit(1)
+
+
+def check_python():
+    if sys.version_info < OLDEST_PYTHON:
+        fail(
+            f"This is Python {PYTHON} ({sys.executable}); paimon_pyds needs Python 3.10 or later.",
+            "On Debian 12 and later:  sudo apt-get install python3 python3-venv",
+            "Another interpreter:     make test PYTHON=/path/to/python3.11",
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        fail(
+            f"Python's venv module is missing in {sys.executable}.",
+            "On Debian:  sudo apt-get install python3-venv",
+        )
+
+
+def java_version(java):
+    """The major version of a java command, or None when it doesn't run."""
+    try:
+        done = subprocess.run(
+            [java, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stdout.decode("utf-8", "replace"))
+    return int(found.group(1)) if found else None
+
+
+def check_java():
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    version = java_version(java) if java else None
+    hints = [
+        "On Debian 12 and later:  sudo apt-get install default-jre-headless",
+        "Another Java:            make test JAVA_HOME=/path/to/jdk-17",
+    ]
+    if version is None:
+        where = f" (JAVA_HOME={home})" if home else ""
+        fail(f"Java is missing{where}; Spark 4 needs Java 17 or later.", *hints)
+    if version < OLDEST_JAVA:
+        fail(f"This is Java {version} ({java}); Spark 4 needs Java 17 or later.", *hints)
+
+
+def floors(pyproject):
+    """``name==lowest`` of each of our own dependencies."""
+    if sys.version_info[:2] > NEWEST_PYTHON_WITH_FLOORS:
+        return []
+    block = re.search(r"^dependencies = \[(.*?)^\]", pyproject, re.MULTILINE | re.DOTALL).group(1)
+    return [f"{dependency}=={lowest}" for dependency, lowest in re.findall(r'"([\w.-]+)>=([\w.]+)', block)]
+
+
+def digest(name, requirements):
+    """What the environment is made from."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as f:
+        made_from = hashlib.sha256(f.read())
+    made_from.update(repr((name, requirements, sys.version_info[:3])).encode())
+    return made_from.hexdigest()
+
+
+def usable(python):
+    if not os.path.exists(python):
+        return False
+    code = "import sys, pip; print(*sys.version_info[:2], sep='.')"
+    done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.returncode == 0 and done.stdout.decode().strip() == PYTHON
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.read()
+    except FileNotFoundError:
+        return None
+
+
+def make(name):
+    spec = ENVIRONMENTS[name]
+    home = os.path.join(ROOT, ".venvs", name)
+    python = os.path.join(home, "bin", "python")
+    stamp = os.path.join(home, ".made-from")
+    pins = spec["pins"] + (floors(read(os.path.join(ROOT, "pyproject.toml"))) if spec["floors"] else [])
+    requirements = ["--editable", "{}[{}]".format(ROOT, ",".join(spec["extras"])), *pins]
+    wanted = digest(name, requirements)
+    if read(stamp) == wanted and os.path.exists(python):
+        return
+    started = time.monotonic()
+    print(f"Making .venvs/{name} with Python {PYTHON}: some minutes the first time", flush=True)
+    if not usable(python):
+        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+    if os.path.exists(stamp):
+        os.remove(stamp)
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    quiet = [] if sys.stdout.isatty() else ["--quiet"]
+    done = subprocess.run([*pip, *quiet, *requirements], cwd=ROOT, check=False)
+    if done.returncode != 0:
+        fail(
+            f"pip could not install the dependencies of .venvs/{name} (its message is above).",
+            "Is a package index reachable? Behind a mirror, set PIP_INDEX_URL and run make again.",
+        )
+    with open(stamp, "w", encoding="utf-8") as f:
+        f.write(wanted)
+    code = "import pyspark, pyarrow; print('Spark', pyspark.__version__, 'and pyarrow', pyarrow.__version__)"
+    shown = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    print(f".venvs/{name} is ready after {time.monotonic() - started:.0f} s: {shown}", flush=True)
+
+
+def main(arguments):
+    unknown = [a for a in arguments if a not in ENVIRONMENTS and a != "--java"]
+    if unknown or not arguments:
+        fail("usage: python tools/environment.py [--java] newest|oldest ...")
+    check_python()
+    if "--java" in arguments:
+        check_java()
+    for name in arguments:
+        if name in ENVIRONMENTS:
+            make(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
