@@ -1,0 +1,246 @@
+"""BinaryRows → Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.row.layout import (
+    FIXED,
+    Form,
+    Words,
+    binary_parts,
+    build,
+    form_of,
+    header_words,
+    slices,
+    unaligned_words,
+)
+from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
+
+__all__ = ["DecodedColumn", "decode_column", "decode_rows"]
+
+_Mask = npt.NDArray[np.bool_]
+_Positions = npt.NDArray[np.int64]
+_LOW_32 = np.uint64(0xFFFFFFFF)
+
+
+class DecodedColumn(NamedTuple):
+    """One field of many rows.
+
+    ``values`` has the Arrow type of the field. ``unknown`` is None, or True for rows whose value is there but can't be
+    held by that Arrow type (a TIMESTAMP(9) outside the years 1677 to 2262, say): they are null in ``values``, and a
+    caller must not take them for SQL NULLs.
+    """
+
+    values: pa.Array
+    unknown: npt.NDArray[np.bool_] | None
+
+
+def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path: object = None) -> list[pa.Array]:
+    """Every field of some rows.
+
+    Args:
+        rows: a binary (or large binary) array without nulls, one row per element.
+        types: the Paimon types of the fields.
+        arity: whether the rows begin with their number of fields (manifest form).
+        path: the file they come from, for messages.
+
+    Returns:
+        one array of `arrow_type(type)` per field.
+
+    Raises:
+        CorruptFileError: bytes that are not rows of these types.
+        UnsupportedError: a nested type, or a timestamp outside the range of its Arrow type.
+    """
+    reader = _Rows(rows, len(types), arity, path)
+    columns = []
+    for index, type_ in enumerate(types):
+        column = reader.column(index, type_)
+        if column.unknown is not None:
+            raise UnsupportedError(
+                f"a timestamp of type {type_} is outside the range of Arrow's {column.values.type}", path=path
+            )
+        columns.append(column.values)
+    return columns
+
+
+def decode_column(
+    rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool, path: object = None
+) -> DecodedColumn:
+    """One field of some rows; arguments and errors as in `decode_rows`, but see `DecodedColumn` for timestamps."""
+    return _Rows(rows, len(types), arity, path).column(index, types[index])
+
+
+class _Rows:
+    """The fixed parts of many rows, checked to be there."""
+
+    def __init__(self, rows: pa.Array, fields: int, arity: bool, path: object) -> None:
+        self._path = path
+        if isinstance(rows, pa.ChunkedArray):
+            rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
+        if rows.null_count:
+            raise self._corrupt("a row is missing", "row")
+        data, starts, ends = binary_parts(rows)
+        self._data = data
+        self._words = unaligned_words(data)
+        head = 4 if arity else 0
+        size = 8 * (header_words(fields) + fields)
+        short = ends - starts < head + size
+        if arity:
+            self._check_arity(data, starts, ends, fields)
+        if short.any():
+            at = int(np.flatnonzero(short)[0])
+            length = int(ends[at] - starts[at]) - head
+            raise self._corrupt(f"row {at} has {length} bytes, {fields} fields take {size} at least", "row length")
+        self._starts = starts + head
+        self._lengths = ends - self._starts
+        self._slots_at = 8 * header_words(fields)
+        self.count = len(starts)
+
+    def _corrupt(self, message: str, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=self._path, field=field)
+
+    def _check_arity(self, data: npt.NDArray[np.uint8], starts: _Positions, ends: _Positions, fields: int) -> None:
+        if (ends - starts < 4).any():
+            raise self._corrupt("a row is shorter than its arity", "arity")
+        arities = np.zeros(len(starts), np.int64)
+        for byte in range(4):
+            arities = (arities << 8) | data[starts + byte]
+        wrong = np.flatnonzero(arities != fields)
+        if len(wrong):
+            at = int(wrong[0])
+            raise self._corrupt(f"row {at} has {int(arities[at])} fields where {fields} are expected", "arity")
+
+    def column(self, index: int, type_: DataType) -> DecodedColumn:
+        """Field ``index`` of every row."""
+        form = form_of(type_)
+        slot = self._words[self._starts + (self._slots_at + 8 * index)]
+        byte, bit = divmod(index + 8, 8)
+        valid: _Mask | None = (self._data[self._starts + byte] & np.uint8(1 << bit)) == 0
+        if valid is not None and valid.all():
+            valid = None
+        want = arrow_type(type_)
+        match form:
+            case Form.FIXED:
+                if type_.kind is Kind.BOOLEAN:
+                    flags = (slot & np.uint64(0xFF)) != 0
+                    bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
+                    return DecodedColumn(build(want, bits, valid, self.count), None)
+                return DecodedColumn(build(want, slot.astype(FIXED[type_.kind]), valid, self.count), None)
+            case Form.MILLIS:
+                return DecodedColumn(build(want, slot, valid, self.count), None)
+            case Form.NANOS:
+                return self._stamps(type_, slot, valid, index)
+            case Form.DECIMAL:
+                return DecodedColumn(self._small_decimals(type_, slot, valid, index), None)
+            case Form.BIG_DECIMAL:
+                return DecodedColumn(self._big_decimals(type_, slot, valid, index), None)
+            case Form.BYTES:
+                return DecodedColumn(self._texts(want, slot, valid, index), None)
+
+    def _variable(self, slot: Words, valid: _Mask | None, length: _Positions | int, index: int) -> _Positions:
+        """Where the variable parts start in the data; the row's start for nulls. Checked to lie inside the row."""
+        offset = (slot >> np.uint64(32)).astype(np.int64)
+        wrong = offset + length > self._lengths
+        if valid is not None:
+            wrong &= valid
+            offset = offset * valid
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise self._corrupt(
+                f"field {index} of row {at} lies at {int(offset[at])}, outside its row of {int(self._lengths[at])} bytes",
+                "variable part",
+            )
+        return self._starts + offset
+
+    def _stamps(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> DecodedColumn:
+        nanos = (slot & _LOW_32).astype(np.int64)
+        bad = nanos > 999_999
+        if valid is not None:
+            bad &= valid
+        if bad.any():
+            raise self._corrupt(
+                f"field {index} of a row has {int(nanos[bad][0])} ns in a millisecond", "nanoOfMillisecond"
+            )
+        millis = self._words[self._variable(slot, valid, 8, index)].view(np.int64)
+        if timestamp_unit(type_) == "us":
+            per_milli, part, spill = 1_000, nanos // 1_000, nanos % 1_000 != 0
+        else:
+            per_milli, part, spill = 1_000_000, nanos, np.zeros(len(nanos), np.bool_)
+        # The product may wrap where the sum fits again: compare before multiplying.
+        low, low_part = divmod(-(2**63), per_milli)
+        high, high_part = divmod(2**63 - 1, per_milli)
+        beyond = (millis < low) | (millis > high) | ((millis == low) & (part < low_part))
+        beyond |= ((millis == high) & (part > high_part)) | spill
+        if valid is not None:
+            beyond &= valid
+        values = millis * per_milli + part
+        if not beyond.any():
+            return DecodedColumn(build(arrow_type(type_), values, valid, self.count), None)
+        valid = ~beyond if valid is None else valid & ~beyond
+        return DecodedColumn(build(arrow_type(type_), values, valid, self.count), beyond)
+
+    def _small_decimals(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+        signed = slot.view(np.int64)
+        limit = 10 ** arrow_type(type_).precision
+        beyond = (signed >= limit) | (signed <= -limit)
+        if valid is not None:
+            beyond &= valid
+        if beyond.any():
+            raise self._corrupt(f"field {index} of a row is no {type_}: unscaled {int(signed[beyond][0])}", "decimal")
+        both = np.empty((self.count, 2), np.int64)
+        both[:, 0] = signed
+        both[:, 1] = signed >> 63
+        return build(arrow_type(type_), both, valid, self.count)
+
+    def _big_decimals(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+        length = (slot & _LOW_32).astype(np.int64)
+        wrong = (length < 1) | (length > 16)
+        if valid is not None:
+            wrong &= valid
+            length = np.where(valid, length, 1)
+        if wrong.any():
+            raise self._corrupt(f"field {index} of a row takes {int(length[wrong][0])} bytes", "decimal length")
+        starts = self._variable(slot, valid, length, index)
+        negative = self._data[starts] >> 7 != 0
+        # Big-endian and as short as possible → 16 bytes little-endian.
+        out = np.empty((self.count, 16), np.uint8)
+        for byte in range(16):
+            inside = length > byte
+            found = self._data[np.where(inside, starts + length - 1 - byte, starts)]
+            out[:, byte] = np.where(inside, found, np.where(negative, 0xFF, 0))
+        if valid is not None:
+            out[~valid] = 0
+        array = build(arrow_type(type_), out, valid, self.count)
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise self._corrupt(f"field {index} of a row is no {type_}: {error}", "decimal") from error
+        return array
+
+    def _texts(self, want: pa.DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+        inline = slot >> np.uint64(63) != 0
+        length = np.where(inline, slot >> np.uint64(56) & np.uint64(0x7F), slot & _LOW_32).astype(np.int64)
+        if valid is not None:
+            length = length * valid
+        if (length[inline] > 7).any():
+            raise self._corrupt(f"field {index} of a row has {int(length[inline].max())} bytes inline", "inline length")
+        where = np.where(inline, np.uint64(self._slots_at + 8 * index), slot >> np.uint64(32))
+        starts = self._variable(where << np.uint64(32), valid, length, index)
+        array = slices(self._data, starts, starts + length)
+        if valid is not None:
+            _, offsets, data = array.buffers()
+            bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+            array = pa.Array.from_buffers(pa.binary(), self.count, [bits, offsets, data])
+        if not pa.types.is_string(want):
+            return array
+        try:
+            return array.cast(want)
+        except pa.ArrowInvalid as error:
+            raise self._corrupt(f"field {index} of a row is not UTF-8", "string") from error

@@ -1,0 +1,129 @@
+"""Rows, hashes and buckets against the values that Java Paimon computed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.fixtures import DEV, requires_shared
+
+from paimon_pyds.bucket import bucket_of
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.row import decode_rows, encode_rows, hash_rows
+from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, parse_type
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def internal(value: Any, type_: DataType) -> Any:
+    """The internal value for a value as the vectors spell it."""
+    if value is None:
+        return None
+    assert isinstance(type_, AtomicType)
+    match type_.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            return float(value)
+        case Kind.DECIMAL:
+            return Decimal(value)
+        case Kind.BINARY | Kind.VARBINARY:
+            return bytes.fromhex(value)
+        case Kind.DATE:
+            return datetime.date.fromisoformat(value).toordinal() - _EPOCH.toordinal()
+        case Kind.TIME:
+            time = datetime.time.fromisoformat(value)
+            return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + time.microsecond // 1000
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_LTZ:
+            text, _, fraction = value.rstrip("Z").partition(".")
+            nanos = int(fraction.ljust(9, "0"))
+            delta = datetime.datetime.fromisoformat(text) - _EPOCH
+            seconds = delta.days * 86_400 + delta.seconds
+            unit = 10 ** {"ms": 6, "us": 3, "ns": 0}[arrow_type(type_).unit]
+            return (seconds * 10**9 + nanos) // unit
+    return value
+
+
+def column(values: list[Any], type_: DataType) -> pa.Array:
+    return pa.array([internal(v, type_) for v in values], arrow_type(type_))
+
+
+def vectors() -> dict[str, Any]:
+    assert DEV is not None
+    loaded: dict[str, Any] = json.loads((DEV / "hash_vectors.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def fits(value: Any, type_: DataType) -> bool:
+    if value is None or not isinstance(type_, AtomicType) or "TIMESTAMP" not in type_.kind.value:
+        return True
+    return abs(internal(value, type_)) < 2**63
+
+
+def check(values: list[dict[str, Any]], columns: list[pa.Array], types: list[DataType]) -> int:
+    rows = encode_rows(columns, types, arity=False)
+    assert [row.hex() for row in rows.to_pylist()] == [v["binaryRow"] for v in values]
+    assert hash_rows(columns, types).tolist() == [v["hash"] for v in values]
+    for name, function in (("bucket", "default"), ("bucketMod", "mod"), ("bucketHive", "hive")):
+        given = [i for i, v in enumerate(values) if v.get(name) is not None]
+        for buckets in (1, 2, 5, 16):
+            if not given:
+                continue
+            try:
+                found = bucket_of([c.take(pa.array(given)) for c in columns], types, buckets, function)
+            except UnsupportedError:
+                assert function == "hive" and all(values[i][name][str(buckets)] == 0 for i in given)  # null timestamps
+                continue
+            assert found.tolist() == [values[i][name][str(buckets)] for i in given]
+    decoded = decode_rows(rows, types, arity=False)
+    for before, after in zip(columns, decoded, strict=True):
+        assert encode_rows([after], [types[columns.index(before)]], arity=False) == encode_rows(
+            [before], [types[columns.index(before)]], arity=False
+        )
+    return len(values)
+
+
+NESTED = ("ARRAY", "MAP", "ROW")
+
+
+@requires_shared
+def test_every_single_column_vector() -> None:
+    checked = 0
+    for entry in vectors()["types"]:
+        if entry["type"].startswith(NESTED):
+            continue
+        type_ = parse_type(entry["type"])
+        values = [v for v in entry["values"] if fits(v["value"], type_)]
+        assert len(values) >= len(entry["values"]) - 3
+        checked += check(values, [column([v["value"] for v in values], type_)], [type_])
+    assert checked > 400
+
+
+@requires_shared
+def test_every_multi_column_vector() -> None:
+    for entry in vectors()["rows"]:
+        types = [parse_type(f["type"]) for f in entry["fields"]]
+        columns = [
+            column([v["row"].get(f["name"]) for v in entry["values"]], type_)
+            for f, type_ in zip(entry["fields"], types, strict=True)
+        ]
+        check(entry["values"], columns, types)
+
+
+@requires_shared
+@pytest.mark.parametrize("text", [{"type": "ARRAY", "element": "INT"}, "VARIANT"])
+def test_nested_types_are_refused(text: Any) -> None:
+    with pytest.raises(UnsupportedError, match="can't be"):
+        hash_rows([pa.array([None], pa.int32())], [parse_type(text)])
+
+
+def test_ten_million_keys_hash_in_seconds() -> None:
+    import time
+
+    keys = pa.array(np.arange(1_000_000, dtype=np.int64))
+    started = time.perf_counter()
+    hash_rows([keys], [parse_type("BIGINT")])
+    assert time.perf_counter() - started < 5
