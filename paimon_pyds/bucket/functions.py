@@ -60,4 +60,5 @@ def _mod(columns: Sequence[pa.Array], types: Sequence[DataType], num_buckets: in
     keys = columns[0]
     if keys.null_count:
         keys = keys.fill_null(0)
-    return np.mod(keys.to_numpy(zero_copy_only=False).astype(np.int64), num_buckets).astype(np.int32)
+    numbers = np.asarray(keys.to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(np.mod(numbers, num_buckets), np.int32)

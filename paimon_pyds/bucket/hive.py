@@ -48,7 +48,7 @@ def _column_hash(column: pa.Array, type_: DataType) -> _Hashes:
         # Both zeros hash as +0, every NaN as the canonical one.
         floats = np.where(np.isnan(floats), np.abs(np.full_like(floats, np.nan)), floats + floats.dtype.type(0))
         if kind is Kind.FLOAT:
-            return floats.view(np.uint32)
+            return np.asarray(floats.view(np.uint32))
         return _long_hash(floats.view(np.uint64))
     if kind is Kind.BOOLEAN:
         return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.uint32)

@@ -154,7 +154,7 @@ class _Rows:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             raise self._corrupt(
-                f"field {index} of row {at} lies at {int(offset[at])}, outside its row of {int(self._lengths[at])} bytes",
+                f"field {index} of row {at} lies at {int(offset[at])}, past its {int(self._lengths[at])} bytes",
                 "variable part",
             )
         return self._starts + offset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,8 @@ _Positions = npt.NDArray[np.int64]
 class _Field:
     """One column, ready to be laid out.
 
-    ``words`` is the size of its variable part per row in 8-byte words: one number when all rows agree. ``at`` shifts by 32
-    bits the byte offset of the variable part into the slot where ``refers`` (None: everywhere).
+    ``words`` is the size of its variable part per row in 8-byte words: one number when all rows agree. ``put`` writes
+    the variable parts to given places; the slot refers to them in rows where ``refers`` (None: in all).
     """
 
     slot: Words
@@ -161,14 +162,14 @@ def _prepare(column: pa.Array, type_: DataType) -> _Field:
             return _bytes(column, valid)
 
 
-def _values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[np.generic]:
+def _values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
     data = column.buffers()[1]
     if data is None or len(column) == 0:
         return np.zeros(0, dtype)
     return np.frombuffer(data, dtype)[column.offset * per_value : (column.offset + len(column)) * per_value]
 
 
-def _cleared(values: npt.NDArray[np.generic], valid: _Mask | None) -> Words:
+def _cleared(values: npt.NDArray[Any], valid: _Mask | None) -> Words:
     words = values.astype(np.uint64)
     return words if valid is None else words * valid
 

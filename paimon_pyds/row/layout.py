@@ -88,7 +88,7 @@ def header_words(fields: int) -> int:
 
 
 def unaligned_words(data: npt.NDArray[np.uint8]) -> Words:
-    """A view of bytes in which item i is the little-endian word that starts at byte i (none when there are too few bytes)."""
+    """A view of bytes in which item i is the little-endian word that starts at byte i."""
     return np.ndarray((max(data.size - 7, 0),), dtype="<u8", buffer=data, strides=(1,))
 
 
@@ -115,8 +115,8 @@ def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np
 def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
     """A binary array of ``data[start:end]`` for every pair.
 
-    The slices must be in ascending order and must not overlap: then they, with the gaps between them, are one Arrow array
-    over ``data`` itself, from which Arrow copies every second element.
+    The slices must be in ascending order and must not overlap: then they, with the gaps between them, are one Arrow
+    array over ``data`` itself, from which Arrow copies every second element.
     """
     count = len(starts)
     if count == 0:
