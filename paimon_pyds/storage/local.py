@@ -1,10 +1,10 @@
 """FileIO on a local or mounted file system.
 
 Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and
-then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard links
-are refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is missing too,
-the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see it incomplete
-(`metadata.store` looks again), and a crash in between leaves an incomplete file that has to be removed by hand.
+then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard
+links are refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is
+missing too, the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see
+it incomplete (`metadata.store` looks again), and a crash in between leaves an incomplete file, to be removed by hand.
 """
 
 from __future__ import annotations

@@ -1,0 +1,249 @@
+"""Where every file of a table lies (specification: Paimon documentation, concepts/spec/fileformat and concepts/basic).
+
+    schema/schema-N · snapshot/snapshot-N, LATEST, EARLIEST · manifest/… · index/… · statistics/… · tag/tag-NAME
+    branch/branch-NAME/{schema,snapshot,tag}                 manifests, index and data files stay in the main ones
+    [data-file.path-directory/]k=v/…/bucket-B/data-….parquet bucket -2 is "bucket-postpone"
+
+File names come from metadata, which may be hostile: a name that would leave its directory raises SecurityError.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
+from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.storage.location import normalise_location, scheme_of
+from paimon_pyds.types import DataField
+
+__all__ = [
+    "DEFAULT_PARTITION_NAME",
+    "MAIN_BRANCH",
+    "POSTPONE_BUCKET",
+    "TablePaths",
+    "checked_name",
+    "escape_path_name",
+    "partition_path",
+    "unescape_path_name",
+]
+
+MAIN_BRANCH = "main"
+POSTPONE_BUCKET = -2
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_JAVA_WHITESPACE = frozenset(
+    map(chr, [*range(9, 14), *range(28, 33), 0x1680, *range(0x2000, 0x2007), 0x2008, 0x2009, 0x200A, 0x2028, 0x2029])
+) | {"\u205f", "\u3000"}
+
+
+def escape_path_name(name: str) -> str:
+    r"""One ``k`` or ``v`` of a partition directory: control characters and ``"#%'*/:=?\{}[]^`` become ``%XX``."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
+
+
+def unescape_path_name(name: str) -> str:
+    """The opposite of `escape_path_name`. A value can't be read back from it: NULL and blanks share one name."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
+
+
+def partition_path(
+    fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None, zone: str = "UTC"
+) -> str:
+    """The directory of a partition, ``k=v/k2=v2``, byte for byte as Java names it; ``""`` without partition columns.
+
+    NULL, empty and blank values all go to the directory of ``partition.default-name``.
+
+    Args:
+        fields: the partition columns, in partition order.
+        values: their internal values; None is NULL.
+        options: the table's options (partition.default-name, partition.legacy-name).
+        zone: time zone for TIMESTAMP WITH LOCAL TIME ZONE when partition.legacy-name is false. Java takes the zone of
+            its process, so a reader in another zone looks in another directory; UTC is what clusters run in.
+
+    Raises:
+        UnsupportedError: a type without a stable directory name.
+        SchemaError: another number of values than columns.
+    """
+    options = options or {}
+    if len(fields) != len(values):
+        raise SchemaError(f"{len(values)} partition values for {len(fields)} partition columns")
+    legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
+    default = options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    parts = []
+    for column, value in zip(fields, values, strict=True):
+        text = "" if value is None else partition_text(value, column.type, legacy=legacy, zone=zone)
+        if all(c in _JAVA_WHITESPACE for c in text):
+            text = default
+        parts.append(f"{escape_path_name(column.name)}={escape_path_name(text)}")
+    return "/".join(parts)
+
+
+def checked_name(name: str, what: str = "file") -> str:
+    """``name`` when it names something directly inside a directory.
+
+    Raises:
+        SecurityError: it is empty, has a slash or NUL, or is ``.`` or ``..``.
+    """
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        raise SecurityError(
+            f"a {what} name of the table's metadata leaves its directory: {name!r:.200}",
+            hint="the metadata is damaged or hostile: do not read this table",
+        )
+    return name
+
+
+def _checked_relative(path: str) -> str:
+    return "/".join(checked_name(part, "directory") for part in path.split("/")) if path else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """The paths of one table, in one branch.
+
+    Args:
+        root: the table's location as `open_file_io` normalised it.
+        branch: schemas, snapshots and tags are the branch's own; everything else is shared.
+        options: the table's options that move files: data-file.path-directory, index-file-in-data-file-dir.
+    """
+
+    root: str
+    branch: str = MAIN_BRANCH
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def with_options(self, options: Mapping[str, str]) -> TablePaths:
+        """The same table with the options of a schema."""
+        return TablePaths(self.root, self.branch, options)
+
+    def for_branch(self, branch: str) -> TablePaths:
+        """The paths of another branch of the table."""
+        return TablePaths(self.root, branch, self.options)
+
+    # ----------------------------------------------------------------------------------- per branch
+
+    @property
+    def branch_root(self) -> str:
+        """The directory of the branch's schemas, snapshots and tags: the table itself for main."""
+        return self.root if self.branch == MAIN_BRANCH else self.branch_dir(self.branch)
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.branch_root}/schema"
+
+    def schema(self, id_: int) -> str:
+        """``schema/schema-N``."""
+        return f"{self.schema_dir}/schema-{id_}"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.branch_root}/snapshot"
+
+    def snapshot(self, id_: int) -> str:
+        """``snapshot/snapshot-N``."""
+        return f"{self.snapshot_dir}/snapshot-{id_}"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.branch_root}/tag"
+
+    def tag(self, name: str) -> str:
+        """``tag/tag-NAME``."""
+        return f"{self.tag_dir}/{checked_name('tag-' + name, 'tag')}"
+
+    # --------------------------------------------------------------------------------------- shared
+
+    @property
+    def branches_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    def branch_dir(self, name: str) -> str:
+        """``branch/branch-NAME``."""
+        return f"{self.branches_dir}/{checked_name('branch-' + name, 'branch')}"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.root}/manifest"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.manifest_dir}/{checked_name(name, 'manifest')}"
+
+    @property
+    def index_dir(self) -> str:
+        return f"{self.root}/index"
+
+    def index(self, name: str) -> str:
+        """A file of the index directory."""
+        return f"{self.index_dir}/{checked_name(name, 'index')}"
+
+    def statistics(self, name: str) -> str:
+        """A statistics file of ANALYZE."""
+        return f"{self.root}/statistics/{checked_name(name, 'statistics')}"
+
+    @property
+    def data_root(self) -> str:
+        """The directory under which partitions and buckets lie."""
+        inner = _checked_relative(self.options.get("data-file.path-directory", "").strip("/"))
+        return f"{self.root}/{inner}" if inner else self.root
+
+    def bucket_dir(self, partition: str, bucket: int) -> str:
+        """The directory of a bucket; ``partition`` is what `partition_path` gives."""
+        inner = f"{_checked_relative(partition)}/" if partition else ""
+        return f"{self.data_root}/{inner}bucket-{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
+
+    def data_file(self, partition: str, bucket: int, file_name: str, external_path: str | None = None) -> str:
+        """A data file, given what its manifest entry says.
+
+        Raises:
+            SecurityError: names that leave the directory.
+            UnsupportedError: the file lies on another kind of storage than the table.
+        """
+        checked_name(file_name, "data file")
+        if external_path is None:
+            return f"{self.bucket_dir(partition, bucket)}/{file_name}"
+        return self._external(external_path, file_name)
+
+    def extra_file(self, data_file: str, name: str) -> str:
+        """A file beside a data file (a side index)."""
+        return f"{data_file.rpartition('/')[0]}/{checked_name(name)}"
+
+    def index_file(self, partition: str, bucket: int, file_name: str, external_path: str | None = None) -> str:
+        """A file of an index manifest: deletion vectors or hashes.
+
+        It lies in the index directory, or in the bucket's with option index-file-in-data-file-dir.
+        """
+        checked_name(file_name, "index")
+        if external_path is not None:
+            return self._external(external_path, file_name)
+        if self.options.get("index-file-in-data-file-dir", "false").strip().lower() == "true":
+            return f"{self.bucket_dir(partition, bucket)}/{file_name}"
+        return self.index(file_name)
+
+    def _external(self, external_path: str, file_name: str) -> str:
+        parts = re.split(r"[/\\]", external_path)
+        if ".." in parts or parts[-1] != file_name:
+            raise SecurityError(f"the external path of {file_name} names another file", path=external_path)
+        try:
+            path = normalise_location(external_path)
+        except OptionError as error:
+            raise SecurityError("an external path that is no location", path=external_path) from error
+        if not (os.path.isabs(external_path) or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", external_path)):
+            raise SecurityError("an external path that is not absolute", path=external_path)
+        if scheme_of(path) != scheme_of(self.root):
+            raise UnsupportedError(
+                f"a data file lies on {scheme_of(path)}: and the table on {scheme_of(self.root)}:", path=external_path
+            )
+        return path

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fixtures import DEV, requires_shared
+
+from paimon_pyds.errors import SecurityError, UnsupportedError
+from paimon_pyds.metadata.java_text import java_double, java_float, partition_text
+from paimon_pyds.metadata.paths import TablePaths, escape_path_name, partition_path, unescape_path_name
+from paimon_pyds.metadata.schema import parse_schema
+from paimon_pyds.types import DataField, parse_type
+
+PART_FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
+
+
+def _field(type_text: str, name: str = "k") -> DataField:
+    return DataField(0, name, parse_type(type_text))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1.0"),
+        (1e10, "1.0E10"),
+        (1e7, "1.0E7"),
+        (9999999.0, "9999999.0"),
+        (1e-3, "0.001"),
+        (9.99e-4, "9.99E-4"),
+        (5e-324, "4.9E-324"),
+        (2e-323, "2.0E-323"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (2.2250738585072014e-308, "2.2250738585072014E-308"),
+        (1e23, "1.0E23"),
+        (123456.75, "123456.75"),
+        (100.0, "100.0"),
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (-1.5, "-1.5"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_double_is_spelled_as_java_spells_it(value: float, text: str) -> None:
+    assert java_double(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.4e-45, "1.4E-45"),
+        (1.17549435e-38, "1.1754944E-38"),
+        (3.4028235e38, "3.4028235E38"),
+        (16777216.0, "1.6777216E7"),
+        (0.3, "0.3"),
+        (868.8255, "868.8255"),
+        (-278.04108, "-278.04108"),
+        (1e10, "1.0E10"),
+    ],
+)
+def test_float_is_spelled_as_java_spells_it(value: float, text: str) -> None:
+    assert java_float(float(np.float32(value))) == text
+
+
+@given(st.floats())
+def test_double_text_means_the_same_number(value: float) -> None:
+    text = java_double(value)
+    again = float(text.replace("Infinity", "inf"))
+    assert again == value or (again != again and value != value)
+
+
+@given(st.floats(width=32))
+def test_float_text_means_the_same_number(value: float) -> None:
+    again = np.float32(java_float(value).replace("Infinity", "inf"))
+    assert again == np.float32(value) or (again != again and value != value)
+
+
+@pytest.mark.parametrize(
+    ("type_text", "value", "legacy", "text"),
+    [
+        ("DATE", 10957, True, "10957"),
+        ("DATE", 10957, False, "2000-01-01"),
+        ("DATE", -1, False, "1969-12-31"),
+        ("DATE", -719162, False, "0001-01-01"),
+        ("DATE", 2932896, False, "9999-12-31"),
+        ("TIME(3)", 40749505, True, "40749505"),
+        ("TIME(3)", 40749505, False, "11:19:09.505"),
+        ("TIME(3)", 40749500, False, "11:19:09.5"),
+        ("TIME(3)", 40749000, False, "11:19:09.0"),
+        ("TIME(2)", 40749102, False, "11:19:09.10"),
+        ("TIME(0)", 40749505, False, "11:19:09"),
+        ("TIMESTAMP(3)", 0, True, "1970-01-01T00:00"),
+        ("TIMESTAMP(3)", 1000, True, "1970-01-01T00:00:01"),
+        ("TIMESTAMP(3)", -1, True, "1969-12-31T23:59:59.999"),
+        ("TIMESTAMP(6)", 1, True, "1970-01-01T00:00:00.000001"),
+        ("TIMESTAMP(6)", 1_500_000, True, "1970-01-01T00:00:01.500"),
+        ("TIMESTAMP(9)", 1, True, "1970-01-01T00:00:00.000000001"),
+        ("TIMESTAMP(6)", 253402300800000000, True, "+10000-01-01T00:00"),
+        ("TIMESTAMP(3)", 1500, False, "1970-01-01 00:00:01.500"),
+        ("TIMESTAMP(0)", 1000, False, "1970-01-01 00:00:01"),
+        ("TIMESTAMP(6)", 1_500_000, False, "1970-01-01 00:00:01.500000"),
+        ("DECIMAL(10, 2)", decimal.Decimal("900.5"), True, "900.50"),
+        ("DECIMAL(38, 0)", decimal.Decimal(10**37), True, "1" + "0" * 37),
+        ("DECIMAL(10, 8)", decimal.Decimal("0.00000001"), False, "0.00000001"),
+        ("BOOLEAN", True, True, "true"),
+        ("BIGINT", -5, False, "-5"),
+        ("BYTES", b"ab", False, "ab"),
+    ],
+)
+def test_partition_text(type_text: str, value: object, legacy: bool, text: str) -> None:
+    assert partition_text(value, parse_type(type_text), legacy=legacy) == text
+
+
+def test_local_time_zone_partitions_take_the_zone_when_not_legacy() -> None:
+    type_ = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
+    assert partition_text(0, type_, legacy=False, zone="Europe/Berlin") == "1970-01-01 01:00:00.000"
+    assert partition_text(0, type_, legacy=True, zone="Europe/Berlin") == "1970-01-01T00:00"
+
+
+def test_binary_partitions_with_legacy_names_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"partition\.legacy-name"):
+        partition_path([_field("BYTES")], [b"x"])
+
+
+@pytest.mark.parametrize("value", [None, "", " ", "\t", "　"])
+def test_null_and_blank_share_the_default_directory(value: str | None) -> None:
+    assert partition_path([_field("STRING")], [value]) == "k=__DEFAULT_PARTITION__"
+    assert partition_path([_field("STRING")], [value], {"partition.default-name": "nil"}) == "k=nil"
+
+
+def test_no_break_space_is_not_blank_to_java() -> None:
+    assert partition_path([_field("STRING")], ["\u00a0"]) == "k=\u00a0"
+
+
+@given(st.text(min_size=1))
+def test_escaping_can_be_undone_and_stays_in_one_directory(name: str) -> None:
+    escaped = escape_path_name(name)
+    assert unescape_path_name(escaped) == name
+    assert "/" not in escaped and "=" not in escaped
+
+
+@requires_shared
+@pytest.mark.parametrize("name", [n for n in PART_FIXTURES if n.startswith("part_")])
+def test_partition_directories_of_java_are_named_the_same(name: str) -> None:
+    row = pytest.importorskip("paimon_pyds.row")
+    codec = pytest.importorskip("paimon_pyds.metadata.manifest_codec")
+    assert DEV is not None
+    table = DEV / name / "table" / "db.db" / "t"
+    schema = parse_schema(max(table.glob("schema/schema-*")).read_bytes(), name)
+    paths = TablePaths(str(table), options=schema.options)
+    checked = 0
+    for manifest in table.glob("manifest/manifest-*"):
+        if manifest.name.startswith("manifest-list"):
+            continue
+        batch = codec.decode_manifest(manifest.read_bytes(), str(manifest))
+        for entry in batch.select(["kind", "partition", "bucket", "file_name"]).to_pylist():
+            if entry["kind"] != 0:
+                continue
+            types = [f.type for f in schema.partition_fields]
+            values = row.decode_row(entry["partition"], types)
+            directory = partition_path(schema.partition_fields, values, schema.options)
+            file = Path(paths.data_file(directory, entry["bucket"], entry["file_name"]))
+            if not file.exists():
+                # Overwritten files are removed by Java only on expiry, so each one has to be there.
+                assert name == "part_overwrite" or not _written(table), file
+            else:
+                checked += 1
+    assert checked > 0
+
+
+def _written(table: Path) -> bool:
+    return any(table.glob("snapshot/snapshot-*"))
+
+
+def test_paths_of_a_table() -> None:
+    paths = TablePaths("/wh/db.db/t")
+    assert paths.schema(0) == "/wh/db.db/t/schema/schema-0"
+    assert paths.snapshot(7) == "/wh/db.db/t/snapshot/snapshot-7"
+    assert paths.latest_hint == "/wh/db.db/t/snapshot/LATEST"
+    assert paths.manifest("manifest-1-0") == "/wh/db.db/t/manifest/manifest-1-0"
+    assert paths.tag("v1") == "/wh/db.db/t/tag/tag-v1"
+    assert paths.bucket_dir("", 0) == "/wh/db.db/t/bucket-0"
+    assert paths.bucket_dir("a=1/b=2", -2) == "/wh/db.db/t/a=1/b=2/bucket-postpone"
+    branch = paths.for_branch("b1")
+    assert branch.schema(0) == "/wh/db.db/t/branch/branch-b1/schema/schema-0"
+    assert branch.tag("x") == "/wh/db.db/t/branch/branch-b1/tag/tag-x"
+    assert branch.manifest("m") == "/wh/db.db/t/manifest/m"
+    moved = paths.with_options({"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"})
+    assert moved.bucket_dir("p=1", 0) == "/wh/db.db/t/data/p=1/bucket-0"
+    assert moved.index_file("p=1", 0, "index-1-0") == "/wh/db.db/t/data/p=1/bucket-0/index-1-0"
+    assert paths.index_file("p=1", 0, "index-1-0") == "/wh/db.db/t/index/index-1-0"
+
+
+def test_external_paths_and_what_lies_beside_them() -> None:
+    paths = TablePaths("/t")
+    file = paths.data_file("p=1", 0, "data-1.parquet", "file:/ext/p=a%3Db/bucket-0/data-1.parquet")
+    assert file == "/ext/p=a%3Db/bucket-0/data-1.parquet"
+    assert paths.extra_file(file, "data-1.parquet.index") == "/ext/p=a%3Db/bucket-0/data-1.parquet.index"
+    with pytest.raises(UnsupportedError, match="s3"):
+        paths.data_file("", 0, "data-1.parquet", "s3://b/data-1.parquet")
+
+
+@pytest.mark.parametrize("name", ["", "..", ".", "../x", "a/b", "/etc/passwd", "a\0b"])
+def test_names_that_leave_the_table_are_refused(name: str) -> None:
+    paths = TablePaths("/t")
+    for call in (
+        lambda: paths.manifest(name),
+        lambda: paths.data_file("", 0, name),
+        lambda: paths.index(name),
+        lambda: paths.extra_file("/t/bucket-0/x", name),
+        lambda: paths.data_file("", 0, name, "file:/x/" + name),
+    ):
+        with pytest.raises(SecurityError):
+            call()
+
+
+@pytest.mark.parametrize("external", ["file:/x/../y/f", "f", "x/f", "file:/x/g", "\0/f", "file:relative/f/.."])
+def test_external_paths_that_name_another_file_are_refused(external: str) -> None:
+    with pytest.raises(SecurityError):
+        TablePaths("/t").data_file("", 0, "f", external)
+
+
+@pytest.mark.parametrize("directory", ["../x", "a/../../b", "a\0"])
+def test_data_directories_that_leave_the_table_are_refused(directory: str) -> None:
+    with pytest.raises(SecurityError):
+        TablePaths("/t", options={"data-file.path-directory": directory}).bucket_dir("", 0)
