@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from paimon_pyds.types import DataField, field_from_json
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -60,3 +62,11 @@ def meta(name: str) -> dict[str, Any]:
 def table_path(name: str) -> Path:
     """The table directory of one fixture."""
     return fixture_dir(name) / "table" / "db.db" / "t"
+
+
+def table_fields(table: Path, schema_id: int | None = None) -> tuple[DataField, ...]:
+    """Fields of a table on disk, from its schema file itself: the latest, or one by id."""
+    folder = table / "schema"
+    latest = max(int(p.name.removeprefix("schema-")) for p in folder.glob("schema-*"))
+    text = (folder / f"schema-{latest if schema_id is None else schema_id}").read_text(encoding="utf-8")
+    return tuple(field_from_json(f) for f in json.loads(text)["fields"])

@@ -1,0 +1,103 @@
+"""Fixtures that every room's tests share: Spark sessions, Java Paimon, example counts of hypothesis."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from support.oracle import Oracle
+
+ROOT = Path(__file__).resolve().parents[1]
+MODE = os.environ.get("PAIMON_PYDS_SPARK", "classic")
+
+_CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("short", max_examples=40, derandomize=True, database=None, print_blob=True, **_CALM)
+settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spark's Python workers run this interpreter and find this checkout, installed or not."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`classic` and `connect` tests run only with the session they are about."""
+    for item in items:
+        for mode in ("classic", "connect"):
+            if item.get_closest_marker(mode) is not None and mode != MODE:
+                item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which versions a log is about."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from support.fixtures import DEV, has_shared
+
+    found = []
+    for name in ("pyspark", "pyarrow", "numpy", "pyroaring", "fastavro"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"no {name}")
+    tables = "none" if DEV is None else "../shared" if has_shared() else "the compact set in tests/fixtures"
+    return [", ".join(found), f"Spark session: {MODE}; Java-written tables: {tables}"]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for the whole run: classic, or Spark Connect with PAIMON_PYDS_SPARK=connect."""
+    sql = pytest.importorskip("pyspark.sql", reason="needs pyspark")
+    scratch = tmp_path_factory.mktemp("spark")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={scratch}",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    builder = sql.SparkSession.builder.appName("paimon_pyds tests")
+    builder = builder.remote("local[2]") if MODE == "connect" else builder.master("local[2]")
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if MODE == "classic":
+        session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """An empty warehouse directory."""
+    path = tmp_path / "warehouse"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="session")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """Java Paimon; the test is skipped, saying why, where it can't run."""
+    from support.oracle import Oracle, OracleMissingError
+
+    try:
+        return Oracle.find(tmp_path_factory.mktemp("oracle"))
+    except OracleMissingError as error:
+        pytest.skip(str(error))

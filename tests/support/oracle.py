@@ -1,0 +1,315 @@
+"""Java Paimon as a judge: ../shared/oracle, many commands in one JVM.
+
+    with oracle.batch() as batch:
+        batch.create(warehouse, "db.t", schema, options={"bucket": "-1"})
+        batch.write(warehouse, "db.t", rows)
+        read = batch.read(warehouse, "db.t", filter={"op": "eq", "field": "id", "literals": [1]})
+    assert read.lines == [...]
+
+A command's reply is there once the `with` block has ended. A command that fails raises OracleError with Java's trace,
+unless it was given ``allow_fail=True``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.types import DataField, field_to_json, from_arrow_type
+from support.fixtures import ROOT
+from support.values import Rows, dumps, json_rows
+
+_HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
+_CACHE = ROOT / ".cache" / "oracle"
+_TIMEOUT = 240
+
+
+class OracleMissingError(Exception):
+    """Java Paimon can't run here; the message names what is missing."""
+
+
+class OracleError(AssertionError):
+    """A command of the oracle failed."""
+
+
+def missing() -> str | None:
+    """What keeps Java Paimon from running here, as far as can be told without trying."""
+    if not (_HOME / "oracle").exists():
+        return "needs ../shared/oracle (Java Paimon)"
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs pyspark (its jars hold Hadoop's client)"
+    for command in ("java", "javac"):
+        if shutil.which(command) is None:
+            return f"needs a JDK ({command})"
+    if _bundle() is None and shutil.which("mvn") is None:
+        return "needs Maven, to fetch paimon-bundle"
+    return None
+
+
+def _bundle() -> Path | None:
+    named = os.environ.get("PAIMON_BUNDLE_JAR")
+    path = Path(named) if named else _CACHE / "paimon-bundle-1.4.2.jar"
+    return path if path.is_file() else None
+
+
+def requires_java_oracle(test: Any) -> Any:
+    """Mark a test that needs Java Paimon; ask for the fixture `oracle` too, which fetches and compiles it."""
+    reason = missing()
+    return pytest.mark.java(pytest.mark.skipif(reason is not None, reason=reason or "")(test))
+
+
+@dataclass(slots=True)
+class Reply:
+    """What one command said, once its batch has run."""
+
+    args: list[str]
+    allow_fail: bool = False
+    ok: bool = False
+    output: str = ""
+    error: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines of output: rows of `read` (sorted JSON texts), files of `files`, answers of `indexeval`."""
+        return self.output.splitlines()
+
+    @property
+    def values(self) -> list[Any]:
+        """The lines, parsed."""
+        return [json.loads(line) for line in self.lines]
+
+
+class Oracle:
+    """The command of ../shared/oracle, its jar fetched and its class compiled."""
+
+    def __init__(self, command: Path, environment: Mapping[str, str], scratch: Path) -> None:
+        self._command = command
+        self._environment = dict(environment)
+        self._scratch = scratch
+        self._numbers = itertools.count()
+
+    @classmethod
+    def find(cls, scratch: Path) -> Oracle:
+        """Java Paimon, ready to run. Raises OracleMissingError."""
+        reason = missing()
+        if reason is not None:
+            raise OracleMissingError(reason)
+        spec = importlib.util.find_spec("pyspark")
+        assert spec is not None
+        assert spec.submodule_search_locations
+        environment = dict(os.environ)
+        environment["ORACLE_CACHE"] = str(_CACHE)
+        environment["PYSPARK_JARS_DIR"] = str(Path(spec.submodule_search_locations[0]) / "jars")
+        oracle = cls(_HOME / "oracle", environment, scratch)
+        done = oracle._call(["version"])
+        if done.returncode != 0:
+            if _bundle() is None:
+                raise OracleMissingError(f"needs paimon-bundle, which Maven could not fetch: {done.stderr[-300:]}")
+            raise OracleError(f"Java Paimon does not start: {done.stderr[-3000:]}")
+        return oracle
+
+    def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", str(self._command), *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=_TIMEOUT,
+            check=False,
+        )
+
+    def batch(self) -> Batch:
+        """Commands that run together, in one JVM, when the `with` block ends."""
+        return Batch(self)
+
+    def run(self, replies: Sequence[Reply]) -> None:
+        """Run the commands and fill in their replies. Raises OracleError for the first that failed and may not."""
+        script = self.scratch_file(".jsonl")
+        with script.open("w", encoding="utf-8") as f:
+            f.writelines(dumps({"args": r.args, "allow_fail": r.allow_fail}) + "\n" for r in replies)
+        done = self._call(["batch", str(script)])
+        statuses = [json.loads(line) for line in done.stdout.splitlines()]
+        if len(statuses) != len(replies):
+            raise OracleError(f"{len(statuses)} of {len(replies)} commands answered: {done.stderr[-3000:]}")
+        for reply, status in zip(replies, statuses, strict=True):
+            reply.ok, reply.output, reply.error = status["ok"], status.get("output", ""), status.get("error", "")
+        for reply in replies:
+            if not reply.ok and not reply.allow_fail:
+                raise OracleError(f"{' '.join(reply.args)[:500]}\n{reply.error[:3000]}")
+
+    def scratch_file(self, suffix: str) -> Path:
+        """A new path for what a command reads."""
+        return self._scratch / f"{next(self._numbers):06d}{suffix}"
+
+
+@dataclass(slots=True)
+class Batch:
+    """Commands in order. Tables are named ``db.t``; a filter is the oracle's JSON form of a predicate."""
+
+    oracle: Oracle
+    replies: list[Reply] = field(default_factory=list)
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self.replies:
+            self.oracle.run(self.replies)
+
+    def add(self, *arguments: object, allow_fail: bool = False) -> Reply:
+        """Any command, by its arguments."""
+        reply = Reply([str(a) for a in arguments], allow_fail)
+        self.replies.append(reply)
+        return reply
+
+    def create(
+        self,
+        warehouse: Path,
+        table: str,
+        schema: pa.Schema | Sequence[DataField],
+        *,
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        allow_fail: bool = False,
+    ) -> Reply:
+        """Create a table (and its database)."""
+        spec = {
+            "fields": [field_to_json(f) for f in _fields(schema)],
+            "partition_keys": list(partition_keys),
+            "primary_keys": list(primary_keys),
+            "options": dict(options or {}),
+        }
+        path = self.oracle.scratch_file(".json")
+        path.write_text(json.dumps(spec), encoding="utf-8")
+        return self.add("create", warehouse, table, path, allow_fail=allow_fail)
+
+    def alter(self, warehouse: Path, table: str, *changes: Mapping[str, Any], allow_fail: bool = False) -> Reply:
+        """Schema changes, as Oracle.java lists them."""
+        return self.add("alter", warehouse, table, json.dumps(list(changes)), allow_fail=allow_fail)
+
+    def write(
+        self,
+        warehouse: Path,
+        table: str,
+        rows: Rows | Iterable[Mapping[str, Any]],
+        *,
+        overwrite: bool = False,
+        options: Mapping[str, str] | None = None,
+        allow_fail: bool = False,
+    ) -> Reply:
+        """Write and commit rows: Arrow, or objects of JSON values."""
+        listed = json_rows(rows) if isinstance(rows, (pa.Table, pa.RecordBatch)) else list(rows)
+        path = self.oracle.scratch_file(".jsonl")
+        path.write_text("".join(dumps(row) + "\n" for row in listed), encoding="utf-8")
+        flags = ["--overwrite"] if overwrite else []
+        return self.add("write", warehouse, table, path, *flags, *_options(options), allow_fail=allow_fail)
+
+    def read(
+        self,
+        warehouse: Path,
+        table: str,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        pushdown: bool = True,
+        options: Mapping[str, str] | None = None,
+        allow_fail: bool = False,
+    ) -> Reply:
+        """Rows, as sorted JSON texts. Java prunes with statistics and indexes unless ``pushdown`` is off."""
+        arguments = _scan(filter, snapshot, tag, branch) + ([] if pushdown else ["--no-pushdown"])
+        if columns is not None:
+            arguments += ["--projection", ",".join(columns)]
+        return self.add("read", warehouse, table, *arguments, *_options(options), allow_fail=allow_fail)
+
+    def files(
+        self,
+        warehouse: Path,
+        table: str,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        snapshot: int | None = None,
+        everything: bool = False,
+        embedded: bool = False,
+    ) -> Reply:
+        """The planned files (all with ``everything``), as objects; ``embedded`` adds embedded indexes in hex."""
+        arguments = _scan(filter, snapshot, None, None)
+        arguments += (["--mode", "all"] if everything else []) + (["--embedded"] if embedded else [])
+        return self.add("files", warehouse, table, *arguments)
+
+    def index_eval(
+        self,
+        container: Path,
+        schema: pa.Schema | Sequence[DataField],
+        predicates: Sequence[Mapping[str, Any]],
+        row_count: int,
+    ) -> Reply:
+        """What Java answers from an index container: "REMAIN", "SKIP", positions, {"cardinality", "crc32"} or {"error"}
+        for each predicate."""
+        path = self.oracle.scratch_file(".json")
+        path.write_text(json.dumps(list(predicates)), encoding="utf-8")
+        return self.add("indexeval", container, _field_text(schema), f"@{path}", row_count)
+
+    def index_dump(self, container: Path, schema: pa.Schema | Sequence[DataField]) -> Reply:
+        """Columns, index types and bodies (hex) of an index container."""
+        return self.add("indexdump", container, _field_text(schema))
+
+    def compact(self, warehouse: Path, table: str) -> Reply:
+        """Full compaction, one commit."""
+        return self.add("compact", warehouse, table)
+
+    def tag(self, warehouse: Path, table: str, name: str, *, snapshot: int | None = None) -> Reply:
+        """Create a tag."""
+        return self.add("tag", warehouse, table, name, *([] if snapshot is None else ["--snapshot", snapshot]))
+
+    def branch(self, warehouse: Path, table: str, name: str, *, tag: str | None = None) -> Reply:
+        """Create a branch."""
+        return self.add("branch", warehouse, table, name, *([] if tag is None else ["--tag", tag]))
+
+    def expire(self, warehouse: Path, table: str, retain: int) -> Reply:
+        """Expire all but the last snapshots."""
+        return self.add("expire", warehouse, table, "--retain", retain)
+
+
+def _scan(filter: Mapping[str, Any] | None, snapshot: int | None, tag: str | None, branch: str | None) -> list[object]:
+    arguments: list[object] = []
+    for name, value in (("--snapshot", snapshot), ("--tag", tag), ("--branch", branch)):
+        if value is not None:
+            arguments += [name, value]
+    if filter is not None:
+        arguments += ["--filter", json.dumps(filter)]
+    return arguments
+
+
+def _options(options: Mapping[str, str] | None) -> list[str]:
+    return [word for key, value in (options or {}).items() for word in ("--option", f"{key}={value}")]
+
+
+def _fields(schema: pa.Schema | Sequence[DataField]) -> Sequence[DataField]:
+    if not isinstance(schema, pa.Schema):
+        return schema
+    nested = itertools.count(len(schema))
+    return [DataField(i, f.name, from_arrow_type(f.type, nested, nullable=f.nullable)) for i, f in enumerate(schema)]
+
+
+def _field_text(schema: pa.Schema | Sequence[DataField]) -> str:
+    return json.dumps([field_to_json(f) for f in _fields(schema)])
