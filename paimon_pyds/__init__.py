@@ -1,1 +1,40 @@
-"""Apache Paimon tables for Spark and for Arrow, without a jar."""
+"""Apache Paimon tables for Spark and for Arrow, without a jar.
+
+    import paimon_pyds as pp
+    table = pp.Table.open("/warehouse/shop.db/orders")
+    table.scan("status = 'PENDING'").to_arrow()
+
+Everything is imported on first use: `import paimon_pyds` itself costs a millisecond.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paimon_pyds import errors as errors
+    from paimon_pyds.catalog import Catalog as Catalog
+    from paimon_pyds.spark.register import register as register
+    from paimon_pyds.table import Table as Table
+
+__version__ = "0.1.0"
+__all__ = ["Catalog", "Table", "__version__", "errors", "register"]
+
+_WHERE = {
+    "Catalog": "paimon_pyds.catalog",
+    "Table": "paimon_pyds.table",
+    "register": "paimon_pyds.spark.register",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    if name in ("errors", "spark", "types"):
+        return importlib.import_module(f"paimon_pyds.{name}")
+    raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "spark", "types"])

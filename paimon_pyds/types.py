@@ -80,6 +80,7 @@ class Kind(enum.Enum):
 INTEGER_KINDS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
 STRING_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.VARBINARY})
+FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
 REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})

@@ -1,1 +1,6 @@
-"""."""
+"""Splits → Arrow batches."""
+
+from paimon_pyds.read.file import FileTrace, read_file
+from paimon_pyds.read.split_read import empty_batch, read_split, read_splits
+
+__all__ = ["FileTrace", "empty_batch", "read_file", "read_split", "read_splits"]

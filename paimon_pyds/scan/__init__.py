@@ -1,1 +1,1 @@
-"""."""
+"""Snapshot → pruned files → splits."""

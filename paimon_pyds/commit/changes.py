@@ -1,0 +1,65 @@
+"""What a commit wants to do to the table, before it is known which snapshot it lands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_pyds.write.message import BucketFiles
+
+__all__ = ["Changes", "Overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Which live files an overwrite replaces.
+
+    ``partitions`` is a function from the distinct partition rows (arity + BinaryRow) to the ones that are replaced;
+    None replaces the whole table.
+    """
+
+    partitions: Callable[[Sequence[bytes]], set[bytes]] | None = None
+
+    def replaced(self, rows: Sequence[bytes]) -> set[bytes]:
+        """The partitions among ``rows`` that are replaced."""
+        return set(rows) if self.partitions is None else self.partitions(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """One commit.
+
+    Attributes:
+        added: new data files by bucket.
+        overwrite: live files to replace, looked up in the snapshot the commit lands on.
+        deleted: entries (`ENTRY_SCHEMA`) that must still be live: compaction and row-level operations.
+        index_entries: index entries that replace those of the same (partition, bucket, type, file) in
+            ``replaced_index_files``.
+        commit_user: who commits; with ``identifier`` it names the commit.
+    """
+
+    added: Sequence[BucketFiles] = ()
+    overwrite: Overwrite | None = None
+    deleted: pa.RecordBatch | None = None
+    index_entries: Sequence[IndexEntry] = ()
+    replaced_index_files: frozenset[str] = frozenset()
+    kind: CommitKind = CommitKind.APPEND
+    commit_user: str = ""
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to do: no snapshot is made."""
+        return (
+            not any(b.files for b in self.added)
+            and self.overwrite is None
+            and (self.deleted is None or not self.deleted.num_rows)
+            and not self.index_entries
+            and not self.replaced_index_files
+        )

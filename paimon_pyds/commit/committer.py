@@ -1,0 +1,353 @@
+"""Publishing a commit: changes → manifests → ``snapshot-N``, created if absent.
+
+The snapshot file is the only thing that makes a commit visible, and its creation is atomic, so a crash at any instant
+leaves the old state or the new one. When another commit took the number first, the changes are checked against what it
+did and tried again on top of it. (Source: Paimon documentation, concepts/concurrency-control.)
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.manifests import ManifestWriter, merge_manifests
+from paimon_pyds.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    PaimonError,
+    StorageError,
+)
+from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.manifest import (
+    ENTRY_SCHEMA,
+    DataFile,
+    FileKind,
+    ManifestEntry,
+    ManifestFile,
+    entries_to_batch,
+    live_entries,
+)
+from paimon_pyds.metadata.manifest_codec import encode_index_manifest, encode_manifest_list
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.write.message import BucketFiles
+
+__all__ = ["commit"]
+
+
+def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapshot | None:
+    """Publish changes as one snapshot; None when there is nothing to publish.
+
+    On CommitError nothing was published and the caller should remove the data files. On CommitOutcomeUnknownError the
+    storage did not say; the files must stay.
+
+    Raises:
+        CommitConflictError: another commit deleted what this one builds on, or changed the number of buckets.
+        CommitError: no free snapshot number within ``commit.max-retries`` tries or ``commit.timeout``.
+        CommitOutcomeUnknownError: see above.
+    """
+    if changes.is_empty:
+        return None
+    if not changes.commit_user:
+        changes = replace(changes, commit_user=_user(options))
+    return _Commit(store, changes, options).run()
+
+
+def _user(options: TableOptions) -> str:
+    prefix = options.get("commit.user-prefix")
+    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """Files of one try that only this try refers to."""
+
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    written: list[str] = field(default_factory=list)
+    lists: int = 0
+
+
+class _Commit:
+    def __init__(self, store: TableStore, changes: Changes, options: TableOptions) -> None:
+        self.store = store
+        self.changes = changes
+        self.options = options
+        self.attempt = _Attempt()
+
+    def run(self) -> Snapshot | None:
+        started = time.monotonic()
+        timeout = self.options.get("commit.timeout")
+        retries = int(self.options.get("commit.max-retries"))
+        tried = 0
+        while True:
+            self.attempt = _Attempt()
+            latest_id = self.store.latest_snapshot_id(refresh=True)
+            latest = None if latest_id is None else self.store.snapshot(latest_id)
+            try:
+                snapshot = self.build(latest)
+                if snapshot is None:
+                    return None
+                published = self.publish(snapshot)
+            except CommitOutcomeUnknownError:
+                raise
+            except BaseException:
+                self.clean()
+                raise
+            if published:
+                return snapshot
+            self.clean()
+            tried += 1
+            waited = (time.monotonic() - started) * 1000
+            if tried > retries or (timeout is not None and waited > timeout):
+                raise CommitError(
+                    f"{tried} other commits were faster in a row",
+                    path=self.store.root,
+                    hint="write with fewer jobs at a time, or raise commit.max-retries",
+                )
+            self.wait(tried)
+
+    def wait(self, tried: int) -> None:
+        low = float(self.options.get("commit.min-retry-wait"))
+        high = float(self.options.get("commit.max-retry-wait"))
+        ceiling = min(high, low * 2 ** min(tried, 16))
+        time.sleep(random.uniform(low / 2, ceiling) / 1000)  # noqa: S311 - spreads the writers, guards nothing
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        try:
+            return self.store.try_create_snapshot(snapshot)
+        except (StorageError, OSError) as error:
+            landed = self.landed(snapshot)
+            if landed is None:
+                raise CommitOutcomeUnknownError(
+                    f"the storage did not say whether snapshot {snapshot.id} was published ({error})",
+                    path=self.store.root,
+                    hint="look at the table's snapshots before writing again; the files were kept",
+                ) from error
+            if not landed and not self.store.io.exists(self.store.paths.snapshot(snapshot.id)):
+                raise
+            return landed
+
+    def landed(self, snapshot: Snapshot) -> bool | None:
+        """Whether our snapshot is there after all; None when the storage does not answer."""
+        try:
+            if not self.store.io.exists(self.store.paths.snapshot(snapshot.id)):
+                return False
+            there = self.store.snapshot(snapshot.id)
+        except (PaimonError, OSError):
+            return None
+        return there.delta_manifest_list == snapshot.delta_manifest_list
+
+    def clean(self) -> None:
+        """Remove what this try wrote; best effort, as orphan files harm nobody."""
+        paths = self.store.paths
+        try:
+            self.store.io.delete(paths.manifest(name) for name in self.attempt.written)
+        except (StorageError, OSError):
+            return
+
+    # ------------------------------------------------------------------------------------------------------ build
+
+    def build(self, latest: Snapshot | None) -> Snapshot | None:
+        schema = self.store.latest_schema()
+        changes = self.changes
+        base = self.base_manifests(latest)
+        live = self.live(base) if self.needs_live() else None
+        if live is not None:
+            self.check_deleted(live)
+            self.check_buckets(live)
+        next_row_id = (latest.next_row_id if latest is not None else None) or 0
+        added, next_row_id = self.added_entries(live, schema, latest, next_row_id)
+        removed = self.removed_entries(live)
+        if removed.num_rows == 0 and added.num_rows == 0 and not changes.index_entries and changes.overwrite:
+            if not changes.replaced_index_files:
+                return None
+        writer = ManifestWriter(
+            self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
+        )
+        delta = writer.write(_concat([removed, added]))
+        base_list = self.write_list(merge_manifests(base, writer))
+        delta_list = self.write_list(delta)
+        rows = _rows(added) - _rows(removed)
+        total = (latest.total_record_count or 0) if latest is not None else 0
+        return Snapshot(
+            id=1 if latest is None else latest.id + 1,
+            schema_id=schema.id,
+            base_manifest_list=base_list[0],
+            base_manifest_list_size=base_list[1],
+            delta_manifest_list=delta_list[0],
+            delta_manifest_list_size=delta_list[1],
+            index_manifest=self.index_manifest(latest, removed),
+            commit_user=changes.commit_user,
+            commit_identifier=changes.identifier,
+            commit_kind=changes.kind,
+            time_millis=self.now(latest),
+            total_record_count=total + rows,
+            delta_record_count=rows,
+            watermark=_later(changes.watermark, None if latest is None else latest.watermark),
+            statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
+            properties=changes.properties or None,
+            next_row_id=next_row_id,
+        )
+
+    @staticmethod
+    def now(latest: Snapshot | None) -> int:
+        """Now, never before the snapshot it follows: time travel searches by time."""
+        now = int(time.time() * 1000)
+        return now if latest is None else max(now, latest.time_millis)
+
+    def base_manifests(self, latest: Snapshot | None) -> list[ManifestFile]:
+        if latest is None:
+            return []
+        lists = (latest.base_manifest_list, latest.delta_manifest_list)
+        return [m for name in lists for m in self.store.read_manifest_list(name)]
+
+    def needs_live(self) -> bool:
+        """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
+        bucketed = any(b.total_buckets > 0 for b in self.changes.added)
+        return bucketed or self.changes.overwrite is not None or self.changes.deleted is not None
+
+    def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
+        return live_entries([self.store.read_manifest(m.file_name) for m in base])
+
+    def check_deleted(self, live: pa.RecordBatch) -> None:
+        """Every file that this commit takes away must still be there."""
+        deleted = self.changes.deleted
+        if deleted is None:
+            return
+        there = set(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), live["file_name"].to_pylist(), strict=True))
+        for key in zip(
+            deleted["partition"].to_pylist(), deleted["bucket"].to_pylist(), deleted["file_name"].to_pylist(), strict=True
+        ):
+            if key not in there:
+                raise CommitConflictError(
+                    f"the data file {key[2]} was removed by another commit meanwhile",
+                    path=self.store.root,
+                    hint="run the operation again on the latest snapshot",
+                )
+
+    def check_buckets(self, live: pa.RecordBatch) -> None:
+        """Files of one partition must agree on the number of buckets."""
+        if self.changes.overwrite is not None:
+            return
+        known = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
+        for bucket in self.changes.added:
+            before = known.get(bucket.partition)
+            if before is not None and bucket.files and before != bucket.total_buckets:
+                raise CommitConflictError(
+                    f"Try to write table with a new bucket num {bucket.total_buckets}, but the previous bucket num is {before}",
+                    path=self.store.root,
+                    hint="overwrite the partition to change its number of buckets",
+                )
+
+    def added_entries(
+        self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int
+    ) -> tuple[pa.RecordBatch, int]:
+        """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
+        tracking = bool(self.options.get("row-tracking.enabled"))
+        snapshot_id = 1 if latest is None else latest.id + 1
+        entries = []
+        for bucket in self.changes.added:
+            sequence = _next_sequence(live, bucket)
+            for file in bucket.files:
+                if tracking and file.first_row_id is None:
+                    file = replace(
+                        file,
+                        first_row_id=next_row_id,
+                        min_sequence_number=snapshot_id,
+                        max_sequence_number=snapshot_id,
+                    )
+                    next_row_id += file.row_count
+                elif bucket.total_buckets > 0:
+                    file = _numbered(file, sequence)
+                    sequence += file.row_count
+                entries.append(
+                    ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file)
+                )
+        return entries_to_batch(entries), next_row_id
+
+    def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
+        if live is None:
+            return _NOTHING
+        removed = [] if self.changes.deleted is None else [self.changes.deleted]
+        if self.changes.overwrite is not None:
+            coded = live["partition"].dictionary_encode()
+            rows = coded.dictionary.to_pylist()
+            replaced = self.changes.overwrite.replaced(rows)
+            mask = pa.array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
+            removed.append(live.filter(mask))
+        batch = _concat(removed)
+        kind = pa.array([FileKind.DELETE], pa.int8()).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))
+        return batch.set_column(0, ENTRY_SCHEMA.field(0), kind)
+
+    def index_manifest(self, latest: Snapshot | None, removed: pa.RecordBatch) -> str | None:
+        """The index entries that stay, plus the new ones; the old manifest itself when nothing changes."""
+        old_name = None if latest is None else latest.index_manifest
+        old = [] if old_name is None else self.store.read_index_manifest(old_name)
+        gone = set(removed["file_name"].to_pylist())
+        replaced = set() if self.changes.overwrite is None else set(removed["partition"].to_pylist())
+        kept: list[IndexEntry] = []
+        for entry in old:
+            if entry.file_name in self.changes.replaced_index_files or entry.partition in replaced:
+                continue
+            if entry.deletion_ranges and all(r.data_file in gone for r in entry.deletion_ranges):
+                continue
+            kept.append(entry)
+        if len(kept) == len(old) and not self.changes.index_entries:
+            return old_name
+        kept.extend(self.changes.index_entries)
+        if not kept:
+            return None
+        data = encode_index_manifest(kept, str(self.options.get("manifest.compression")))
+        name, _ = self.store.write_index_manifest(data)
+        self.attempt.written.append(name)
+        return name
+
+    def write_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
+        data = encode_manifest_list(manifests, str(self.options.get("manifest.compression")))
+        name, size = self.store.write_manifest_list(data, self.attempt.id, self.attempt.lists)
+        self.attempt.lists += 1
+        self.attempt.written.append(name)
+        return name, size
+
+
+_NOTHING = entries_to_batch([])
+
+
+def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    full = [b for b in batches if b.num_rows]
+    if not full:
+        return _NOTHING
+    return full[0] if len(full) == 1 else pa.concat_batches(full)
+
+
+def _rows(entries: pa.RecordBatch) -> int:
+    return pc.sum(entries["row_count"]).as_py() or 0
+
+
+def _later(a: int | None, b: int | None) -> int | None:
+    return max((x for x in (a, b) if x is not None), default=None)
+
+
+def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
+    """One past the highest sequence number of a bucket's live files."""
+    if live is None or bucket.total_buckets <= 0:
+        return 0
+    mine = pc.and_(
+        pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], pa.scalar(bucket.partition, pa.binary()))
+    )
+    highest = pc.max(live["max_sequence_number"].filter(mine)).as_py()
+    return 0 if highest is None else highest + 1
+
+
+def _numbered(file: DataFile, first: int) -> DataFile:
+    return replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)

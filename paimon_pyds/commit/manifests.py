@@ -1,0 +1,125 @@
+"""Merging manifests, so that many small commits do not make a plan read many small files.
+
+Source: Paimon documentation, maintenance/manage-small-files ("manifest merging"), and options manifest.target-file-size,
+manifest.merge-min-count, manifest.full-compaction-threshold-size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, live_entries, merge_entries
+from paimon_pyds.metadata.manifest_codec import encode_manifest
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.row import partition_stats
+from paimon_pyds.types import DataType
+
+__all__ = ["ManifestWriter", "merge_manifests"]
+
+
+@dataclass(slots=True)
+class ManifestWriter:
+    """Writes manifests of the target size and remembers their names, so that a failed commit can remove them."""
+
+    store: TableStore
+    options: TableOptions
+    partition_types: Sequence[DataType]
+    schema_id: int
+    written: list[str] = field(default_factory=list)
+
+    def write(self, entries: pa.RecordBatch) -> list[ManifestFile]:
+        """Entries in one or several manifests; none for no entries."""
+        return [self._one(part) for part in self._parts(entries)]
+
+    def _parts(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Pieces whose encoded size is about ``manifest.target-file-size`` (an entry takes about a third of its bytes)."""
+        if not entries.num_rows:
+            return
+        target = int(self.options.get("manifest.target-file-size"))
+        rows = max(1, int(entries.num_rows * target / max(1, entries.nbytes / 3)))
+        for start in range(0, entries.num_rows, rows):
+            yield entries.slice(start, rows)
+
+    def _one(self, entries: pa.RecordBatch) -> ManifestFile:
+        data = encode_manifest(entries, str(self.options.get("manifest.compression")))
+        name, size = self.store.write_manifest(data)
+        self.written.append(name)
+        kinds = entries.column("kind")
+        added = pc.sum(pc.equal(kinds, FileKind.ADD)).as_py()
+        minimum, maximum, nulls = partition_stats(entries.column("partition"), self.partition_types)
+        buckets, levels = pc.min_max(entries.column("bucket")).as_py(), pc.min_max(entries.column("level")).as_py()
+        row_ids = entries.column("first_row_id")
+        first, last = None, None
+        if row_ids.null_count == 0:
+            first = pc.min(row_ids).as_py()
+            last = pc.max(pc.add(row_ids, pc.subtract(entries.column("row_count"), 1))).as_py()
+        return ManifestFile(
+            file_name=name,
+            file_size=size,
+            num_added_files=added,
+            num_deleted_files=entries.num_rows - added,
+            partition_stats=SimpleStats(minimum, maximum, nulls),
+            schema_id=self.schema_id,
+            min_bucket=buckets["min"],
+            max_bucket=buckets["max"],
+            min_level=levels["min"],
+            max_level=levels["max"],
+            min_row_id=first,
+            max_row_id=last,
+        )
+
+
+def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
+    """The manifests of the next base list: rewritten where it pays, else as they are.
+
+    A full rewrite drops every deleted entry once the manifests that hold deletions or are small add up to
+    ``manifest.full-compaction-threshold-size``; else runs of small manifests are joined to target-size ones.
+    """
+    full = _full(manifests, writer)
+    return _minor(manifests, writer) if full is None else full
+
+
+def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile] | None:
+    target = int(writer.options.get("manifest.target-file-size"))
+    threshold = int(writer.options.get("manifest.full-compaction-threshold-size"))
+    changing = [m for m in manifests if m.num_deleted_files or m.file_size < target]
+    if sum(m.file_size for m in changing) < threshold or not any(m.num_deleted_files for m in changing):
+        return None
+    merged = live_entries([writer.store.read_manifest(m.file_name) for m in manifests])
+    return writer.write(merged)
+
+
+def _minor(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
+    target = int(writer.options.get("manifest.target-file-size"))
+    minimum = int(writer.options.get("manifest.merge-min-count"))
+    result: list[ManifestFile] = []
+    run: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        if manifest.file_size >= target:
+            result.extend(_flush(run, writer, minimum))
+            run, size = [], 0
+            result.append(manifest)
+            continue
+        run.append(manifest)
+        size += manifest.file_size
+        if size >= target:
+            result.extend(_joined(run, writer))
+            run, size = [], 0
+    result.extend(_flush(run, writer, minimum))
+    return result
+
+
+def _flush(run: list[ManifestFile], writer: ManifestWriter, minimum: int) -> list[ManifestFile]:
+    return _joined(run, writer) if len(run) >= minimum else run
+
+
+def _joined(run: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
+    if len(run) == 1:
+        return run
+    return writer.write(merge_entries([writer.store.read_manifest(m.file_name) for m in run]))

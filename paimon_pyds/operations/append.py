@@ -1,0 +1,169 @@
+"""Append and overwrite: data → files → one commit. On any error the files are removed and the table is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.commit import Changes, Overwrite, commit
+from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError, StorageError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_writable
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.row import decode_rows
+from paimon_pyds.types import arrow_schema
+from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write.conform import as_batches
+
+__all__ = ["abort_messages", "append", "commit_messages", "overwrite", "partition_predicate", "write_context"]
+
+Progress = Callable[[int], None]
+
+
+def write_context(store: TableStore, options: Mapping[str, str] | None = None) -> WriteContext:
+    """What tasks need to write to the table. Raises UnsupportedError for a table that can't be written to."""
+    schema = store.latest_schema()
+    check_writable(schema)
+    return WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+
+
+def append(
+    store: TableStore, data: Any, options: Mapping[str, str] | None = None, progress: Progress | None = None
+) -> Snapshot | None:
+    """Append rows as one snapshot; None when there was no row."""
+    return commit_messages(store, [_written(store, data, options, progress)], options=options)
+
+
+def overwrite(
+    store: TableStore,
+    data: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Snapshot | None:
+    """Replace the table, the named partitions, or (dynamic) the partitions that the data has rows in."""
+    check_partition(store.latest_schema(), partition, dynamic)
+    message = _written(store, data, options, progress)
+    return commit_messages(store, [message], partition=partition, dynamic=dynamic, replace=True, options=options)
+
+
+def _written(
+    store: TableStore, data: Any, options: Mapping[str, str] | None, progress: Progress | None
+) -> CommitMessage:
+    with TableWriter(write_context(store, options)) as writer:
+        for batch in as_batches(data):
+            writer.write(batch)
+            if progress is not None:
+                progress(writer.rows_written)
+        return writer.prepare_commit()
+
+
+def commit_messages(
+    store: TableStore,
+    messages: Sequence[CommitMessage],
+    *,
+    replace: bool = False,
+    partition: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+    options: Mapping[str, str] | None = None,
+    commit_user: str = "",
+) -> Snapshot | None:
+    """Publish what writers wrote. On failure their files are removed, unless the outcome is unknown.
+
+    Args:
+        messages: of all writers.
+        replace: an overwrite; else an append.
+        partition: the partitions that an overwrite replaces, as {column: value}; all when None.
+        dynamic: an overwrite replaces the partitions that the messages have rows in.
+    """
+    buckets = tuple(b for m in messages for b in m.buckets)
+    replaced = None
+    try:
+        if replace:
+            schema = store.latest_schema()
+            check_partition(schema, partition, dynamic)
+            replaced = _overwrite(schema, {b.partition for b in buckets}, partition, dynamic)
+        changes = Changes(
+            added=buckets,
+            overwrite=replaced,
+            kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
+            commit_user=commit_user,
+        )
+        table_options = TableOptions({**store.latest_schema().options, **(options or {})})
+        return commit(store, changes, table_options)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        abort_messages(store, messages)
+        raise
+
+
+def abort_messages(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
+    """Remove the files of messages that will not be committed; best effort."""
+    try:
+        store.io.delete(path for message in messages if message is not None for path in message.paths())
+    except (StorageError, OSError):
+        return  # orphan files: the error that led here is the one to report
+
+
+def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool) -> None:
+    """Raise OptionError for an overwrite that contradicts itself or the table."""
+    if partition is None:
+        return
+    if dynamic:
+        raise OptionError("an overwrite is dynamic or of named partitions, not both")
+    unknown = [name for name in partition if name not in schema.partition_keys]
+    if unknown:
+        raise OptionError(
+            f"{', '.join(map(repr, unknown))} is no partition column",
+            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
+        )
+
+
+def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None means the NULL partition. Texts are cast to the column's type."""
+    leaves: list[Predicate] = []
+    for name, value in partition.items():
+        column = ColumnRef(name)
+        leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
+    return bind(make_and(*leaves), schema.partition_fields)
+
+
+def _overwrite(
+    schema: TableSchema, written: set[bytes], partition: Mapping[str, Any] | None, dynamic: bool
+) -> Overwrite:
+    if dynamic and schema.partition_keys:
+        return Overwrite(lambda rows: written & set(rows))
+    if not partition:
+        return Overwrite()
+    predicate = partition_predicate(schema, partition)
+
+    def replaced(rows: Sequence[bytes]) -> set[bytes]:
+        return set(_matching(schema, predicate, rows))
+
+    outside = written - replaced(sorted(written))
+    if outside:
+        raise SchemaError(
+            f"{len(outside)} of the written partitions lie outside of the overwritten one",
+            hint="filter the data to the partition, or overwrite dynamically",
+        )
+    return Overwrite(replaced)
+
+
+def _matching(schema: TableSchema, predicate: Predicate, rows: Sequence[bytes]) -> list[bytes]:
+    if not rows:
+        return []
+    fields = schema.partition_fields
+    columns = decode_rows(pa.array(rows, pa.binary()), [f.type for f in fields], arity=True)
+    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
+    mask = matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable))
+    return [rows[i] for i in np.flatnonzero(np.asarray(mask))]

@@ -1,0 +1,234 @@
+"""Scan: a query on one table, from filter text to Arrow batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_readable
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.read import FileTrace, empty_batch, read_splits
+from paimon_pyds.operations.explain import explain
+from paimon_pyds.scan.explain import Explanation
+from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
+from paimon_pyds.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.scan.result import ScanPlan
+from paimon_pyds.scan.split import METADATA_FIELDS, result_schema
+from paimon_pyds.scan.travel import resolve_state
+from paimon_pyds.types import DataField, arrow_schema
+
+__all__ = ["Scan"]
+
+DEFAULT_BATCH_ROWS = 65_536
+
+
+class Scan:
+    """A query on one state of a table: what to return, and which rows.
+
+    The state is pinned when the scan is made; a scan can be run several times and gives the same rows.
+
+    Args:
+        store: the table.
+        filter: Spark SQL text, or a predicate tree.
+        columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
+        limit: the number of rows to return at most.
+        options: Paimon's scan options, and ``timezone`` for timestamp literals without a zone (UTC by default).
+
+    Raises:
+        PredicateError: the filter does not parse or names no column.
+        SchemaError: an unknown column.
+        OptionError: an unknown or contradictory option.
+        UnsupportedError: a table or option that is refused by name.
+    """
+
+    def __init__(
+        self,
+        store: TableStore,
+        *,
+        filter: str | Predicate | None = None,  # noqa: A002 - the public name
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        options: Mapping[str, str] | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+    ) -> None:
+        if limit is not None and limit < 0:
+            raise OptionError(f"limit must not be negative, it is {limit}")
+        self._store = store
+        self._limit = limit
+        self._batch_rows = batch_rows
+        given = {str(k): str(v) for k, v in (options or {}).items() if v is not None}
+        self._timezone = given.get("timezone", "UTC")
+        self._state = resolve_state(store, given)
+        self._between = resolve_between(store, given)
+        self._schema = self._state.schema
+        check_readable(self._schema)
+        known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
+        self._options = TableOptions({**self._schema.options, **known})
+        self._fields, self._metadata = _resolve_columns(self._schema, columns)
+        self._predicate = self._bound(filter)
+
+    def _bound(self, filter_: str | Predicate | None) -> Predicate:
+        if filter_ is None or (isinstance(filter_, str) and not filter_.strip()):
+            return Const.TRUE
+        tree = parse_filter(filter_, timezone=self._timezone) if isinstance(filter_, str) else filter_
+        return bind(tree, self._schema.fields, timezone=self._timezone)
+
+    def where(self, filter_: str | Predicate) -> Scan:
+        """The same scan with one more condition."""
+        extra = self._bound(filter_)
+        clone = object.__new__(Scan)
+        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"})
+        clone._predicate = make_and(self._predicate, extra)
+        return clone
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema at the state this scan reads."""
+        return self._schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot this scan reads; None for a table that was never written."""
+        return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def predicate(self) -> Predicate:
+        """The bound filter."""
+        return self._predicate
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return self._planned(self._fields)
+
+    def _planned(self, fields: tuple[DataField, ...]) -> ScanPlan:
+        names = set(root_columns(self._predicate))
+        request = ScanRequest(
+            state=self._state,
+            predicate=self._predicate,
+            fields=fields,
+            filter_fields=tuple(f for f in self._schema.fields if f.name in names),
+            options=self._options,
+            metadata_columns=self._metadata,
+            limit=self._limit,
+            between=self._between,
+        )
+        return plan_scan(self._store, request)
+
+    def plan(self) -> ScanPlan:
+        """The files to read, in splits. Reads metadata only; made once."""
+        return self._plan
+
+    def to_batches(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in bounded memory.
+
+        Args:
+            on_file: called with a trace of each file as it is done.
+        """
+        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self._limit == 0:
+            return
+        plan = self.plan()
+        yield from read_splits(
+            plan.spec,
+            plan.tasks,
+            self._batch_rows,
+            limit=self._limit,
+            threads=os.cpu_count() or 1,
+            on_file=on_file,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def count(self) -> int:
+        """How many rows the scan gives; from metadata alone where there is no filter."""
+        plan = self.plan() if self._predicate is Const.TRUE else self._planned(())
+        if self._predicate is Const.TRUE and all(
+            t.deletion is None or t.deletion.cardinality is not None for t in plan.tasks
+        ):
+            live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in plan.tasks)
+            return live if self._limit is None else min(live, self._limit)
+        batches = read_splits(plan.spec, plan.tasks, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1)
+        return sum(batch.num_rows for batch in batches)
+
+    def explain(self) -> Explanation:
+        """What planning and the indexes leave of the table: files, rows and bytes per step. Reads no data file."""
+        return explain(self.plan(), self._store.root)
+
+    def __repr__(self) -> str:
+        return f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
+
+    def empty(self) -> pa.RecordBatch:
+        """A batch of no rows with the result's schema."""
+        return empty_batch(self.plan().spec)
+
+
+def _resolve_columns(
+    schema: TableSchema, columns: Sequence[str] | None
+) -> tuple[tuple[DataField, ...], tuple[str, ...]]:
+    if columns is None:
+        return schema.fields, ()
+    if isinstance(columns, str):
+        columns = [part.strip() for part in columns.split(",")]
+    fields: list[DataField] = []
+    metadata: list[str] = []
+    for name in columns:
+        if name in METADATA_FIELDS:
+            metadata.append(name)
+            continue
+        if metadata:
+            raise SchemaError(f"metadata columns come last; {name!r} follows {metadata[-1]!r}")
+        fields.append(_column(schema, name))
+    return tuple(fields), tuple(metadata)
+
+
+def _column(schema: TableSchema, name: str) -> DataField:
+    for field in schema.fields:
+        if field.name == name:
+            return field
+    folded = [f for f in schema.fields if f.name.casefold() == name.casefold()]
+    if len(folded) == 1:
+        return folded[0]
+    if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
+        raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
+    raise SchemaError(
+        f"the table has no column {name!r}", hint=f"its columns are {', '.join(f.name for f in schema.fields)}"
+    )
+
+
+def scan_options(
+    snapshot: int | None, tag: str | None, timestamp: Any, options: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Keyword arguments of `Table.scan` as Paimon's options."""
+    from datetime import datetime
+
+    result = {str(k): str(v) for k, v in (options or {}).items() if v is not None}
+    if snapshot is not None:
+        result["scan.snapshot-id"] = str(snapshot)
+    if tag is not None:
+        result["scan.tag-name"] = tag
+    if isinstance(timestamp, datetime):
+        result["scan.timestamp"] = timestamp.isoformat()
+    elif isinstance(timestamp, int):
+        result["scan.timestamp-millis"] = str(timestamp)
+    elif timestamp is not None:
+        result["scan.timestamp"] = str(timestamp)
+    return result

@@ -1,0 +1,297 @@
+"""Reading one data file: selection → pages → residual filter → table columns.
+
+The order that costs least: the index and the deletion vector say which positions can matter; the file's own statistics
+take off more; the filter's columns are read for what is left and evaluated exactly; the other columns are read for the
+survivors only (late materialisation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds import formats
+from paimon_pyds.deletion.vector import read_vector
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.base import FormatReader, ReadCounters
+from paimon_pyds.index.evaluate import FileIndex, IndexResult
+from paimon_pyds.index.roaring import decode_roaring
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.read.evolution import Evolution, plan_evolution
+from paimon_pyds.read.metadata_columns import metadata_arrays
+from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import FileSource
+from paimon_pyds.types import DataField, arrow_schema
+
+__all__ = ["FileTrace", "read_file", "select_rows"]
+
+DEFAULT_BATCH_ROWS = 65_536
+_ONE_PASS_ROWS = 2_048
+"""So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+
+
+@dataclass(slots=True)
+class FileTrace:
+    """What happened to one file while it was read: rows after each step, and what it cost."""
+
+    path: str
+    rows: int
+    rows_after_index: int | None = None
+    rows_after_deletions: int | None = None
+    rows_after_pages: int | None = None
+    rows_returned: int = 0
+    index: IndexResult | None = None
+    counters: ReadCounters = field(default_factory=ReadCounters)
+
+
+def file_evolution(spec: ReadSpec, task: FileTask, fields: Sequence[DataField]) -> Evolution:
+    """How to turn the columns of this file into ``fields`` of the table."""
+    return plan_evolution(spec.schemas[task.schema_id], fields, task.write_cols)
+
+
+def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: FileTrace) -> RowSelection:
+    """The positions that the file's indexes and its deletion vector leave."""
+    selection = RowSelection.ALL
+    if task.selection is not None:
+        selection = RowSelection.from_bitmap(decode_roaring(task.selection, task.path))
+    if spec.use_index and task.index_path is not None and devolved is not Const.TRUE:
+        source = FileSource(spec.io, task.index_path)
+        trace.index = FileIndex.open(source).evaluate(devolved, task.row_count)
+        trace.counters.index_bytes += source.bytes_read
+        trace.counters.bytes_read += source.bytes_read
+        selection = selection & trace.index.selection
+    trace.rows_after_index = selection.count(task.row_count)
+    if task.deletion is not None and not selection.is_none:
+        d = task.deletion
+        vector = read_vector(FileSource(spec.io, d.path), d.offset, d.length, d.cardinality)
+        trace.counters.bytes_read += d.length + 8
+        selection = selection.minus(vector.positions, task.row_count)
+    trace.rows_after_deletions = selection.count(task.row_count)
+    return selection
+
+
+def read_file(
+    spec: ReadSpec, task: FileTask, *, batch_rows: int = DEFAULT_BATCH_ROWS, trace: FileTrace | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        StorageError: the file can't be read.
+    """
+    trace = FileTrace(task.path, task.row_count) if trace is None else trace
+    filter_fields = _filter_fields(spec)
+    filtering = file_evolution(spec, task, filter_fields)
+    devolved = filtering.devolve(spec.predicate)
+    if devolved in (Const.FALSE, Const.UNKNOWN):
+        trace.rows_after_index = trace.rows_after_deletions = 0
+        return
+    selection = select_rows(spec, task, devolved, trace)
+    if selection.is_none:
+        return
+    format_ = formats.by_path(task.path)
+    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters)
+    try:
+        if reader.row_count != task.row_count:
+            raise CorruptFileError(
+                f"the data file has {reader.row_count} rows, the manifest says {task.row_count}", path=task.path
+            )
+        if devolved is not Const.TRUE:
+            selection = selection & reader.prune(devolved)
+        trace.rows_after_pages = selection.count(task.row_count)
+        if selection.is_none:
+            return
+        if spec.predicate is Const.TRUE:
+            batches = _read_plain(spec, task, reader, selection, batch_rows)
+        else:
+            batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows)
+        for batch in batches:
+            trace.rows_returned += batch.num_rows
+            yield batch
+    finally:
+        reader.close()
+
+
+def _filter_fields(spec: ReadSpec) -> tuple[DataField, ...]:
+    return spec.filter_fields
+
+
+def _read_plain(
+    spec: ReadSpec, task: FileTask, reader: FormatReader, selection: RowSelection, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    evolution = file_evolution(spec, task, spec.fields)
+    positions = _Positions(selection, task.row_count) if spec.metadata_columns else None
+    if not evolution.file_fields:  # no column of the file is wanted: rows are counted, not read
+        yield from _constant_batches(spec, task, evolution, selection.to_array(task.row_count), batch_rows)
+        return
+    for batch in reader.read(evolution.file_fields, selection, batch_rows):
+        here = None if positions is None else positions.take(batch.num_rows)
+        yield _finish(spec, task, evolution.apply(batch), here)
+
+
+def _read_filtered(
+    spec: ReadSpec,
+    task: FileTask,
+    reader: FormatReader,
+    selection: RowSelection,
+    filtering: Evolution,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    output = file_evolution(spec, task, spec.fields)
+    for start, stop in reader.groups():
+        window = _window(selection, start, stop)
+        if window.is_none:
+            continue
+        if window.count(task.row_count) <= _ONE_PASS_ROWS or not _others(output, filtering):
+            yield from _one_pass(spec, task, reader, window, filtering, output, batch_rows)
+        else:
+            yield from _two_passes(spec, task, reader, window, filtering, output, batch_rows)
+
+
+def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
+    """The part of a selection inside start … stop-1, positions unchanged."""
+    inside = np.arange(start, stop, dtype=np.uint32) if selection.is_all else None
+    if inside is not None:
+        return RowSelection.of(range(start, stop))
+    return selection & RowSelection.of(range(start, stop))
+
+
+def _others(output: Evolution, filtering: Evolution) -> list[DataField]:
+    known = {f.name for f in filtering.file_fields}
+    return [f for f in output.file_fields if f.name not in known]
+
+
+def _one_pass(
+    spec: ReadSpec,
+    task: FileTask,
+    reader: FormatReader,
+    window: RowSelection,
+    filtering: Evolution,
+    output: Evolution,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    others = _others(output, filtering)
+    positions = _Positions(window, task.row_count)
+    for batch in _read_or_count(reader, [*filtering.file_fields, *others], window, task.row_count, batch_rows):
+        here = positions.take(batch.num_rows)
+        mask = matches(spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
+        kept = batch.filter(mask)
+        if kept.num_rows:
+            rows = here[_mask_array(mask)]
+            yield _finish(spec, task, output.apply(_pick(kept, output.file_fields)), rows)
+
+
+def _two_passes(
+    spec: ReadSpec,
+    task: FileTask,
+    reader: FormatReader,
+    window: RowSelection,
+    filtering: Evolution,
+    output: Evolution,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
+    positions = _Positions(window, task.row_count)
+    kept_batches: list[pa.RecordBatch] = []
+    kept_rows: list[npt.NDArray[np.int64]] = []
+    wanted = {f.name for f in output.file_fields}
+    for batch in _read_or_count(reader, filtering.file_fields, window, task.row_count, batch_rows):
+        here = positions.take(batch.num_rows)
+        mask = matches(spec.predicate, filtering.apply(batch))
+        kept_rows.append(here[_mask_array(mask)])
+        if wanted:
+            keep = [f for f in filtering.file_fields if f.name in wanted]
+            kept_batches.append(_pick(batch, keep).filter(mask) if keep else None)
+    rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
+    if not len(rows):
+        return
+    others = _others(output, filtering)
+    survivors = RowSelection.of(rows.astype(np.uint32))
+    known = pa.Table.from_batches(kept_batches) if kept_batches and kept_batches[0] is not None else None
+    done = 0
+    for batch in reader.read(others, survivors, batch_rows):
+        n = batch.num_rows
+        columns = {f.name: batch.column(i) for i, f in enumerate(others)}
+        if known is not None:
+            part = known.slice(done, n)
+            columns |= {name: _one_chunk(part.column(name)) for name in part.column_names}
+        fields = output.file_fields
+        whole = pa.RecordBatch.from_arrays([columns[f.name] for f in fields], schema=arrow_schema(fields))
+        yield _finish(spec, task, output.apply(whole), rows[done : done + n])
+        done += n
+    if done != len(rows):
+        raise CorruptFileError(f"{len(rows)} rows were selected, the file gave {done}", path=task.path)
+
+
+def _read_or_count(
+    reader: FormatReader, fields: Sequence[DataField], selection: RowSelection, row_count: int, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Batches of these columns; when there is none (all of them were added later), batches of no columns."""
+    if fields:
+        yield from reader.read(fields, selection, batch_rows)
+        return
+    left = selection.count(row_count)
+    while left > 0:
+        n = min(left, batch_rows)
+        yield _no_columns(n)
+        left -= n
+
+
+def _no_columns(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))
+
+
+def _constant_batches(
+    spec: ReadSpec, task: FileTask, evolution: Evolution, rows: npt.NDArray[np.int64], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(rows), batch_rows):
+        here = rows[start : start + batch_rows]
+        yield _finish(spec, task, evolution.apply(_no_columns(len(here))), here)
+
+
+def _finish(
+    spec: ReadSpec, task: FileTask, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None
+) -> pa.RecordBatch:
+    if not spec.metadata_columns:
+        return batch
+    if rows is None:
+        raise ValueError("metadata columns need row positions")
+    extra = metadata_arrays(spec, task, rows)
+    schema = result_schema(spec)
+    return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=schema)
+
+
+def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
+    if not fields:
+        return _no_columns(batch.num_rows)
+    return batch.select([f.name for f in fields])
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _mask_array(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.cast(mask, pa.uint8())).view(np.bool_)
+
+
+class _Positions:
+    """Walks the selected positions in step with the batches that a reader gives."""
+
+    def __init__(self, selection: RowSelection, row_count: int) -> None:
+        self._all = selection.is_all
+        self._rows = None if self._all else selection.to_array(row_count)
+        self._next = 0
+
+    def take(self, n: int) -> npt.NDArray[np.int64]:
+        start, self._next = self._next, self._next + n
+        if self._rows is None:
+            return np.arange(start, start + n, dtype=np.int64)
+        return self._rows[start : start + n]

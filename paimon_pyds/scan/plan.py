@@ -1,0 +1,308 @@
+"""Planning: a snapshot's manifests → the files that may hold rows of the filter.
+
+Each step sees the entries as columns and leaves a smaller set: manifests by partition range, entries by partition, by
+bucket, by column statistics, by embedded file index, and files whose rows are all deleted. Side indexes are asked by
+the readers, where the files are read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.prune import may_match, partition_filter
+from paimon_pyds.predicate.show import to_sql
+from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.read.evolution import plan_evolution
+from paimon_pyds.row import decode_rows
+from paimon_pyds.scan.bucket_filter import bucket_mask
+from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+from paimon_pyds.scan.split import DeletionFile, FileTask, ReadSpec
+from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
+from paimon_pyds.scan.travel import TableState
+from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.types import DataField, arrow_schema
+
+__all__ = ["ScanRequest", "plan_scan"]
+
+_PLAN_COLUMNS = (
+    "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
+    "value_stats_min", "value_stats_max", "value_stats_nulls", "max_sequence_number", "schema_id", "level",
+    "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id", "write_cols",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to plan: a state of the table, a bound predicate, the columns to return."""
+
+    state: TableState
+    predicate: Predicate
+    fields: tuple[DataField, ...]
+    filter_fields: tuple[DataField, ...]
+    options: TableOptions
+    metadata_columns: tuple[str, ...] = ()
+    limit: int | None = None
+    between: tuple[Snapshot, ...] | None = None
+    """Read only what these snapshots added (incremental), instead of the state."""
+
+
+def plan_scan(store: TableStore, request: ScanRequest) -> ScanPlan:
+    """The files to read for a request.
+
+    Raises:
+        CorruptFileError: a manifest is damaged.
+        StorageError: metadata is gone, as when the snapshot expired meanwhile.
+    """
+    return _Planner(store, request).plan()
+
+
+class _Planner:
+    def __init__(self, store: TableStore, request: ScanRequest) -> None:
+        self.store = store
+        self.request = request
+        self.schema = request.state.schema
+        self.steps: list[PruneStep] = []
+        self.skips: list[PlannedSkip] = []
+        self.clock = time.perf_counter()
+        self.selections: dict[int, bytes] = {}
+        keys = self.schema.partition_keys
+        self.partition_predicate, _ = partition_filter(request.predicate, keys) if keys else (Const.TRUE, None)
+
+    def plan(self) -> ScanPlan:
+        entries = self.entries()
+        if self.request.predicate is not Const.TRUE and entries.num_rows:
+            for name, prune in (
+                ("partitions", self.by_partition),
+                ("buckets", self.by_bucket),
+                ("statistics", self.by_statistics),
+                ("embedded index", self.by_embedded_index),
+            ):
+                before = entries.num_rows
+                entries, detail = prune(entries)
+                if detail or entries.num_rows != before:
+                    self.note(name, entries, detail)
+        tasks = self.tasks(entries)
+        options = self.request.options
+        return ScanPlan(
+            spec=self.spec(tasks),
+            tasks=tuple(tasks),
+            snapshot_id=None if self.request.state.snapshot is None else self.request.state.snapshot.id,
+            schema_id=self.schema.id,
+            steps=tuple(self.steps),
+            skips=tuple(self.skips),
+            limit=self.request.limit,
+            target_split_size=options.get("source.split.target-size"),
+            open_file_cost=options.get("source.split.open-file-cost"),
+        )
+
+    def spec(self, tasks: Sequence[FileTask]) -> ReadSpec:
+        request = self.request
+        schema_ids = {task.schema_id for task in tasks}
+        return ReadSpec(
+            io=self.store.io,
+            schemas={id_: self.store.schema(id_).fields for id_ in schema_ids},
+            fields=request.fields,
+            filter_fields=request.filter_fields,
+            predicate=request.predicate,
+            metadata_columns=request.metadata_columns,
+            partition_fields=self.schema.partition_fields if request.metadata_columns else (),
+            options=dict(self.schema.options),
+            use_index=request.options.get("file-index.read.enabled"),
+        )
+
+    def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
+        now = time.perf_counter()
+        rows = pc.sum(entries.column("row_count")).as_py() or 0
+        size = pc.sum(entries.column("file_size")).as_py() or 0
+        self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
+        self.clock = now
+
+    # ------------------------------------------------------------------------------------------------- manifests
+
+    def entries(self) -> pa.RecordBatch:
+        manifests = self.manifests()
+        kept = self.prune_manifests(manifests)
+        batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in kept]
+        entries = self.added(batches) if self.request.between is not None else live_entries(batches)
+        detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
+        self.note("manifests" if detail else "table", entries, detail)
+        return entries
+
+    def manifests(self) -> list[ManifestFile]:
+        if self.request.between is not None:
+            return [
+                manifest
+                for snapshot in self.request.between
+                if snapshot.commit_kind is CommitKind.APPEND
+                for manifest in self.store.read_manifest_list(snapshot.delta_manifest_list)
+            ]
+        snapshot = self.request.state.snapshot
+        if snapshot is None:
+            return []
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        return [manifest for name in lists for manifest in self.store.read_manifest_list(name)]
+
+    def prune_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        if self.partition_predicate is Const.TRUE or not manifests:
+            return manifests
+        types = [f.type for f in self.schema.partition_fields]
+        stats = RowStatistics(
+            names=list(self.schema.partition_keys),
+            types=types,
+            minimum=pa.array([m.partition_stats.min_values for m in manifests], pa.binary()),
+            maximum=pa.array([m.partition_stats.max_values for m in manifests], pa.binary()),
+            null_counts=pa.array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64())),
+            row_counts=pa.array([m.num_added_files + m.num_deleted_files for m in manifests], pa.int64()),
+            exact_strings=True,
+        )
+        keep = may_match(self.partition_predicate, stats.row_counts, stats.of)
+        return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k]
+
+    def added(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        adds = [b.filter(pc.equal(b.column("kind"), FileKind.ADD)) for b in batches]
+        return live_entries(adds)
+
+    # --------------------------------------------------------------------------------------------------- entries
+
+    def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        if self.partition_predicate is Const.TRUE:
+            return entries, ""
+        coded = entries.column("partition").dictionary_encode()
+        fields = self.schema.partition_fields
+        columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True)
+        values = pa.RecordBatch.from_arrays(columns, schema=_all_nullable(arrow_schema(fields)))
+        wanted = np.asarray(matches(self.partition_predicate, values).to_numpy(zero_copy_only=False), dtype=bool)
+        mask = wanted[coded.indices.to_numpy()]
+        return entries.filter(pa.array(mask)), f"{int(wanted.sum())} of {len(wanted)} partitions"
+
+    def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        mask = bucket_mask(self.request.predicate, self.schema, entries)
+        return (entries, "") if mask is None else (entries.filter(pa.array(mask)), "bucket key")
+
+    def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        mask = statistics_mask(self.request.predicate, self.schema.fields, entries, self.fields_of)
+        return (entries, "") if mask.all() else (entries.filter(pa.array(mask)), "")
+
+    def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
+        return self.store.schema(schema_id).fields
+
+    def by_embedded_index(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        embedded = entries.column("embedded_index")
+        if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
+            return entries, ""
+        keep = np.ones(entries.num_rows, dtype=bool)
+        for row in np.flatnonzero(np.asarray(embedded.is_valid())):
+            i = int(row)
+            file = _DataRow(entries, i)
+            evolution = plan_evolution(self.fields_of(file.schema_id), self.request.filter_fields, file.write_cols)
+            devolved = evolution.devolve(self.request.predicate)
+            source = BytesSource(embedded[i].as_py(), f"{file.name} (embedded index)")
+            result = FileIndex.open(source).evaluate(devolved, file.row_count)
+            if result.selection.is_none:
+                keep[i] = False
+                reason = f"embedded index: no row matches {to_sql(self.request.predicate)}"
+                self.skips.append(PlannedSkip(file.name, file.row_count, file.size, reason))
+            elif not result.selection.is_all:
+                self.selections[file.key] = result.selection.positions.serialize()
+        return entries.filter(pa.array(keep)), f"{int(keep.sum())} of {len(keep)} files"
+
+    # ----------------------------------------------------------------------------------------------------- tasks
+
+    def tasks(self, entries: pa.RecordBatch) -> list[FileTask]:
+        deletions = self.deletions()
+        paths = self.store.paths
+        directories: dict[tuple[bytes, int], str] = {}
+        tasks = []
+        wanted = ("partition", "bucket", "file_name", "file_size", "row_count", "schema_id", "extra_files",
+                  "external_path", "first_row_id", "max_sequence_number", "write_cols")  # fmt: skip
+        columns = [entries.column(name).to_pylist() for name in wanted]
+        for partition, bucket, name, size, rows, schema_id, extra, external, row_id, sequence, write_cols in zip(
+            *columns, strict=True
+        ):
+            directory = directories.get((partition, bucket))
+            if directory is None:
+                directory = directories[partition, bucket] = paths.data_dir(self.schema, partition, bucket)
+            deletion = deletions.get((partition, bucket, name)) or deletions.get((partition, -1, name))
+            if deletion is not None and deletion.cardinality == rows:
+                self.skips.append(PlannedSkip(name, rows, size, "deletion vector: every row is deleted"))
+                continue
+            path = paths.data_file(directory, name, external)
+            index = [x for x in extra if x.endswith(".index")]
+            if len(index) > 1:
+                raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
+            tasks.append(
+                FileTask(
+                    path=path,
+                    size=size,
+                    row_count=rows,
+                    schema_id=schema_id,
+                    partition=partition,
+                    bucket=bucket,
+                    selection=self.selections.get(hash((partition, bucket, name))),
+                    index_path=paths.beside(path, index[0]) if index else None,
+                    deletion=deletion,
+                    first_row_id=row_id,
+                    sequence_number=sequence,
+                    write_cols=None if write_cols is None else tuple(write_cols),
+                )
+            )
+        return self.limited(tasks)
+
+    def limited(self, tasks: list[FileTask]) -> list[FileTask]:
+        limit = self.request.limit
+        if limit is None or self.request.predicate is not Const.TRUE:
+            return tasks
+        left, kept = limit, []
+        for task in tasks:
+            if left <= 0:
+                break
+            kept.append(task)
+            if task.deletion is None:
+                left -= task.row_count
+            elif task.deletion.cardinality is not None:
+                left -= task.row_count - task.deletion.cardinality
+        return kept
+
+    def deletions(self) -> Mapping[tuple[bytes, int, str], DeletionFile]:
+        snapshot = self.request.state.snapshot
+        if snapshot is None or snapshot.index_manifest is None or self.request.between is not None:
+            return {}
+        found = {}
+        for entry in self.store.read_index_manifest(snapshot.index_manifest):
+            if entry.index_type != DELETION_VECTORS:
+                continue
+            path = self.store.paths.index_file(self.schema, entry)
+            for r in entry.deletion_ranges or ():
+                found[entry.partition, entry.bucket, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
+        return found
+
+
+class _DataRow:
+    """The members of one entry that the embedded index needs."""
+
+    def __init__(self, entries: pa.RecordBatch, i: int) -> None:
+        self.name = entries.column("file_name")[i].as_py()
+        self.row_count = entries.column("row_count")[i].as_py()
+        self.size = entries.column("file_size")[i].as_py()
+        self.schema_id = entries.column("schema_id")[i].as_py()
+        self.write_cols = entries.column("write_cols")[i].as_py()
+        partition, bucket = entries.column("partition")[i].as_py(), entries.column("bucket")[i].as_py()
+        self.key = hash((partition, bucket, self.name))
+
+
+def _all_nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_nullable(True) for f in schema])

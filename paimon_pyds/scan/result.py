@@ -1,0 +1,84 @@
+"""What planning gives: the files to read, as splits, and how each step narrowed them down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from paimon_pyds.scan.split import FileTask, ReadSpec, Split
+
+__all__ = ["PlannedSkip", "PruneStep", "ScanPlan", "pack"]
+
+
+@dataclass(frozen=True, slots=True)
+class PruneStep:
+    """What was left after one step of planning. Bytes are those of data files; ``millis`` is what the step took."""
+
+    name: str
+    files: int
+    rows: int
+    bytes: int
+    millis: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSkip:
+    """A file that planning left out by looking into it: its name, and what decided."""
+
+    path: str
+    row_count: int
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A plan: what to read of one snapshot. ``snapshot_id`` is None for a table that was never written."""
+
+    spec: ReadSpec
+    tasks: tuple[FileTask, ...]
+    snapshot_id: int | None
+    schema_id: int
+    steps: tuple[PruneStep, ...] = ()
+    skips: tuple[PlannedSkip, ...] = ()
+    limit: int | None = None
+    target_split_size: int = 128 << 20
+    open_file_cost: int = 4 << 20
+    _splits: list[tuple[Split, ...]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The files packed into splits of about ``source.split.target-size`` bytes, in plan order."""
+        if not self._splits:
+            self._splits.append(self.pack())
+        return self._splits[0]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the data files to read."""
+        return tuple(task.path for task in self.tasks)
+
+    def pack(self, *, target_size: int | None = None, max_splits: int | None = None) -> tuple[Split, ...]:
+        """The tasks in splits: of about ``target_size`` bytes each, or into ``max_splits`` at most."""
+        size = self.target_split_size if target_size is None else target_size
+        if max_splits is not None:
+            weight = sum(max(t.size, self.open_file_cost) for t in self.tasks)
+            size = max(size, -(-weight // max(max_splits, 1)))
+        groups = pack(self.tasks, size, self.open_file_cost)
+        return tuple(Split(self.spec, tuple(group)) for group in groups)
+
+
+def pack(tasks: Sequence[FileTask], target_size: int, open_file_cost: int) -> Iterator[list[FileTask]]:
+    """Ordered bin packing, as Paimon's append splits: a file weighs its size, at least ``open_file_cost``."""
+    group: list[FileTask] = []
+    weight = 0
+    for task in tasks:
+        cost = max(task.size, open_file_cost)
+        if group and weight + cost > target_size:
+            yield group
+            group, weight = [], 0
+        group.append(task)
+        weight += cost
+    if group:
+        yield group

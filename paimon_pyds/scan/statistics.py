@@ -1,0 +1,142 @@
+"""Column statistics of manifest entries, given to the predicate evaluator as columns.
+
+Statistics are rows (BinaryRow) over the columns that ``_VALUE_STATS_COLS`` names, in the schema the file was written
+with. Files that agree in both are evaluated together (specification: format of value statistics, dense store).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.predicate.prune import ColumnStats, may_match
+from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate
+from paimon_pyds.read.evolution import plan_evolution
+from paimon_pyds.row import decode_column
+from paimon_pyds.types import DataField, DataType
+
+__all__ = ["RowStatistics", "statistics_mask"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatistics:
+    """Statistics rows of many files over the same columns.
+
+    ``minimum`` and ``maximum`` are arity + BinaryRow; ``null_counts`` one list per file, or null; ``row_counts`` int64.
+    """
+
+    names: Sequence[str]
+    types: Sequence[DataType]
+    minimum: pa.BinaryArray
+    maximum: pa.BinaryArray
+    null_counts: pa.ListArray
+    row_counts: pa.Int64Array
+    exact_strings: bool = False
+
+    def of(self, column: ColumnRef) -> ColumnStats | None:
+        """The statistics of one column; None when the files have none for it."""
+        if column.path or column.name not in self.names:
+            return None
+        i = self.names.index(column.name)
+        minimum, unknown_min = decode_column(self.minimum, self.types, i, arity=True)
+        maximum, unknown_max = decode_column(self.maximum, self.types, i, arity=True)
+        return ColumnStats(
+            min=minimum,
+            max=maximum,
+            null_count=_element(self.null_counts, i),
+            row_count=self.row_counts,
+            unknown=unknown_min | unknown_max,
+            exact=self.exact_strings,
+        )
+
+
+def _element(lists: pa.ListArray, i: int) -> pa.Int64Array:
+    """The i-th element of every list; null where the list is null or shorter."""
+    lengths = lists.value_lengths().fill_null(0).to_numpy()
+    offsets = lists.offsets.to_numpy()[:-1]
+    present = lengths > i
+    at = np.where(present, offsets + i, 0)
+    if not len(lists.values):
+        return pa.nulls(len(lists), pa.int64())
+    return lists.values.take(pa.array(at, mask=~present))
+
+
+def statistics_mask(
+    predicate: Predicate,
+    fields: Sequence[DataField],
+    entries: pa.RecordBatch,
+    fields_of: Callable[[int], Sequence[DataField]],
+) -> npt.NDArray[np.bool_]:
+    """Which entries may hold a matching row, by their value statistics.
+
+    Args:
+        predicate: bound to the table's columns ``fields``.
+        entries: manifest entries (`ENTRY_SCHEMA`).
+        fields_of: the columns of a schema id.
+    """
+    keep = np.ones(entries.num_rows, dtype=bool)
+    for rows in _groups(entries):
+        first = int(rows[0])
+        schema_fields = fields_of(entries.column("schema_id")[first].as_py())
+        write_cols = entries.column("write_cols")[first].as_py()
+        stats_cols = entries.column("value_stats_cols")[first].as_py()
+        devolved = plan_evolution(schema_fields, fields, write_cols).devolve(predicate)
+        if devolved is Const.TRUE:
+            continue
+        if devolved in (Const.FALSE, Const.UNKNOWN):
+            keep[rows] = False
+            continue
+        by_name = {f.name: f for f in schema_fields}
+        names = stats_cols if stats_cols is not None else write_cols or [f.name for f in schema_fields]
+        if any(name not in by_name for name in names):
+            continue
+        group = entries.take(pa.array(rows)) if len(rows) != entries.num_rows else entries
+        if int(_arity(group.column("value_stats_min"))[0]) != len(names):
+            continue  # a writer that kept no statistics
+        stats = RowStatistics(
+            names=names,
+            types=[by_name[name].type for name in names],
+            minimum=group.column("value_stats_min"),
+            maximum=group.column("value_stats_max"),
+            null_counts=group.column("value_stats_nulls"),
+            row_counts=group.column("row_count"),
+        )
+        keep[rows] = may_match(devolved, stats.row_counts, stats.of)
+    return keep
+
+
+def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
+    """Row numbers of the entries, grouped by schema, statistics columns, written columns and statistics arity."""
+    key = pc.binary_join_element_wise(
+        pc.cast(entries.column("schema_id"), pa.string()),
+        _joined(entries.column("value_stats_cols")),
+        _joined(entries.column("write_cols")),
+        pc.cast(pa.array(_arity(entries.column("value_stats_min"))), pa.string()),
+        "\x01",
+    ).dictionary_encode()
+    codes = key.indices.to_numpy()
+    if len(key.dictionary) == 1:
+        return [np.arange(len(codes))]
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _arity(rows: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """The 4-byte big-endian arity in front of each row; 0 for rows shorter than that."""
+    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1].astype(np.int64)
+    data = np.frombuffer(rows.buffers()[2] or b"", np.uint8)
+    whole = offsets[1:] - offsets[:-1] >= 4
+    arity = np.zeros(len(rows), np.int64)
+    starts = offsets[:-1][whole]
+    for i in range(4):
+        arity[whole] = (arity[whole] << 8) | data[starts + i]
+    return arity
+
+
+def _joined(lists: pa.ListArray) -> pa.StringArray:
+    return pc.fill_null(pc.binary_join(lists, "\x00"), "\x02")

@@ -1,0 +1,278 @@
+"""Table: what a user holds. It only delegates: see `paimon_pyds.operations`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations import append as _append
+from paimon_pyds.operations.query import Scan, scan_options
+from paimon_pyds.options import describe_options
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.scan.explain import Explanation
+from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.write import CommitMessage, WriteContext
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.
+
+    Every call sees the table as it is at that moment; a `Scan` keeps the snapshot it started with.
+    """
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        branch: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """The table at a path.
+
+        Args:
+            path: a local path, ``file://…``, or a URL of an object store.
+            branch: a branch of the table; the main one by default.
+            storage_options: credentials and endpoints of the storage.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            BranchNotFoundError: the table has no such branch.
+        """
+        return cls(TableStore.open(path, branch or "main", storage_options))
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: pa.Schema | Sequence[DataField],
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make a table; its directory is made too.
+
+        Args:
+            schema: an Arrow schema, or Paimon columns.
+            options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
+
+        Raises:
+            AlreadyExistsError: there is a table.
+            SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
+        """
+        from paimon_pyds.operations.create import create_table
+        from paimon_pyds.storage import open_file_io
+
+        fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else tuple(schema)
+        io, root = open_file_io(path, storage_options)
+        store = create_table(
+            io, root, fields, tuple(primary_key), tuple(partition_by), dict(options or {}), comment
+        )
+        return cls(store)
+
+    # ------------------------------------------------------------------------------------------------- description
+
+    @property
+    def path(self) -> str:
+        """Where the table is."""
+        return self._store.root
+
+    @property
+    def store(self) -> TableStore:
+        """The table's metadata, for those who build on it."""
+        return self._store
+
+    @property
+    def schema(self) -> TableSchema:
+        """The latest schema."""
+        return self._store.latest_schema()
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as an Arrow schema."""
+        return arrow_schema(self.schema.fields)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that are set."""
+        return dict(self.schema.options)
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Primary-key columns; empty for append tables."""
+        return self.schema.primary_keys
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """Partition columns."""
+        return self.schema.partition_keys
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment."""
+        return self.schema.comment
+
+    def describe_options(self) -> pa.Table:
+        """Every option with its value, default, and whether it is honoured, ignorable or refused."""
+        return describe_options(self.schema)
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots there are, oldest first."""
+        return self._store.snapshots()
+
+    def snapshot(self) -> Snapshot | None:
+        """The latest snapshot; None for a table that was never written."""
+        latest = self._store.latest_snapshot_id()
+        return None if latest is None else self._store.snapshot(latest)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Tags by name."""
+        return {name: self._store.tag(name) for name in self._store.tags()}
+
+    def branches(self) -> list[str]:
+        """Names of branches besides main."""
+        return list(self._store.branches())
+
+    # --------------------------------------------------------------------------------------------------- read
+
+    def scan(
+        self,
+        filter: str | Predicate | None = None,  # noqa: A002 - the public name
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        top_n: str | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: str | int | datetime | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Scan:
+        """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
+
+        Args:
+            filter: Spark SQL text, such as ``"color = 'red' AND price BETWEEN 1 AND 2"``.
+            columns: columns to return; all by default.
+            limit: rows to return at most.
+            snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
+                milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
+            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
+        """
+        if top_n is not None:
+            raise UnsupportedError("top_n is not supported yet", hint="sort the result of to_arrow() instead")
+        given = scan_options(snapshot, tag, timestamp, options)
+        return Scan(self._store, filter=filter, columns=columns, limit=limit, options=given)
+
+    def explain(self, filter: str | Predicate | None = None, **scan: Any) -> Explanation:  # noqa: A002
+        """How a scan with this filter narrows down, per step and file."""
+        return self.scan(filter, **scan).explain()
+
+    def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:  # noqa: A002
+        """How many rows the filter keeps."""
+        return self.scan(filter, **scan).count()
+
+    # -------------------------------------------------------------------------------------------------- write
+
+    def append(
+        self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None
+    ) -> Snapshot | None:
+        """Append rows as one snapshot.
+
+        Args:
+            data: a pyarrow Table, batch or reader, an iterable of them, a pandas or polars DataFrame. Columns are
+                matched by name.
+            progress: called with the number of rows taken so far.
+
+        Returns:
+            The new snapshot; None when there was no row.
+
+        Raises:
+            SchemaError: the data does not fit; nothing was written.
+            CommitError: not published; the files were removed.
+        """
+        return _append.append(self._store, data, options, progress)
+
+    def overwrite(
+        self,
+        data: Any,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        *,
+        options: Mapping[str, str] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Snapshot | None:
+        """Replace rows as one snapshot.
+
+        Args:
+            data: as for `append`.
+            partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
+            dynamic: replace the partitions that the data has rows in, and no other.
+        """
+        return _append.overwrite(
+            self._store, data, partition=partition, dynamic=dynamic, options=options, progress=progress
+        )
+
+    def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
+        """What a task needs to write to this table with a `TableWriter`. It pickles."""
+        return _append.write_context(self._store, options)
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        overwrite: bool = False,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        options: Mapping[str, str] | None = None,
+        commit_user: str = "",
+    ) -> Snapshot | None:
+        """Publish what `TableWriter`s wrote, as one snapshot."""
+        return _append.commit_messages(
+            self._store,
+            messages,
+            replace=overwrite,
+            partition=partition,
+            dynamic=dynamic,
+            options=options,
+            commit_user=commit_user,
+        )
+
+    def abort(self, messages: Sequence[CommitMessage | None]) -> None:
+        """Remove the files of messages that will not be committed."""
+        _append.abort_messages(self._store, messages)
+
+    def alter(
+        self,
+        set_options: Mapping[str, str] | None = None,
+        unset_options: Sequence[str] = (),
+        **changes: Any,
+    ) -> TableSchema:
+        """Change options or columns; makes a new schema. See `paimon_pyds.operations.alter.alter_table`."""
+        from paimon_pyds.operations.alter import alter_table
+
+        return alter_table(self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes)
+
+    def __repr__(self) -> str:
+        return f"Table({self._store.root!r}, branch={self._store.branch!r})"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        schema = self.schema
+        rows = "".join(
+            f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
+        )
+        title = html.escape(self.path)
+        return f"<div><b>Paimon table</b> <code>{title}</code><table><tr><th>column</th><th>type</th></tr>{rows}</table></div>"

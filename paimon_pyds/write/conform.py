@@ -1,0 +1,186 @@
+"""Incoming Arrow data → the table's columns, or one clear error before a byte is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema, arrow_type
+
+__all__ = ["as_batches", "conform", "match_columns"]
+
+
+def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """Record batches of a Table, a batch, a reader, an iterable of those, or a pandas or polars DataFrame.
+
+    Raises:
+        SchemaError: nothing that Arrow understands.
+    """
+    if isinstance(data, pa.RecordBatch):
+        yield data
+    elif isinstance(data, pa.Table):
+        yield from data.to_batches()
+    elif isinstance(data, pa.RecordBatchReader):
+        yield from data
+    elif hasattr(data, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(data)
+    elif type(data).__module__.split(".")[0] == "pandas":
+        yield from pa.Table.from_pandas(data, preserve_index=False).to_batches()
+    elif isinstance(data, Sequence) and all(isinstance(row, dict) for row in data):
+        yield from pa.Table.from_pylist(list(data)).to_batches()
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
+        for part in data:
+            yield from as_batches(part)
+    else:
+        raise SchemaError(
+            f"can't take rows from {type(data).__name__}",
+            hint="give a pyarrow Table, RecordBatch or reader, or a pandas or polars DataFrame",
+        )
+
+
+def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[int | None]:
+    """For each table column the position of the incoming column of that name (exactly, else ignoring case).
+
+    None where the column is missing and may be filled with its default or NULL.
+
+    Raises:
+        SchemaError: a column the table does not have, a missing NOT NULL column, an ambiguous name.
+    """
+    exact = {name: i for i, name in enumerate(names)}
+    if len(exact) != len(names):
+        raise SchemaError(f"two incoming columns have the same name: {names}", path=table)
+    folded: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        folded.setdefault(name.casefold(), []).append(i)
+    found: list[int | None] = []
+    for field in fields:
+        at = exact.get(field.name)
+        if at is None:
+            candidates = [i for i in folded.get(field.name.casefold(), []) if names[i] not in {f.name for f in fields}]
+            if len(candidates) > 1:
+                raise SchemaError(f"several incoming columns could be {field.name!r}", path=table)
+            at = candidates[0] if candidates else None
+        if at is None and not field.type.nullable and field.default is None:
+            raise SchemaError(
+                f"the column {field.name!r} is NOT NULL and missing from the data",
+                path=table,
+                hint=f"add it; the data has {', '.join(names)}",
+            )
+        found.append(at)
+    unknown = [name for i, name in enumerate(names) if i not in found]
+    if unknown:
+        raise SchemaError(
+            f"the table has no column {', '.join(map(repr, unknown))}",
+            path=table,
+            hint=f"its columns are {', '.join(f.name for f in fields)}",
+        )
+    return found
+
+
+def conform(batch: pa.RecordBatch, fields: Sequence[DataField], table: str) -> pa.RecordBatch:
+    """The batch with exactly the table's columns and Arrow types.
+
+    Values are cast where no value is lost (integers that fit, strings of any Arrow kind, timestamps to a finer unit);
+    missing nullable columns become their default, else NULL.
+
+    Raises:
+        SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column.
+    """
+    schema = arrow_schema(fields)
+    if batch.schema.equals(schema) and not _checked(fields):
+        _check_nulls(batch.columns, fields, table)
+        return batch
+    columns = []
+    for field, at in zip(fields, match_columns(batch.schema.names, fields, table), strict=True):
+        if at is None:
+            columns.append(_filled(field, batch.num_rows, table))
+        else:
+            columns.append(_cast(batch.column(at), field, table))
+    _check_nulls(columns, fields, table)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _checked(fields: Sequence[DataField]) -> bool:
+    """Whether some column has a bound that Arrow types do not carry."""
+    return any(_bounded(f.type) for f in fields)
+
+
+def _bounded(type_: object) -> bool:
+    return (
+        isinstance(type_, AtomicType)
+        and type_.kind in (Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY)
+        and type_.length != 2_147_483_647
+    )
+
+
+def _filled(field: DataField, rows: int, table: str) -> pa.Array:
+    type_ = arrow_type(field.type)
+    if field.default is None:
+        return pa.nulls(rows, type_)
+    try:
+        value = pc.cast(pa.scalar(field.default), type_)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"the default {field.default!r} of column {field.name!r} is not a {field.type}", path=table) from error
+    return pa.repeat(value, rows)
+
+
+def _cast(column: pa.Array, field: DataField, table: str) -> pa.Array:
+    type_ = arrow_type(field.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type != type_:
+        column = _converted(column, type_, field, table)
+    if _bounded(field.type):
+        _check_length(column, field, table)
+    return column
+
+
+def _converted(column: pa.Array, type_: pa.DataType, field: DataField, table: str) -> pa.Array:
+    source = column.type
+    t = pa.types
+    meaning = (
+        (t.is_floating(source) and not t.is_floating(type_))
+        or (_is_text(source) != _is_text(type_) and not t.is_null(source))
+        or (t.is_boolean(source) != t.is_boolean(type_) and not t.is_null(source))
+        or (t.is_timestamp(source) and t.is_timestamp(type_) and (source.tz is None) != (type_.tz is None))
+        or (t.is_temporal(source) != t.is_temporal(type_) and not t.is_null(source))
+    )
+    if not meaning:
+        try:
+            return column.cast(type_)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"column {field.name!r} does not fit {field.type}: {str(error).splitlines()[0]}", path=table
+            ) from error
+    raise SchemaError(
+        f"column {field.name!r} is {source}, the table wants {field.type} ({type_})", path=table, hint="cast it first"
+    )
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    t = pa.types
+    return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
+
+
+def _check_length(column: pa.Array, field: DataField, table: str) -> None:
+    limit = field.type.length if isinstance(field.type, AtomicType) else None
+    text = field.type.kind in (Kind.CHAR, Kind.VARCHAR)
+    longest = pc.max(pc.utf8_length(column) if text else pc.binary_length(column)).as_py()
+    if limit is not None and longest is not None and longest > limit:
+        raise SchemaError(
+            f"a value of column {field.name!r} has length {longest}, {field.type} allows {limit}", path=table
+        )
+
+
+def _check_nulls(columns: Sequence[pa.Array], fields: Sequence[DataField], table: str) -> None:
+    for column, field in zip(columns, fields, strict=True):
+        if not field.type.nullable and column.null_count:
+            raise SchemaError(
+                f"column {field.name!r} is NOT NULL, and {column.null_count} of {len(column)} rows have no value",
+                path=table,
+                hint="fill or drop those rows; nothing was written",
+            )
