@@ -1,0 +1,131 @@
+"""Which columns a Spark read returns: all, those of the option ``columns``, or those of ``.schema(…)``, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.spark.arrow import check_castable, find_name
+from paimon_pyds.types import DataField, RowType, arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["resolve_schema", "select_columns", "split_names"]
+
+
+def split_names(text: str) -> list[tuple[str, ...]]:
+    """``a, b.c, `odd,name` `` → paths. Commas and dots inside back quotes belong to the name.
+
+    Raises:
+        OptionError: an empty name or a back quote that is not closed.
+    """
+    paths: list[tuple[str, ...]] = []
+    steps: list[str] = []
+    at = 0
+    while True:
+        at, name = _next_name(text, at)
+        steps.append(name)
+        at = _skip_blank(text, at)
+        if at < len(text) and text[at] == ".":
+            at += 1
+            continue
+        paths.append(tuple(steps))
+        steps = []
+        if at == len(text):
+            return paths
+        if text[at] != ",":
+            raise OptionError(f"a comma is expected at {text[at:]!r} in the column list {text!r}")
+        at += 1
+
+
+def _next_name(text: str, at: int) -> tuple[int, str]:
+    at = _skip_blank(text, at)
+    if text[at : at + 1] == "`":
+        name = ""
+        while True:
+            end = text.find("`", at + 1)
+            if end < 0:
+                raise OptionError(f"a back quote is not closed in the column list {text!r}")
+            name += text[at + 1 : end]
+            if text[end + 1 : end + 2] != "`":
+                at = end + 1
+                break
+            name += "`"
+            at = end + 1
+    else:
+        end = at
+        while end < len(text) and text[end] not in ",.`":
+            end += 1
+        name, at = text[at:end].strip(), end
+    if not name:
+        raise OptionError(f"an empty name in the column list {text!r}")
+    return at, name
+
+
+def _skip_blank(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]) -> tuple[DataField, ...]:
+    """The fields that the option ``columns`` names, in its order; ``a.b`` keeps only member b of a.
+
+    Several members of one column are kept together, where the column was first named.
+
+    Raises:
+        OptionError: no such column, or one named twice.
+    """
+    names = [f.name for f in fields]
+    wanted: dict[int, list[tuple[str, ...]]] = {}
+    for path in paths:
+        whole = ".".join(path)
+        at = find_name(names, whole) if len(path) > 1 else None
+        rest: tuple[str, ...] = ()
+        if at is None:
+            at, rest = find_name(names, path[0]), path[1:]
+        if at is None:
+            raise OptionError(f"columns: the table has no column {whole!r}", hint=f"it has {', '.join(names)}")
+        if at in wanted and (not rest or rest in wanted[at] or () in wanted[at]):
+            raise OptionError(f"columns: {whole!r} is named twice")
+        wanted.setdefault(at, []).append(rest)
+    return tuple(_members(fields[at], rests) for at, rests in wanted.items())
+
+
+def _members(field: DataField, paths: Sequence[tuple[str, ...]]) -> DataField:
+    if () in paths:
+        return field
+    if not isinstance(field.type, RowType):
+        raise OptionError(f"columns: {field.name!r} is {field.type}, it has no member {paths[0][0]!r}")
+    return replace(field, type=replace(field.type, fields=select_columns(field.type.fields, paths)))
+
+
+def resolve_schema(fields: Sequence[DataField], target: pa.Schema) -> list[str]:
+    """The table columns behind the columns of ``target``, which a user's ``.schema(…)`` may have given.
+
+    Names match exactly, else ignoring case when only one column fits; types may be wider than the table's.
+
+    Raises:
+        SchemaError: no such column, or a type that the column can't be read as.
+    """
+    names = [f.name for f in fields]
+    found = []
+    for column in target:
+        at = find_name(names, column.name)
+        if at is None:
+            raise SchemaError(
+                f"the schema given names a column {column.name!r} that the table does not have",
+                hint=f"it has {', '.join(names)}",
+            )
+        try:
+            source = arrow_type(fields[at].type)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"column {column.name}: {error.message}", hint=error.hint) from None
+        check_castable(source, column.type, column.name)
+        if names[at] in found:
+            raise SchemaError(f"the schema given names column {names[at]!r} twice")
+        found.append(names[at])
+    return found

@@ -1,0 +1,17 @@
+"""Lets Spark find the data source ``paimon`` without registration: Spark imports every module named ``pyspark_…``.
+
+A module of that kind that raises would break every Python data source of the session, so this one never does.
+"""
+
+import logging
+
+try:
+    from paimon_pyds.spark.source import PaimonDataSource as DefaultSource
+except Exception:  # noqa: BLE001 - see above
+    logging.getLogger(__name__).warning(
+        "paimon_pyds can't be imported by Spark's Python worker: the data source 'paimon' is not there. "
+        "PYSPARK_PYTHON must be the interpreter that paimon-pyds is installed for.",
+        exc_info=True,
+    )
+else:
+    __all__ = ["DefaultSource"]
