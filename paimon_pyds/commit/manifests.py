@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, live_entries, merge_entries
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestFile, SimpleStats, live_entries
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.row import partition_stats
-from paimon_pyds.types import DataType
+from paimon_pyds.row import decode_rows, encode_row
+from paimon_pyds.types import DataType, scalar_to_internal
 
 __all__ = ["ManifestWriter", "merge_manifests"]
 
@@ -51,7 +52,6 @@ class ManifestWriter:
         self.written.append(name)
         kinds = entries.column("kind")
         added = pc.sum(pc.equal(kinds, FileKind.ADD)).as_py()
-        minimum, maximum, nulls = partition_stats(entries.column("partition"), self.partition_types)
         buckets, levels = pc.min_max(entries.column("bucket")).as_py(), pc.min_max(entries.column("level")).as_py()
         row_ids = entries.column("first_row_id")
         first, last = None, None
@@ -63,7 +63,7 @@ class ManifestWriter:
             file_size=size,
             num_added_files=added,
             num_deleted_files=entries.num_rows - added,
-            partition_stats=SimpleStats(minimum, maximum, nulls),
+            partition_stats=_partition_stats(entries.column("partition"), self.partition_types),
             schema_id=self.schema_id,
             min_bucket=buckets["min"],
             max_bucket=buckets["max"],
@@ -72,6 +72,55 @@ class ManifestWriter:
             min_row_id=first,
             max_row_id=last,
         )
+
+
+def _partition_stats(partitions: pa.Array, types: Sequence[DataType]) -> SimpleStats:
+    """Minimum, maximum and number of NULLs of each partition column over some entries."""
+    coded = partitions.dictionary_encode()
+    counts = np.bincount(coded.indices.to_numpy(), minlength=len(coded.dictionary))
+    low, high, nulls = [], [], []
+    for column in decode_rows(coded.dictionary, types, arity=True):
+        low.append(scalar_to_internal(_extreme(column, "ascending")))
+        high.append(scalar_to_internal(_extreme(column, "descending")))
+        nulls.append(int(counts[np.asarray(column.is_null())].sum()))
+    nullable = [t.with_nullable(True) for t in types]
+    return SimpleStats(encode_row(low, nullable), encode_row(high, nullable), tuple(nulls))
+
+
+def _extreme(column: pa.Array, order: str) -> pa.Scalar:
+    """The first value in Java's order, where NaN is greatest and -0.0 comes before 0.0; NULL when there is none."""
+    values = column.drop_null()
+    if not len(values):
+        return pa.scalar(None, column.type)
+    indices = pc.array_sort_indices(values)
+    value = values[indices[0 if order == "ascending" else len(values) - 1].as_py()]
+    if pa.types.is_floating(column.type) and value.as_py() == 0:
+        return pa.scalar(-0.0 if order == "ascending" else 0.0, column.type)
+    return value
+
+
+def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Entries of several manifests in one: an addition and its deletion cancel, other deletions stay."""
+    whole = pa.concat_batches([b.cast(ENTRY_SCHEMA) for b in batches])
+    kinds = whole.column("kind").to_numpy()
+    deletes = np.flatnonzero(kinds == FileKind.DELETE)
+    if not len(deletes):
+        return whole
+    names = whole.column("file_name").take(pa.array(deletes))
+    touched = np.flatnonzero(np.asarray(pc.is_in(whole.column("file_name"), names)))
+    keys = list(zip(*(whole.column(c).take(pa.array(touched)).to_pylist() for c in _IDENTITY), strict=True))
+    added: dict[tuple[object, ...], int] = {}
+    keep = np.ones(whole.num_rows, dtype=bool)
+    for at, raw in zip(touched.tolist(), keys, strict=True):
+        key = tuple(tuple(part) if isinstance(part, list) else part for part in raw)
+        if kinds[at] == FileKind.ADD:
+            added[key] = at
+        elif key in added:
+            keep[[added.pop(key), at]] = False
+    return whole.filter(pa.array(keep))
+
+
+_IDENTITY = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 
 
 def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
@@ -122,4 +171,4 @@ def _flush(run: list[ManifestFile], writer: ManifestWriter, minimum: int) -> lis
 def _joined(run: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
     if len(run) == 1:
         return run
-    return writer.write(merge_entries([writer.store.read_manifest(m.file_name) for m in run]))
+    return writer.write(_merged([writer.store.read_manifest(m.file_name) for m in run]))

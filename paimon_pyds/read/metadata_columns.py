@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.metadata.paths import partition_strings
-from paimon_pyds.row import decode_row
+from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.scan.split import METADATA_FIELDS, FileTask, ReadSpec
 from paimon_pyds.types import arrow_type
 
@@ -37,7 +36,6 @@ def _array(name: str, spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64
             return pa.array(rows + task.first_row_id, type_)
         case "_SEQUENCE_NUMBER":
             return pa.repeat(pa.scalar(task.sequence_number, type_), n)
-    values = decode_row(task.partition, [f.type for f in spec.partition_fields])
-    pairs = partition_strings(spec.partition_fields, values, spec.options or {})
+    pairs = partition_texts(spec.partition_fields, task.partition, spec.options or {})
     one = pa.array([list(pairs.items())], type_)
     return one.take(pa.array(np.zeros(n, np.int8)))

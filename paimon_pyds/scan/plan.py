@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
+from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -224,8 +225,8 @@ class _Planner:
 
     def tasks(self, entries: pa.RecordBatch) -> list[FileTask]:
         deletions = self.deletions()
-        paths = self.store.paths
-        directories: dict[tuple[bytes, int], str] = {}
+        paths = self.store.paths.with_options(self.schema.options)
+        directories: dict[bytes, str] = {}
         tasks = []
         wanted = ("partition", "bucket", "file_name", "file_size", "row_count", "schema_id", "extra_files",
                   "external_path", "first_row_id", "max_sequence_number", "write_cols")  # fmt: skip
@@ -233,14 +234,14 @@ class _Planner:
         for partition, bucket, name, size, rows, schema_id, extra, external, row_id, sequence, write_cols in zip(
             *columns, strict=True
         ):
-            directory = directories.get((partition, bucket))
+            directory = directories.get(partition)
             if directory is None:
-                directory = directories[partition, bucket] = paths.data_dir(self.schema, partition, bucket)
+                directory = directories[partition] = partition_directory(self.schema, partition)
             deletion = deletions.get((partition, bucket, name)) or deletions.get((partition, -1, name))
             if deletion is not None and deletion.cardinality == rows:
                 self.skips.append(PlannedSkip(name, rows, size, "deletion vector: every row is deleted"))
                 continue
-            path = paths.data_file(directory, name, external)
+            path = paths.data_file(directory, bucket, name, external)
             index = [x for x in extra if x.endswith(".index")]
             if len(index) > 1:
                 raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
@@ -253,7 +254,7 @@ class _Planner:
                     partition=partition,
                     bucket=bucket,
                     selection=self.selections.get(hash((partition, bucket, name))),
-                    index_path=paths.beside(path, index[0]) if index else None,
+                    index_path=paths.extra_file(path, index[0]) if index else None,
                     deletion=deletion,
                     first_row_id=row_id,
                     sequence_number=sequence,
@@ -281,11 +282,13 @@ class _Planner:
         snapshot = self.request.state.snapshot
         if snapshot is None or snapshot.index_manifest is None or self.request.between is not None:
             return {}
+        paths = self.store.paths.with_options(self.schema.options)
         found = {}
         for entry in self.store.read_index_manifest(snapshot.index_manifest):
             if entry.index_type != DELETION_VECTORS:
                 continue
-            path = self.store.paths.index_file(self.schema, entry)
+            directory = partition_directory(self.schema, entry.partition)
+            path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
             for r in entry.deletion_ranges or ():
                 found[entry.partition, entry.bucket, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
         return found

@@ -43,16 +43,22 @@ class RowStatistics:
         if column.path or column.name not in self.names:
             return None
         i = self.names.index(column.name)
-        minimum, unknown_min = decode_column(self.minimum, self.types, i, arity=True)
-        maximum, unknown_max = decode_column(self.maximum, self.types, i, arity=True)
+        low = decode_column(self.minimum, self.types, i, arity=True)
+        high = decode_column(self.maximum, self.types, i, arity=True)
         return ColumnStats(
-            min=minimum,
-            max=maximum,
+            min=low.values,
+            max=high.values,
             null_count=_element(self.null_counts, i),
             row_count=self.row_counts,
-            unknown=unknown_min | unknown_max,
+            unknown=_either(low.unknown, high.unknown),
             exact=self.exact_strings,
         )
+
+
+def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
 
 
 def _element(lists: pa.ListArray, i: int) -> pa.Int64Array:

@@ -45,7 +45,7 @@ class WriteContext:
     @cached_property
     def paths(self) -> TablePaths:
         """The table's paths."""
-        return TablePaths(self.root, self.branch)
+        return TablePaths(self.root, self.branch, self.raw_options)
 
     @property
     def fields(self) -> tuple[DataField, ...]:
@@ -74,7 +74,7 @@ class WriteContext:
     @cached_property
     def stats_modes(self) -> Sequence[str]:
         """The statistics mode of each column."""
-        return stats_modes(self.raw_options, self.fields)
+        return stats_modes(self.fields, self.raw_options)
 
 
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}

@@ -124,7 +124,7 @@ class _OpenFile:
         self._directory = directory
         self._name = name
         self._writer = writer
-        self._stats = StatsCollector(context.fields, context.stats_modes)
+        self._stats = StatsCollector(context.fields, context.stats_modes, str(context.options.get("file.format")))
         self._index = FileIndexBuilder(context.index_specs, context.fields) if context.index_specs else None
         self._encode = _Lane(pools[0], [])
         self._measure = _Lane(pools[1], [])

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.row import encode_rows
+from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.write.conform import conform
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.message import BucketFiles, CommitMessage
@@ -141,7 +142,7 @@ class TableWriter:
 
     def _partition_codes(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
         if not self._partition_at:
-            return [encode_rows([], [], arity=True, rows=1)[0].as_py()], np.zeros(batch.num_rows, np.int64)
+            return [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)
         codes = np.zeros(batch.num_rows, np.int64)
         dictionaries = []
         for at in self._partition_at:
@@ -184,7 +185,9 @@ class TableWriter:
     def _writer(self, key: _Key) -> RollingWriter:
         writer = self._writers.get(key)
         if writer is None:
-            directory = self._context.paths.data_dir(self._schema, *key)
+            partition, bucket = key
+            inner = partition_directory(self._schema, partition)
+            directory = self._context.paths.bucket_dir(inner, bucket)
             self._directories[key] = directory
             writer = self._writers[key] = RollingWriter(self._context, directory, self._pools)
         return writer

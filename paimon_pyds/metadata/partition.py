@@ -1,0 +1,33 @@
+"""Partition rows (``_PARTITION``: arity + BinaryRow) → directories and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.metadata.paths import partition_path
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.row import decode_row
+from paimon_pyds.types import DataField
+
+__all__ = ["partition_directory", "partition_texts"]
+
+
+def partition_directory(schema: TableSchema, partition: bytes) -> str:
+    """The directory of a partition, ``k=v/k2=v2``; empty for a table without partitions."""
+    fields = schema.partition_fields
+    if not fields:
+        return ""
+    return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
+
+
+def partition_texts(
+    fields: Sequence[DataField], partition: bytes, options: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Each partition column's value as text, in the form of directory names; None for NULL."""
+    legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
+    values = decode_row(partition, [f.type for f in fields])
+    return {
+        f.name: None if v is None else partition_text(v, f.type, legacy=legacy, zone="UTC")
+        for f, v in zip(fields, values, strict=True)
+    }
