@@ -28,7 +28,7 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UT
 
     ``legacy`` (option ``partition.legacy-name``, true by default) takes the Java form of the value: days for DATE,
     milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise it is the SQL text. ``zone`` is the
-    time zone that TIMESTAMP WITH LOCAL TIME ZONE is written in when ``legacy`` is false (Java: the zone of the process).
+    time zone of TIMESTAMP WITH LOCAL TIME ZONE when ``legacy`` is false (Java: the zone of the process).
 
     Raises:
         UnsupportedError: a type whose text is not stable (BINARY with legacy names) or that has none.

@@ -1,0 +1,433 @@
+"""TableStore: a table's metadata on its storage. The one file of this room that does I/O; what it reads and writes is
+in the codecs beside it (specification: Paimon documentation, concepts/spec/overview).
+
+Files are immutable once they have their name, hints aside, so decoded manifests are cached for the whole process and
+schemas for the life of a store. Snapshots are read anew: a rollback may give a number to another snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from paimon_pyds.errors import (
+    BranchNotFoundError,
+    CorruptFileError,
+    NotFoundError,
+    PaimonError,
+    SchemaError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    TagNotFoundError,
+)
+from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.hints import read_hint, write_hint
+from paimon_pyds.metadata.near import near_hint
+from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
+from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
+from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage.base import FileIO
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from paimon_pyds.metadata.index_manifest import IndexEntry
+    from paimon_pyds.metadata.manifest import ManifestFile
+
+__all__ = ["TableStore", "require_fields"]
+
+T = TypeVar("T")
+
+_HINT_STEPS = 32
+_PARALLEL_READS = 16
+_SETTLE_SECONDS = (0.02, 0.05, 0.1)
+_MANIFEST_FILE_WEIGHT = 800
+
+
+class TableStore:
+    """The metadata of one branch of one table. Cheap to make, safe to share between threads; it pickles."""
+
+    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH) -> None:
+        self.io = io
+        self.root = root
+        self.branch = branch
+        self.paths = TablePaths(root, branch)
+        self._schemas: dict[int, TableSchema] = {}
+
+    @staticmethod
+    def open(
+        location: str | os.PathLike[str],
+        branch: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> TableStore:
+        """The store of the table at a location.
+
+        Raises:
+            TableNotFoundError: there is no ``schema/schema-N``; near names are given.
+            BranchNotFoundError: the table has no such branch.
+        """
+        io, root = open_file_io(location, storage_options)
+        store = TableStore(io, root, branch or MAIN_BRANCH)
+        store.latest_schema()
+        return store
+
+    def __repr__(self) -> str:
+        return f"TableStore({self.root!r}, branch={self.branch!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TableStore, (self.io, self.root, self.branch))
+
+    def for_branch(self, branch: str) -> TableStore:
+        """The store of another branch. Raises BranchNotFoundError."""
+        store = TableStore(self.io, self.root, branch)
+        store.latest_schema()
+        return store
+
+    # -------------------------------------------------------------------------------------- schemas
+
+    def schema_ids(self) -> list[int]:
+        """The numbers of all schemas, ascending; empty when there is no table."""
+        return self._numbers(self.paths.schema_dir, "schema-")
+
+    def latest_schema(self) -> TableSchema:
+        """The schema of the highest number. Raises TableNotFoundError (BranchNotFoundError for a branch)."""
+        ids = self.schema_ids()
+        if not ids:
+            raise self._not_found()
+        return self.schema(ids[-1])
+
+    def schema(self, id_: int) -> TableSchema:
+        """The schema of that number.
+
+        Raises:
+            NotFoundError: there is none.
+            CorruptFileError: the file is not a schema.
+        """
+        schema = self._schemas.get(id_)
+        if schema is None:
+            path = self.paths.schema(id_)
+            try:
+                schema = self._settled(path, parse_schema)
+            except FileNotFoundError as error:
+                ids = self.schema_ids()
+                if not ids:
+                    raise self._not_found() from error
+                raise NotFoundError(
+                    f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path
+                ) from error
+            if schema.id != id_:
+                raise CorruptFileError(f"the schema says it is number {schema.id}", path=path, field="id")
+            self._schemas[id_] = schema
+        return schema
+
+    def schemas(self) -> list[TableSchema]:
+        """All schemas, oldest first."""
+        return [self.schema(id_) for id_ in self.schema_ids()]
+
+    def try_create_schema(self, schema: TableSchema) -> bool:
+        """Publish a schema under its number; False when that number is taken."""
+        return self.io.create_if_absent(self.paths.schema(schema.id), schema_to_json(schema).encode())
+
+    # ------------------------------------------------------------------------------------ snapshots
+
+    def snapshot_ids(self) -> list[int]:
+        """The numbers of all snapshots that are there, ascending."""
+        return self._numbers(self.paths.snapshot_dir, "snapshot-")
+
+    def latest_snapshot_id(self, refresh: bool = False) -> int | None:
+        """The highest number of a snapshot; None when nothing was ever committed.
+
+        The hint is believed when its snapshot is there and the next is not; a hint that lags is followed up. With
+        ``refresh`` it is not looked at, and the directory listed.
+        """
+        hint = None if refresh else read_hint(self.io, self.paths.latest_hint)
+        if hint is not None and self.snapshot_exists(hint):
+            for id_ in range(hint, hint + _HINT_STEPS):
+                if not self.snapshot_exists(id_ + 1):
+                    return id_
+        ids = self.snapshot_ids()
+        return ids[-1] if ids else None
+
+    def earliest_snapshot_id(self) -> int | None:
+        """The lowest number of a snapshot that has not expired; None when there is none."""
+        hint = read_hint(self.io, self.paths.earliest_hint)
+        if hint is not None and self.snapshot_exists(hint) and not self.snapshot_exists(hint - 1):
+            return hint
+        ids = self.snapshot_ids()
+        return ids[0] if ids else None
+
+    def snapshot_exists(self, id_: int) -> bool:
+        """Whether the snapshot of that number is there."""
+        return self.io.exists(self.paths.snapshot(id_))
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None when nothing was ever committed."""
+        while (id_ := self.latest_snapshot_id()) is not None:
+            try:
+                return self.snapshot(id_)
+            except SnapshotNotFoundError:
+                if self.snapshot_exists(id_):
+                    raise
+        return None
+
+    def snapshot(self, id_: int) -> Snapshot:
+        """The snapshot of that number.
+
+        Raises:
+            SnapshotNotFoundError: it never was, or has expired; the numbers that are there are given.
+            CorruptFileError: the file is not a snapshot.
+        """
+        path = self.paths.snapshot(id_)
+        try:
+            snapshot = self._settled(path, parse_snapshot)
+        except FileNotFoundError as error:
+            raise self._no_snapshot(id_) from error
+        if snapshot.id != id_:
+            raise CorruptFileError(f"the snapshot says it is number {snapshot.id}", path=path, field="id")
+        return snapshot
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that are there, oldest first. One that expires meanwhile is left out."""
+        found = self._map(self._snapshot_or_none, self.snapshot_ids())
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def snapshot_at(self, timestamp_ms: int) -> Snapshot:
+        """The newest snapshot made at or before a time, in milliseconds since the epoch.
+
+        Raises:
+            SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none.
+        """
+        ids = self.snapshot_ids()
+        low, high, best = 0, len(ids) - 1, None
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self._snapshot_or_none(ids[middle])
+            if snapshot is None or snapshot.time_millis <= timestamp_ms:
+                best, low = snapshot or best, middle + 1
+            else:
+                high = middle - 1
+        if best is not None:
+            return best
+        if not ids:
+            raise SnapshotNotFoundError("the table has no snapshot: nothing was committed yet", path=self.root)
+        first = self.snapshot(ids[0])
+        raise SnapshotNotFoundError(
+            f"no snapshot is as old as {timestamp_ms} ms: the earliest that is left, {first.id}, "
+            f"was made at {first.time_millis} ms",
+            path=self.root,
+            hint="older snapshots have expired or never were; name a later time",
+        )
+
+    def try_create_snapshot(self, snapshot: Snapshot) -> bool:
+        """Publish a snapshot under its number: the one atomic step of a commit. False when that number is taken."""
+        data = snapshot_to_json(snapshot).encode()
+        if not self.io.create_if_absent(self.paths.snapshot(snapshot.id), data):
+            return False
+        write_hint(self.io, self.paths.latest_hint, snapshot.id)
+        return True
+
+    # ------------------------------------------------------------------------------ tags and branches
+
+    def tag_names(self) -> list[str]:
+        """The names of all tags, by name."""
+        return sorted(
+            s.name[4:] for s in self.io.list(self.paths.tag_dir) if s.name.startswith("tag-") and not s.is_dir
+        )
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Each tag's snapshot, by name."""
+        return {name: self.tag(name) for name in self.tag_names()}
+
+    def tag(self, name: str) -> Snapshot:
+        """The snapshot that a tag keeps. Raises TagNotFoundError with near names."""
+        try:
+            if name and "/" not in name and "\0" not in name:
+                return self._settled(self.paths.tag(name), parse_snapshot)
+        except FileNotFoundError:
+            pass
+        raise TagNotFoundError(
+            f"the table has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
+        )
+
+    def branches(self) -> list[str]:
+        """The names of all branches but main, by name."""
+        entries = self.io.list(self.paths.branches_dir)
+        return sorted(s.name[7:] for s in entries if s.name.startswith("branch-") and s.is_dir)
+
+    # ------------------------------------------------------------------------------------ manifests
+
+    def read_manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
+        """The manifests of a manifest list, in order. Errors as `read_manifest`."""
+        from paimon_pyds.metadata.manifest_codec import decode_manifest_list
+
+        def weigh(files: Sequence[ManifestFile]) -> int:
+            return _MANIFEST_FILE_WEIGHT * (1 + len(files))
+
+        return self._cached(name, size, "list", decode_manifest_list, weigh)
+
+    def read_manifest(self, name: str, columns: Sequence[str] | None = None, size: int | None = None) -> pa.RecordBatch:
+        """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
+
+        Raises:
+            SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
+            TableNotFoundError: the whole table is gone.
+            CorruptFileError: the file is not a manifest.
+        """
+        from paimon_pyds.metadata.manifest_codec import decode_manifest
+
+        def weigh(batch: pa.RecordBatch) -> int:
+            return int(batch.nbytes) + 4096
+
+        path = self.paths.manifest(name)
+        if columns is None:
+            return self._cached(name, size, None, decode_manifest, weigh)
+        whole = METADATA_CACHE.peek((path, size, None))
+        if whole is not None:
+            return whole.select(list(columns))
+        wanted = tuple(columns)
+        return self._cached(name, size, wanted, lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
+
+    def read_index_manifest(self, name: str, size: int | None = None) -> Sequence[IndexEntry]:
+        """The entries of an index manifest. Errors as `read_manifest`."""
+        from paimon_pyds.metadata.manifest_codec import decode_index_manifest
+
+        def weigh(entries: Sequence[IndexEntry]) -> int:
+            return sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100
+
+        return self._cached(name, size, "index", decode_index_manifest, weigh)
+
+    def write_manifest(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
+        """Write an encoded manifest as ``manifest-<commit id>-<number>``; its name, and its size in bytes.
+
+        Without ``commit_id`` a new uuid is taken. Raises StorageError.
+        """
+        return self._write("manifest", data, commit_id, number)
+
+    def write_manifest_list(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
+        """Write an encoded manifest list as ``manifest-list-<commit id>-<number>``; otherwise as `write_manifest`."""
+        return self._write("manifest-list", data, commit_id, number)
+
+    def write_index_manifest(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
+        """Write an encoded index manifest as ``index-manifest-<commit id>-<number>``; otherwise as `write_manifest`."""
+        return self._write("index-manifest", data, commit_id, number)
+
+    def delete_manifests(self, names: Iterable[str]) -> None:
+        """Remove files of the manifest directory; those that are gone are fine."""
+        self.io.delete(self.paths.manifest(name) for name in names)
+
+    def missing(self, path: str) -> NotFoundError:
+        """The error for a file that the metadata names and the storage does not have."""
+        if not self.io.list(TablePaths(self.root).schema_dir):
+            return self._not_found()
+        return SnapshotNotFoundError(
+            "a file of the table is gone: the snapshot that needs it has expired or was rolled back while it was read",
+            path=path,
+            hint="read again to get the newest snapshot; tags keep a snapshot from expiring",
+        )
+
+    # -------------------------------------------------------------------------------------- helpers
+
+    def _write(self, kind: str, data: bytes, commit_id: str | None, number: int) -> tuple[str, int]:
+        name = f"{kind}-{commit_id or uuid.uuid4()}-{number}"
+        self.io.write_bytes(self.paths.manifest(name), data)
+        return name, len(data)
+
+    def _cached(
+        self, name: str, size: int | None, key: Any, decode: Callable[[bytes, str], T], weigh: Callable[[T], int]
+    ) -> T:
+        path = self.paths.manifest(name)
+
+        def load() -> T:
+            try:
+                data = self.io.read_bytes(path)
+            except FileNotFoundError as error:
+                raise self.missing(path) from error
+            return decode(data, path)
+
+        return METADATA_CACHE.get_or_load((path, size, key), load, weigh)
+
+    def _settled(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+        """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
+        for pause in _SETTLE_SECONDS:
+            try:
+                return parse(self.io.read_bytes(path), path)
+            except CorruptFileError:
+                time.sleep(pause)
+        return parse(self.io.read_bytes(path), path)
+
+    def _snapshot_or_none(self, id_: int) -> Snapshot | None:
+        try:
+            return self.snapshot(id_)
+        except SnapshotNotFoundError:
+            return None
+
+    def _map(self, call: Callable[[int], T], ids: Sequence[int]) -> list[T]:
+        if len(ids) < _PARALLEL_READS:
+            return [call(id_) for id_ in ids]
+        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
+            return list(pool.map(call, ids))
+
+    def _numbers(self, directory: str, prefix: str) -> list[int]:
+        start = len(prefix)
+        names = (status.name for status in self.io.list(directory))
+        found = (name[start:] for name in names if name.startswith(prefix))
+        return sorted(int(n) for n in found if n.isascii() and n.isdigit() and len(n) < 19)
+
+    def _no_snapshot(self, id_: int) -> NotFoundError:
+        ids = self.snapshot_ids()
+        if not ids:
+            if not self.schema_ids():
+                return self._not_found()
+            return SnapshotNotFoundError(
+                f"there is no snapshot {id_}: nothing was committed to the table yet", path=self.root
+            )
+        expired = "has expired: it" if id_ < ids[0] else "is not there: it"
+        return SnapshotNotFoundError(
+            f"snapshot {id_} {expired} is not among snapshots {ids[0]} to {ids[-1]}",
+            path=self.root,
+            hint="tags keep a snapshot from expiring" if id_ < ids[0] else None,
+        )
+
+    def _not_found(self) -> NotFoundError:
+        main = TablePaths(self.root)
+        if self.branch != MAIN_BRANCH and self.io.list(main.schema_dir):
+            return BranchNotFoundError(
+                f"the table has no branch {self.branch!r:.100}",
+                path=self.root,
+                hint=near_hint(self.branch, self.branches(), "branches"),
+            )
+        return TableNotFoundError(
+            "no Paimon table is here: there is no schema/schema-N", path=self.root, hint=self._whereabouts()
+        )
+
+    def _whereabouts(self) -> str:
+        """What lies at a location that is no table, and tables of a similar name nearby."""
+        try:
+            here = self.io.list(self.root)
+            if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
+                return f"this is a warehouse: name a table in it, such as {self.root}/DATABASE.db/TABLE"
+            parent, _, name = self.root.rpartition("/")
+            inside = [e.name for e in here if e.is_dir and self.io.exists(f"{self.root}/{e.name}/schema")]
+            if inside:
+                return near_hint(name, inside, "the tables in it") or ""
+            beside = [e.name for e in self.io.list(parent or "/")[:1000] if e.is_dir]
+            tables = [n for n in beside if n != name and self.io.exists(f"{parent}/{n}/schema")]
+            found = "there is no such directory" if not here else "the directory holds something else"
+            near = near_hint(name, tables, "tables beside it")
+            return f"{found}; {near}" if near else found
+        except PaimonError as error:
+            return str(error)
+
+
+def require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
+    """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
+    known = schema.field_names
+    for name in names:
+        if name not in known:
+            raise SchemaError(f"{what} names {name!r}, which is no column", hint=near_hint(name, known, "columns"))
