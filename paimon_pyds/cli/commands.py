@@ -1,0 +1,205 @@
+"""What each command does."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from paimon_pyds.errors import OptionError, StorageError, TableNotFoundError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_pyds.operations.query import Scan
+    from paimon_pyds.table import Table
+
+__all__ = ["count", "describe", "explain", "index_eval", "read", "snapshots", "write"]
+
+_TEXT_LIMIT = 100
+
+
+def _pairs(pairs: list[str], what: str) -> dict[str, str]:
+    from paimon_pyds.cli.main import key_values
+
+    return key_values(pairs, what)
+
+
+def _open(arguments: argparse.Namespace) -> Table:
+    from paimon_pyds.table import Table
+
+    return Table.open(arguments.table, arguments.branch, _pairs(arguments.storage_option, "--storage-option"))
+
+
+def _scan(arguments: argparse.Namespace, **more: Any) -> Scan:
+    return _open(arguments).scan(
+        arguments.filter,
+        snapshot=arguments.snapshot,
+        tag=arguments.tag,
+        timestamp=arguments.timestamp,
+        options=_pairs(arguments.option, "--option"),
+        **more,
+    )
+
+
+def read(arguments: argparse.Namespace) -> None:
+    """Print rows: a table, or one JSON object a line."""
+    from paimon_pyds.cli import show
+
+    limit = arguments.limit
+    if limit is None and arguments.output == "text":
+        limit = _TEXT_LIMIT
+    columns = None if arguments.columns is None else [c.strip() for c in arguments.columns.split(",")]
+    scan = _scan(arguments, columns=columns, limit=limit)
+    if arguments.output == "json":
+        for batch in scan.to_batches():
+            show.json_rows(batch)
+        return
+    table = scan.to_arrow()
+    show.text_table(table)
+    if arguments.limit is None and table.num_rows == _TEXT_LIMIT:
+        print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
+
+
+def count(arguments: argparse.Namespace) -> None:
+    """Print the number of rows."""
+    from paimon_pyds.cli import show
+
+    rows = _scan(arguments).count()
+    if arguments.output == "json":
+        show.json_value({"count": rows})
+    else:
+        print(rows)
+
+
+def explain(arguments: argparse.Namespace) -> None:
+    """Print the funnel of a scan."""
+    from paimon_pyds.cli import show
+
+    explanation = _scan(arguments).explain()
+    if arguments.output == "text":
+        print(explanation)
+        return
+    show.json_value(
+        {
+            "table": explanation.table,
+            "snapshot": explanation.snapshot_id,
+            "filter": explanation.predicate,
+            "steps": explanation.to_arrow().to_pylist(),
+            "files": explanation.files_to_arrow().to_pylist(),
+            "skipped": [{"file": s.path, "rows": s.row_count, "reason": s.reason} for s in explanation.skips],
+        }
+    )
+
+
+def describe(arguments: argparse.Namespace) -> None:
+    """Print the schema and the options."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.types import type_to_json
+
+    table = _open(arguments)
+    schema, snapshot = table.schema, table.snapshot()
+    options = table.describe_options().to_pylist()
+    if not arguments.all_options:
+        options = [o for o in options if o["set"]]
+    if arguments.output == "json":
+        show.json_value(
+            {
+                "path": table.path,
+                "schema_id": schema.id,
+                "columns": [{"id": f.id, "name": f.name, "type": type_to_json(f.type)} for f in schema.fields],
+                "partition_by": list(schema.partition_keys),
+                "primary_key": list(schema.primary_keys),
+                "comment": schema.comment,
+                "options": options,
+                "snapshot": None if snapshot is None else snapshot.id,
+                "rows": None if snapshot is None else snapshot.total_record_count,
+            }
+        )
+        return
+    show.describe(table, options)
+
+
+def snapshots(arguments: argparse.Namespace) -> None:
+    """Print snapshots and tags."""
+    from paimon_pyds.cli import show
+
+    table = _open(arguments)
+    rows = [show.snapshot_row(s) for s in table.snapshots()]
+    tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags().items())]
+    if arguments.output == "json":
+        show.json_value({"snapshots": rows, "tags": tags})
+        return
+    show.text_rows(rows)
+    if tags:
+        print()
+        show.text_rows(tags)
+
+
+def write(arguments: argparse.Namespace) -> None:
+    """Append or overwrite rows from files."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.inputs import open_inputs
+    from paimon_pyds.cli.progress import rows_progress
+
+    schema, batches = open_inputs(arguments.inputs)
+    table = _opened_or_created(arguments, schema)
+    partition = _pairs(arguments.partition, "--partition") or None
+    if arguments.mode == "append" and (partition or arguments.dynamic):
+        raise OptionError("--partition and --dynamic belong to --mode overwrite")
+    with rows_progress("written") as progress:
+        if arguments.mode == "append":
+            snapshot = table.append(batches, progress=progress)
+        else:
+            snapshot = table.overwrite(batches, partition, arguments.dynamic, progress=progress)
+    rows = progress.rows
+    if arguments.output == "json":
+        show.json_value({"rows": rows, "snapshot": None if snapshot is None else snapshot.id})
+    elif snapshot is None:
+        print("nothing to write: the input has no rows")
+    else:
+        print(f"{rows:,} rows written, snapshot {snapshot.id}")
+
+
+def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> Table:
+    from paimon_pyds.table import Table
+
+    try:
+        return _open(arguments)
+    except TableNotFoundError as error:
+        if not arguments.create:
+            raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
+    partition_by = [name.strip() for name in arguments.partition_by.split(",") if name.strip()]
+    return Table.create(
+        arguments.table,
+        schema,
+        partition_by=partition_by,
+        options=_pairs(arguments.option, "--option"),
+        storage_options=_pairs(arguments.storage_option, "--storage-option"),
+    )
+
+
+def index_eval(arguments: argparse.Namespace) -> None:
+    """Print what an index container says: REMAIN, SKIP, or positions."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.index.evaluate import FileIndex
+    from paimon_pyds.predicate.bind import bind
+    from paimon_pyds.predicate.parse import parse_filter
+    from paimon_pyds.storage.base import BytesSource
+
+    schema = _open(arguments).schema
+    predicate = bind(parse_filter(arguments.filter), schema.fields)
+    try:
+        with open(arguments.container, "rb") as file:
+            source = BytesSource(file.read(), arguments.container)
+    except OSError as error:
+        raise StorageError(f"can't read the container: {error.strerror}", path=arguments.container) from error
+    selection = FileIndex.open(source).evaluate(predicate, arguments.rows).selection
+    answer: Any = (
+        "REMAIN" if selection.is_all else "SKIP" if selection.is_none else selection.to_array(arguments.rows).tolist()
+    )
+    if arguments.output == "json" or isinstance(answer, list):
+        show.json_value(answer)
+    else:
+        print(answer)
+
+

@@ -1,0 +1,170 @@
+"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|write|index eval TABLE_PATH …``.
+
+Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+
+from paimon_pyds.errors import OptionError, PaimonError, redact
+
+__all__ = ["build_parser", "main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone (`… | head`): nothing is wrong, and nothing more can be said.
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except (PaimonError, OSError) as error:
+        if arguments.verbose:
+            traceback.print_exc()
+        else:
+            line = " ".join(str(error).splitlines()) if not hasattr(error, "caret") else str(error)
+            print(f"paimon-pyds: {redact(line)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(prog="paimon-pyds", description="Apache Paimon tables from the command line.")
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _read_command(commands)
+    _count_command(commands)
+    _explain_command(commands)
+    _describe_command(commands)
+    _snapshots_command(commands)
+    _write_command(commands)
+    _index_command(commands)
+    return parser
+
+
+def _version() -> str:
+    from paimon_pyds import __version__
+
+    return f"paimon-pyds {__version__}"
+
+
+_Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _table(commands: _Commands, name: str, help_: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=help_, description=help_)
+    parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
+    parser.add_argument("--branch", help="a branch of the table")
+    _common(parser)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of Paimon's")
+    parser.add_argument(
+        "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show the trace of an error")
+
+
+def _query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--filter", help="Spark SQL text, such as \"color = 'red' AND price < 10\"")
+    parser.add_argument("--snapshot", type=int, help="read this snapshot")
+    parser.add_argument("--tag", help="read this tag")
+    parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")
+
+
+def _read_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "read", "Print rows.")
+    _query(parser)
+    parser.add_argument("--columns", help="columns to print, separated by commas")
+    parser.add_argument("--limit", type=int, help="rows at most (text output: 100 unless given)")
+    parser.set_defaults(run=run.read)
+
+
+def _count_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "count", "Count rows.")
+    _query(parser)
+    parser.set_defaults(run=run.count)
+
+
+def _explain_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "explain", "Show what partitions, statistics and indexes leave of a scan.")
+    _query(parser)
+    parser.set_defaults(run=run.explain)
+
+
+def _describe_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "describe", "Show columns, keys and options.")
+    parser.add_argument("--all-options", action="store_true", help="every option, not only those that are set")
+    parser.set_defaults(run=run.describe)
+
+
+def _snapshots_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "snapshots", "List snapshots and tags.")
+    parser.set_defaults(run=run.snapshots)
+
+
+def _write_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = _table(commands, "write", "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files.")
+    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; the suffix tells the format")
+    parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
+    parser.add_argument("--partition", action="append", default=[], metavar="KEY=VALUE", help="overwrite only this")
+    parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
+    parser.add_argument("--create", action="store_true", help="create the table when it is missing")
+    parser.add_argument("--partition-by", default="", help="partition columns of a created table")
+    parser.set_defaults(run=run.write)
+
+
+def _index_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import commands as run
+
+    parser = commands.add_parser("index", help="Look into file indexes.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    evaluate = verbs.add_parser("eval", help="What an index container says of a filter.")
+    evaluate.add_argument("container", metavar="CONTAINER", help="an .index file")
+    evaluate.add_argument("--table", required=True, metavar="TABLE_PATH")
+    evaluate.add_argument("--branch")
+    evaluate.add_argument("--filter", required=True)
+    evaluate.add_argument("--rows", type=int, required=True, help="rows of the data file")
+    _common(evaluate)
+    evaluate.set_defaults(run=run.index_eval)
+
+
+def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
+    """``KEY=VALUE`` arguments as a dictionary. Raises OptionError."""
+    result = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise OptionError(f"{what} takes KEY=VALUE, not {pair!r}")
+        result[key] = value
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Output: aligned text and JSON."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_pyds.metadata.snapshot import Snapshot
+    from paimon_pyds.table import Table
+
+__all__ = ["describe", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table"]
+
+_WIDEST = 60
+
+
+def json_value(value: Any) -> None:
+    """One JSON value on a line of its own."""
+    print(json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def json_rows(batch: pa.RecordBatch) -> None:
+    """One JSON object a row. Dates and times are ISO text, decimals text, bytes base64, NaN and infinities text."""
+    out = sys.stdout
+    for row in batch.to_pylist():
+        out.write(json.dumps(_plain(row), ensure_ascii=False, separators=(",", ":")))
+        out.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case decimal.Decimal():
+            return str(value)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {str(k): _plain(v) for k, v in value.items()}
+        case Sequence():
+            return [_plain(v) for v in value]
+    return str(value)
+
+
+def text_table(table: pa.Table) -> None:
+    """An aligned table of an Arrow table's rows."""
+    columns = [[_text(v) for v in column.to_pylist()] for column in table.columns]
+    _aligned(table.schema.names, [list(row) for row in zip(*columns, strict=True)])
+
+
+def text_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """An aligned table of dictionaries with the same keys."""
+    names = list(rows[0]) if rows else []
+    _aligned(names, [[_text(row[name]) for name in names] for row in rows])
+
+
+def _aligned(names: Sequence[str], rows: list[list[str]]) -> None:
+    widths = [max(len(name), *(len(row[i]) for row in rows), 0) if rows else len(name) for i, name in enumerate(names)]
+    for line in ([*names], ["-" * w for w in widths], *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    text = text.replace("\n", "\\n")
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot for people."""
+    moment = datetime.datetime.fromtimestamp(snapshot.time_millis / 1000, datetime.timezone.utc)
+    return {
+        "snapshot": snapshot.id,
+        "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "kind": snapshot.commit_kind.value,
+        "rows": snapshot.total_record_count,
+        "rows_added": snapshot.delta_record_count,
+        "schema": snapshot.schema_id,
+        "user": snapshot.commit_user,
+    }
+
+
+def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
+    """A table's description as text."""
+    schema, snapshot = table.schema, table.snapshot()
+    print(f"Table      {table.path}")
+    if schema.comment:
+        print(f"Comment    {schema.comment}")
+    rows = "never written" if snapshot is None else f"{snapshot.id} ({snapshot.total_record_count:,} rows)"
+    print(f"Snapshot   {rows}")
+    print(f"Schema     {schema.id}")
+    if schema.partition_keys:
+        print(f"Partition  {', '.join(schema.partition_keys)}")
+    if schema.primary_keys:
+        print(f"Key        {', '.join(schema.primary_keys)}")
+    print()
+    text_rows([{"id": f.id, "column": f.name, "type": str(f.type)} for f in schema.fields])
+    if options:
+        print()
+        text_rows([{k: o[k] for k in ("key", "value", "status", "why")} for o in options])
