@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.fixtures import DEV, meta, table_fields, table_path
+
+from paimon_pyds.types import REFUSED_KINDS, arrow_schema
+from support.fixtures import ARCHIVE, DEV, fixture_dir, fixture_names, meta, requires_shared, table_fields, table_path
 from support.oracle import Oracle, OracleError, requires_java_oracle
 from support.values import arrow_rows, dumps, expected_lines, json_lines, lines
 
-from paimon_pyds.types import REFUSED_KINDS, arrow_schema
-
-NAMES = sorted(p.name for p in DEV.iterdir() if (p / "meta.json").is_file()) if DEV else []
+NAMES = fixture_names()
 
 
 def _full_reads() -> list[str]:
@@ -27,7 +28,7 @@ def _full_reads() -> list[str]:
 
 @pytest.mark.parametrize("name", _full_reads())
 def test_expected_rows_survive_arrow(name: str) -> None:
-    path = DEV / name / next(r["expected"] for r in meta(name)["reads"] if r["name"] == "full")
+    path = fixture_dir(name) / next(r["expected"] for r in meta(name)["reads"] if r["name"] == "full")
     schema = arrow_schema(table_fields(table_path(name)))
     rows = [{k: v for k, v in row.items() if k in schema.names} for row in json_lines(path)]
     assert lines(arrow_rows(rows, schema)) == sorted(map(dumps, rows), key=str.encode)
@@ -90,5 +91,16 @@ def test_oracle_failure_is_an_error(oracle: Oracle, warehouse: Path) -> None:
 def test_expected_lines_are_sorted_as_the_oracle_sorts() -> None:
     if not NAMES:
         pytest.skip("no Java-written tables")
-    path = DEV / NAMES[0] / meta(NAMES[0])["reads"][0]["expected"]
+    path = fixture_dir(NAMES[0]) / meta(NAMES[0])["reads"][0]["expected"]
     assert expected_lines(path) == [dumps(v) for v in json_lines(path)]
+
+
+@requires_shared
+def test_the_compact_set_is_what_java_wrote() -> None:
+    """Every packed file is byte for byte that of ../shared; `python tools/pack_fixtures.py` packs anew."""
+    assert DEV is not None
+    with tarfile.open(ARCHIVE) as tar:
+        packed = {m.name: tar.extractfile(m).read() for m in tar}
+    assert packed
+    for name, data in packed.items():
+        assert (DEV / name).read_bytes() == data, name

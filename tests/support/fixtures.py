@@ -1,10 +1,16 @@
-"""Where the Java-written tables are: ../shared/fixtures/dev beside a checkout, or PAIMON_PYDS_FIXTURES."""
+"""Where the Java-written tables are: ../shared/fixtures/dev beside a checkout (or PAIMON_PYDS_FIXTURES), else the
+compact set of tests/fixtures/java_tables.tar.xz, which tools/pack_fixtures.py packed from it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import hashlib
 import json
 import os
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,30 +20,59 @@ import pytest
 from paimon_pyds.types import DataField, field_from_json
 
 ROOT = Path(__file__).resolve().parents[2]
+ARCHIVE = ROOT / "tests" / "fixtures" / "java_tables.tar.xz"
 
 
-def _find() -> Path | None:
+def _find() -> tuple[Path | None, bool]:
+    """The tables, and whether they are the full set."""
     named = os.environ.get("PAIMON_PYDS_FIXTURES")
-    candidate = Path(named) if named else ROOT.parent / "shared" / "fixtures" / "dev"
-    return candidate if candidate.is_dir() else None
+    shared = Path(named) if named else ROOT.parent / "shared" / "fixtures" / "dev"
+    if shared.is_dir():
+        return shared, True
+    return (_unpacked(), False) if ARCHIVE.is_file() else (None, False)
 
 
-DEV: Path | None = _find()
+def _unpacked() -> Path:
+    """The compact set, unpacked once into the project's cache."""
+    digest = hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]
+    target = ROOT / ".cache" / f"java_tables-{digest}"
+    if not target.is_dir():
+        target.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch, tarfile.open(ARCHIVE) as tar:
+            fresh = Path(scratch) / "tables"
+            fresh.mkdir()
+            for member in tar:  # files only, under names that tools/pack_fixtures.py chose
+                path = fresh / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                source = tar.extractfile(member)
+                assert source is not None
+                path.write_bytes(source.read())
+            with contextlib.suppress(OSError):
+                fresh.rename(target)  # another process may have been faster
+    return target
+
+
+DEV, _FULL = _find()
 
 
 def has_shared() -> bool:
     """Whether the full set of Java-written tables is at hand."""
-    return DEV is not None
+    return _FULL
 
 
-requires_shared = pytest.mark.skipif(DEV is None, reason="needs ../shared/fixtures/dev (Java-written tables)")
+requires_shared = pytest.mark.skipif(not _FULL, reason="needs ../shared/fixtures/dev (Java-written tables)")
 
 
 def fixture_dir(name: str) -> Path:
-    """The folder of one fixture of the full set."""
-    if DEV is None:
-        pytest.skip("needs ../shared/fixtures/dev (Java-written tables)")
+    """The folder of one fixture; the test is skipped where it is not in the compact set."""
+    if DEV is None or not (DEV / name).exists():
+        pytest.skip(f"needs ../shared/fixtures/dev/{name} (written by Java Paimon)")
     return DEV / name
+
+
+def fixture_names() -> list[str]:
+    """Every fixture at hand, by name."""
+    return sorted(p.parent.name for p in DEV.glob("*/meta.json")) if DEV else []
 
 
 def read_text(path: Path) -> str:

@@ -1,0 +1,80 @@
+"""Pack the smallest and most telling Java-written tables into tests/fixtures/java_tables.tar.xz.
+
+``python tools/pack_fixtures.py [FIXTURES]``: FIXTURES is ../shared/fixtures/dev by default. The archive is the same,
+byte for byte, for the same tables. A clone without ../shared unpacks it into .cache/ when its tests start.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import sys
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "tests" / "fixtures" / "java_tables.tar.xz"
+LIMIT = 1_500_000
+
+TABLES = [
+    # every type, every file format and compression
+    *["append_all_types", "append_avro", "append_orc", "append_variant", "append_default_values"],
+    *["append_parquet_none", "append_parquet_gzip", "append_parquet_lz4", "append_parquet_snappy"],
+    # indexes: each type, embedded and beside the file, one and many blocks, NULL columns, nanoseconds, map keys
+    *["append_bloom_side", "append_bloom_embedded", "append_bloom_default_items", "append_index_tiny"],
+    *["append_bitmap_v1_side", "append_bitmap_v2_embedded", "append_bitmap_v2_small_blocks", "append_mixed_index"],
+    *["append_bsi_embedded", "append_range_side", "append_index_null_columns", "append_index_nanos"],
+    *["append_index_map"],
+    # statistics
+    *["append_stats_none", "append_stats_counts", "append_stats_full", "append_stats_truncate"],
+    *["append_stats_not_dense"],
+    # buckets, partitions and their names
+    *["append_bucketed", "append_bucketed_mod", "append_bucketed_multi", "append_bucketed_types"],
+    *["part_bigint_bool", "part_custom_default", "part_date_nonlegacy", "part_int_date", "part_other_types"],
+    *["part_overwrite", "part_string", "part_string_empty", "part_timestamp", "part_timestamp6_ltz"],
+    *["part_timestamp_legacy"],
+    # history: evolution, expiry, compaction, tags, branches, deletion vectors, codecs of the metadata
+    *["evolve_append", "evolve_index", "expired_snapshots", "append_compacted", "row_tracking", "empty_table"],
+    *["empty_snapshot", "append_dv32", "append_dv64", "append_dv64_bitmap_index", "index_in_data_dir"],
+    *["manifest_null", "manifest_snappy", "manifest_deflate", "tags_branches", "file_layout_options", "data_evolution"],
+    # primary keys: refused by name
+    *["pk_dedup_mor", "evolve_pk"],
+]
+FILES = ["hash_vectors.json", "index_vectors.jsonl"]
+
+
+def members(fixtures: Path) -> list[Path]:
+    """Files to pack. Those of one kind lie side by side, which is what a solid archive likes."""
+    wanted = [fixtures / name for name in FILES]
+    for table in TABLES:
+        wanted += [p for p in (fixtures / table).rglob("*") if p.is_file()]
+    return sorted(wanted, key=lambda p: (p.suffix, p.name.split("-")[0], p.relative_to(fixtures).as_posix()))
+
+
+def pack(fixtures: Path) -> bytes:
+    """The archive."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in members(fixtures):
+            data = path.read_bytes()
+            info = tarfile.TarInfo(path.relative_to(fixtures).as_posix())
+            info.size, info.mode = len(data), 0o644
+            tar.addfile(info, io.BytesIO(data))
+    return lzma.compress(raw.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+
+
+def main() -> None:
+    fixtures = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "fixtures" / "dev"
+    absent = [t for t in TABLES if not (fixtures / t / "meta.json").is_file()]
+    if absent:
+        sys.exit(f"{fixtures} has no {', '.join(absent)}")
+    archive = pack(fixtures)
+    if len(archive) > LIMIT:
+        sys.exit(f"{len(archive):,} bytes are more than {LIMIT:,}: leave some tables out")
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_bytes(archive)
+    print(f"{TARGET.relative_to(ROOT)}: {len(TABLES)} tables, {len(archive):,} bytes")
+
+
+if __name__ == "__main__":
+    main()
