@@ -136,12 +136,11 @@ class Table:
 
     def snapshot(self) -> Snapshot | None:
         """The latest snapshot; None for a table that was never written."""
-        latest = self._store.latest_snapshot_id()
-        return None if latest is None else self._store.snapshot(latest)
+        return self._store.latest_snapshot()
 
     def tags(self) -> dict[str, Snapshot]:
         """Tags by name."""
-        return {name: self._store.tag(name) for name in self._store.tags()}
+        return self._store.tags()
 
     def branches(self) -> list[str]:
         """Names of branches besides main."""

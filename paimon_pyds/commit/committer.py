@@ -91,8 +91,7 @@ class _Commit:
         tried = 0
         while True:
             self.attempt = _Attempt()
-            latest_id = self.store.latest_snapshot_id(refresh=True)
-            latest = None if latest_id is None else self.store.snapshot(latest_id)
+            latest = self.store.latest_snapshot()
             try:
                 snapshot = self.build(latest)
                 if snapshot is None:

@@ -49,8 +49,7 @@ def resolve_state(store: TableStore, options: Mapping[str, str]) -> TableState:
     if len(given) > 1:
         raise OptionError(f"only one of {', '.join(given)} can be given", hint="a scan reads one state of the table")
     if not given:
-        latest = store.latest_snapshot_id()
-        return TableState(None if latest is None else store.snapshot(latest), store.latest_schema())
+        return TableState(store.latest_snapshot(), store.latest_schema())
     snapshot = _named(store, given[0], options[given[0]], options.get("timezone", "UTC"))
     return TableState(snapshot, store.schema(snapshot.schema_id))
 
@@ -82,7 +81,7 @@ def _version(store: TableStore, value: str) -> Snapshot:
         number = int(value)
     except ValueError:
         raise TagNotFoundError(
-            f"no tag and no snapshot is named {value!r}", hint=f"tags: {', '.join(sorted(store.tags())) or 'none'}"
+            f"no tag and no snapshot is named {value!r}", hint=f"tags: {', '.join(store.tag_names()) or 'none'}"
         ) from None
     return store.snapshot(number)
 

@@ -1,0 +1,160 @@
+"""What each kind of commit does to the table's state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.commit import committer
+from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_pyds.metadata.store import TableStore
+
+_SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
+
+
+def _rows(*rows: tuple[object, ...]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], schema=_SCHEMA)
+
+
+def _content(table: pp.Table, **scan: object) -> list[tuple[object, ...]]:
+    rows = table.scan(**scan).to_arrow().to_pylist()  # type: ignore[arg-type]
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    return pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p", "q"])
+
+
+def test_append_then_overwrite_whole_table(table: pp.Table) -> None:
+    first = table.append(_rows(("a", 1, 1), ("b", 2, 2)))
+    second = table.overwrite(_rows(("c", 3, 3)))
+    assert first is not None
+    assert second is not None
+    assert (first.id, first.commit_kind, first.commit_identifier) == (1, CommitKind.APPEND, BATCH_COMMIT_IDENTIFIER)
+    assert (second.id, second.commit_kind) == (2, CommitKind.OVERWRITE)
+    assert (second.total_record_count, second.delta_record_count) == (1, -1)
+    assert _content(table) == [("c", 3, 3)]
+    assert _content(table, snapshot=1) == [("a", 1, 1), ("b", 2, 2)]
+
+
+def test_overwrite_of_named_partitions(table: pp.Table) -> None:
+    table.append(_rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 3), (None, 1, 4)))
+    table.overwrite(_rows(("a", 7, 9)), partition={"p": "a"})
+    assert _content(table) == sorted([("a", 7, 9), ("b", 1, 3), (None, 1, 4)], key=repr)
+    table.overwrite(_rows(), partition={"p": None})
+    assert _content(table) == [("a", 7, 9), ("b", 1, 3)]
+    table.overwrite(_rows(("b", 1, 5)), partition={"p": "b", "q": "1"})
+    assert _content(table) == [("a", 7, 9), ("b", 1, 5)]
+
+
+def test_dynamic_overwrite_touches_only_partitions_of_the_data(table: pp.Table) -> None:
+    table.append(_rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 3)))
+    table.overwrite(_rows(("a", 2, 20), ("c", 1, 30)), dynamic=True)
+    assert _content(table) == [("a", 1, 1), ("a", 2, 20), ("b", 1, 3), ("c", 1, 30)]
+    assert table.overwrite(_rows(), dynamic=True) is None
+    assert len(table.snapshots()) == 2
+
+
+def test_static_overwrite_by_nothing_empties_the_table(table: pp.Table) -> None:
+    table.append(_rows(("a", 1, 1)))
+    table.overwrite(_rows())
+    assert _content(table) == []
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    assert snapshot.total_record_count == 0
+
+
+def test_rows_outside_of_the_overwritten_partition_are_refused_and_removed(table: pp.Table) -> None:
+    table.append(_rows(("a", 1, 1)))
+    before = sorted(Path(table.path).rglob("data-*"))
+    with pytest.raises(SchemaError, match="outside"):
+        table.overwrite(_rows(("b", 1, 1)), partition={"p": "a"})
+    assert sorted(Path(table.path).rglob("data-*")) == before
+    with pytest.raises(OptionError, match="no partition column"):
+        table.overwrite(_rows(("b", 1, 1)), partition={"v": 1})
+    assert _content(table) == [("a", 1, 1)]
+
+
+def test_no_rows_make_no_snapshot(table: pp.Table) -> None:
+    assert table.append(_rows()) is None
+    assert table.snapshot() is None
+
+
+def test_manifests_are_merged(tmp_path: Path) -> None:
+    options = {"manifest.merge-min-count": "3", "manifest.full-compaction-threshold-size": "1b"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    for i in range(12):
+        table.append(_rows((f"p{i % 3}", i, i)))
+        if i % 4 == 3:
+            table.overwrite(_rows(("p0", -i, -i)), partition={"p": "p0"})
+    store = table.store
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    base = store.read_manifest_list(snapshot.base_manifest_list)
+    assert len(base) <= 4
+    expected = [("p0", -11, -11)] + [(f"p{i % 3}", i, i) for i in range(12) if i % 3]
+    assert _content(table) == sorted(expected, key=repr)
+    for snapshot in table.snapshots():
+        assert len(_content(table, snapshot=snapshot.id)) == snapshot.total_record_count
+
+
+def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = pp.Table.open(table.path)
+    create = TableStore.try_create_snapshot
+    raced = []
+
+    def late(self: TableStore, snapshot: object) -> bool:
+        if not raced:
+            raced.append(snapshot)
+            other.append(_rows(("x", 1, 1)))
+        return create(self, snapshot)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    landed = table.append(_rows(("y", 1, 2)))
+    assert landed is not None
+    assert landed.id == 2
+    assert _content(table) == [("x", 1, 1), ("y", 1, 2)]
+    lists = {p.name for p in Path(table.path, "manifest").glob("manifest-list-*")}
+    named = {n for s in table.snapshots() for n in (s.base_manifest_list, s.delta_manifest_list)}
+    assert lists == named
+
+
+def test_endless_races_end_in_one_clear_error(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableStore, "try_create_snapshot", lambda self, snapshot: False)
+    monkeypatch.setattr(committer.time, "sleep", lambda seconds: None)
+    with pytest.raises(CommitError, match="other commits were faster"):
+        table.append(_rows(("y", 1, 2)))
+    assert not list(Path(table.path).rglob("data-*"))
+    assert not list(Path(table.path, "manifest").glob("*"))
+
+
+def test_bucketed_appends_continue_sequence_numbers_and_guard_the_bucket_count(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"bucket": "2", "bucket-key": "v"})
+    table.append(_rows(*[("a", 1, i) for i in range(10)]))
+    table.append(_rows(*[("a", 1, i) for i in range(10)]))
+    rows = [e for m in _entries(table) for e in m.to_pylist()]
+    by_bucket: dict[int, list[tuple[int, int]]] = {}
+    for row in rows:
+        by_bucket.setdefault(row["bucket"], []).append((row["min_sequence_number"], row["max_sequence_number"]))
+        assert row["total_buckets"] == 2
+    for ranges in by_bucket.values():
+        ranges.sort()
+        assert ranges[0][0] == 0
+        assert all(a[1] + 1 == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+    table.alter({"bucket": "3"})
+    with pytest.raises(CommitError, match="new bucket num 3"):
+        table.append(_rows(("a", 1, 1)))
+    table.overwrite(_rows(("a", 1, 1)))
+    assert _content(table) == [("a", 1, 1)]
+
+
+def _entries(table: pp.Table) -> list[pa.RecordBatch]:
+    store, snapshot = table.store, table.snapshot()
+    assert snapshot is not None
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    return [store.read_manifest(m.file_name) for name in lists for m in store.read_manifest_list(name)]
