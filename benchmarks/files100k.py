@@ -1,0 +1,57 @@
+"""A table of very many data files that are not there: manifests only, for planning."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+
+import paimon_pyds as pp
+from paimon_pyds.commit import Changes, commit
+from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.options import TableOptions
+from paimon_pyds.row import EMPTY_ROW, encode_row, encode_rows
+from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.write import BucketFiles
+
+PARTITIONS = 100
+SCHEMA = pa.schema([("p", pa.int32()), *[(f"c{i}", pa.int64()) for i in range(8)], ("s", pa.string())])
+
+
+def make(path: str, files: int) -> None:
+    """A table of ``files`` data files in 100 partitions, ten statistics columns each."""
+    shutil.rmtree(path, ignore_errors=True)
+    table = pp.Table.create(path, SCHEMA, partition_by=["p"])
+    fields = from_arrow_schema(SCHEMA)
+    types = [f.type for f in fields]
+    each = files // PARTITIONS
+    rng = np.random.default_rng(5)
+    buckets = []
+    for p in range(PARTITIONS):
+        low = rng.integers(0, 1 << 40, (8, each))
+        names = pa.array([f"key-{v:012d}" for v in rng.integers(0, 10**9, each)])
+        columns = [pa.array(np.full(each, p, np.int32))]
+        minimum = encode_rows([*columns, *map(pa.array, low), names], types, arity=True).to_pylist()
+        maximum = encode_rows([*columns, *map(pa.array, low + 1000), names], types, arity=True).to_pylist()
+        partition = encode_row([p], [types[0]])
+        metas = tuple(
+            DataFile(
+                file_name=f"data-{p:08d}-1111-4111-8111-{i:012d}-0.parquet",
+                file_size=1 << 20,
+                row_count=10_000,
+                min_key=EMPTY_ROW,
+                max_key=EMPTY_ROW,
+                key_stats=SimpleStats(EMPTY_ROW, EMPTY_ROW, ()),
+                value_stats=SimpleStats(minimum[i], maximum[i], (0,) * len(types)),
+                min_sequence_number=0,
+                max_sequence_number=9_999,
+                schema_id=0,
+                creation_time=1_700_000_000_000,
+                delete_row_count=0,
+                file_source=0,
+            )
+            for i in range(each)
+        )
+        buckets.append(BucketFiles(partition, 0, -1, f"{path}/p={p}/bucket-0", metas))
+    commit(table.store, Changes(added=buckets), TableOptions(table.options))
