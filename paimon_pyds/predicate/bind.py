@@ -1,0 +1,415 @@
+"""Binding: names to columns, literals to the columns' values, with the comparison rules of Spark 4 (ANSI mode)."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate import casts, values
+from paimon_pyds.predicate.cuts import Cut, cut, domain, from_step, mismatch, skipped_hour
+from paimon_pyds.predicate.like import normal_like
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Const,
+    Leaf,
+    Literal,
+    MapKey,
+    Op,
+    Or,
+    Predicate,
+    make_and,
+    make_or,
+)
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    INTEGER_KINDS,
+    NESTED_KINDS,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MapType,
+    RowType,
+)
+
+__all__ = ["bind", "internal_literal", "resolve_column"]
+
+_COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
+_TEXT_OPS = frozenset({
+    Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
+    Op.NOT_CONTAINS,
+})  # fmt: skip
+_NEGATED = {
+    Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
+    Op.CONTAINS: Op.NOT_CONTAINS,
+}  # fmt: skip
+_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | _FLOATS
+
+
+def bind(
+    predicate: Predicate, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC"
+) -> Predicate:
+    """Resolve a tree against a table's columns.
+
+    Args:
+        predicate: a tree of the parser, or one whose literals are plain Python values: ``Literal(value, None)`` of str,
+            int, float, bool, bytes, Decimal, date, datetime, time, None. A bound tree is bound again by its names: it
+            comes back as it is when the columns are the same, and folded to their types when those are others.
+        fields: the columns.
+        case_sensitive: take names exactly; otherwise an exact name wins, then one that differs in case only.
+        timezone: zone of texts that are compared with timestamps, and between timestamps with and without a zone.
+
+    Returns:
+        A tree that is true for the same rows, whose literals are internal values of the column's type. Comparisons that
+        the type decides are folded: ``int_column = 1.5`` is FALSE, ``int_column < 1.5`` is ``int_column <= 1``.
+
+    Raises:
+        PredicateError: no such column, types that SQL does not compare, or a literal that is no value of the type.
+    """
+    return _Binder(fields, case_sensitive, timezone).bind(predicate)
+
+
+def resolve_column(
+    column: ColumnRef, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC"
+) -> ColumnRef:
+    """The column with type and field id, spelled as the table spells it. Raises PredicateError."""
+    return _Binder(fields, case_sensitive, timezone).column(column)
+
+
+class _Binder:
+    def __init__(self, fields: Sequence[DataField], case_sensitive: bool, zone: str) -> None:
+        values.time_zone(zone)
+        self._fields = fields
+        self._exact = case_sensitive
+        self._zone = zone
+        self._columns: dict[ColumnRef, ColumnRef] = {}
+
+    def bind(self, predicate: Predicate) -> Predicate:
+        match predicate:
+            case Leaf():
+                return self._leaf(predicate)
+            case And(children):
+                # Every part is bound, for its errors, before any part may decide the whole.
+                return make_and(*[self.bind(child) for child in children])
+            case Or(children):
+                return make_or(*[self.bind(child) for child in children])
+        return predicate
+
+    # ---------------------------------------------------------------------------------------------------- columns
+
+    def column(self, column: ColumnRef) -> ColumnRef:
+        """The column with type and field id."""
+        unbound = ColumnRef(column.name, column.path)
+        found = self._columns.get(unbound)
+        if found is None:
+            found = self._columns[unbound] = self._resolve(unbound)
+        return found
+
+    def _resolve(self, column: ColumnRef) -> ColumnRef:
+        field = self._field(column.name, self._fields, "the table")
+        name, type_ = field.name, field.type
+        path: list[str | MapKey] = []
+        for step in column.path:
+            at = ColumnRef(name, tuple(path))
+            if isinstance(type_, RowType):
+                inner = step.key if isinstance(step, MapKey) else step
+                if not isinstance(inner, str):
+                    raise PredicateError(f"{at} is a ROW; its fields have names, not {inner!r:.100}")
+                member = self._field(inner, type_.fields, str(at))
+                path.append(member.name)
+                type_ = member.type
+            elif isinstance(type_, MapType):
+                path.append(self._map_key(step, type_.key, at))
+                type_ = type_.value
+            elif type_.kind is Kind.ARRAY:
+                raise PredicateError(
+                    f"{at} is an ARRAY; its elements can't be filtered here",
+                    hint="apply it after the read with DataFrame.filter",
+                )
+            else:
+                shown = step.key if isinstance(step, MapKey) else step
+                raise PredicateError(f"{at} is a {type_.kind.value}, there is nothing inside it called {shown!r:.100}")
+        return ColumnRef(name, tuple(path), type_, field.id)
+
+    def _field(self, name: str, fields: Sequence[DataField], where: str) -> DataField:
+        for field in fields:
+            if field.name == name:
+                return field
+        near = [f for f in fields if f.name.lower() == name.lower()]
+        if len(near) == 1 and not self._exact:
+            return near[0]
+        if near:
+            names = ", ".join(f.name for f in near)
+            what = "there are" if len(near) > 1 else "there is"
+            hint = f"names tell case apart here; {what} {names}"
+            raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
+        lowered = {f.name.lower(): f.name for f in fields}
+        close = [lowered[c] for c in difflib.get_close_matches(name.lower()[:200], lowered, n=3)]
+        known = ", ".join(f.name for f in fields[:20]) + (", …" if len(fields) > 20 else "")
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {known or 'no columns'}"
+        raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
+
+    def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
+        key = step.key if isinstance(step, MapKey) else step
+        literal = key if isinstance(key, Literal) else casts.from_python(key)
+        if not isinstance(type_, AtomicType) or literal.value is None:
+            raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
+        try:
+            equal = self._compare(Op.EQ, ColumnRef(at.name, at.path, type_), literal)
+        except PredicateError as error:
+            raise PredicateError(f"keys of {at}: {error.message}", hint=error.hint) from None
+        if isinstance(equal, Leaf) and equal.op is Op.EQ:
+            return MapKey(equal.literals[0])
+        raise PredicateError(f"{literal.value!r:.100} can't be a key of {at}, whose keys are of type {type_}")
+
+    # ----------------------------------------------------------------------------------------------------- leaves
+
+    def _leaf(self, leaf: Leaf) -> Predicate:
+        column = self.column(leaf.column)
+        assert column.type is not None
+        kind = column.type.kind
+        if kind in REFUSED_KINDS:
+            raise PredicateError(f"column {column} is a {kind.value}; filters on it are not supported")
+        if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
+            return Leaf(leaf.op, column)
+        if kind in NESTED_KINDS:
+            raise PredicateError(
+                f"column {column} is a {kind.value}; only IS NULL and IS NOT NULL apply to it",
+                hint="name a field of it (a.b) or a key (m['k'])" if kind in (Kind.ROW, Kind.MAP) else None,
+            )
+        try:
+            if leaf.op in _TEXT_OPS:
+                return self._text(leaf, column)
+            literals = [_literal(value, leaf.column.type) for value in leaf.literals]
+            if not literals:
+                raise PredicateError(f"{leaf.op.value} needs a literal")
+            if leaf.op is Op.IN or leaf.op is Op.NOT_IN:
+                return self._in(leaf.op, column, literals)
+            if len(literals) != 1 or leaf.op not in _COMPARISONS:
+                raise PredicateError(f"{leaf.op.value} takes one literal, not {len(literals)}")
+            return self._compare(leaf.op, column, literals[0])
+        except PredicateError as error:
+            if error.message.startswith("column "):
+                raise
+            raise PredicateError(f"column {column}: {error.message}", hint=error.hint) from None
+
+    def _compare(self, op: Op, column: ColumnRef, literal: Literal, *, as_double: bool = False) -> Predicate:
+        """A comparison with one literal, as a tree."""
+        type_ = column.type
+        assert isinstance(type_, AtomicType)
+        if literal.value is None:
+            return Const.UNKNOWN
+        if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:
+            return Leaf(op, column, (_bytes_or_text(literal, type_),))
+        if type_.kind in _FLOATS:
+            return _compare_float(op, column, _float(literal, type_), type_)
+        place = cut(literal, type_, self._zone, as_double=as_double)
+        found = _compare_steps(op, column, place, type_)
+        skipped = skipped_hour(literal, type_, self._zone)
+        if skipped is None:
+            return found
+        start, stop = (Cut(step, step + 1) for step in (skipped.start, skipped.stop))
+        before, behind = _compare_steps(Op.LT, column, start, type_), _compare_steps(Op.GE, column, stop, type_)
+        inside = make_and(
+            _compare_steps(Op.GE, column, start, type_), _compare_steps(Op.LT, column, stop, type_),
+            _compare_steps(op, column, skipped.cut, type_),
+        )  # fmt: skip
+        return make_or(make_and(make_or(before, behind), found), inside)
+
+    def _in(self, op: Op, column: ColumnRef, literals: list[Literal]) -> Predicate:
+        """IN as OR of equalities, NOT IN as AND of inequalities; those with one value each are gathered again."""
+        known = [literal for literal in literals if literal.value is not None]
+        if op is Op.NOT_IN and len(known) < len(literals):
+            return Const.UNKNOWN
+        type_ = column.type
+        assert type_ is not None
+        if type_.kind in _NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
+            # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
+            as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in known)
+        else:
+            as_double = any(literal.type and literal.type.kind in _FLOATS for literal in known)
+        single, negated = (Op.EQ, False) if op is Op.IN else (Op.NE, True)
+        gathered: dict[object, Any] = {}
+        others: list[Predicate] = []
+        unequal = Leaf(Op.IS_NOT_NULL, column)
+        for literal in known:
+            part = self._compare(single, column, literal, as_double=as_double and type_.kind in _NUMBERS)
+            if isinstance(part, Leaf) and part.op is single:
+                gathered.setdefault(_key(part.literals[0]), part.literals[0])
+            elif part is not Const.FALSE and part != unequal:
+                others.append(part)
+        if gathered:
+            ordered = tuple(gathered[key] for key in sorted(gathered))  # type: ignore[type-var]
+            others.append(Leaf(op if len(ordered) > 1 else single, column, ordered))
+        if not others:
+            return unequal if negated else (Const.FALSE if known else Const.UNKNOWN)
+        return make_and(*others) if negated else make_or(*others)
+
+    def _text(self, leaf: Leaf, column: ColumnRef) -> Predicate:
+        type_ = column.type
+        assert type_ is not None
+        literal = _literal(leaf.literals[0], leaf.column.type) if type_.kind in STRING_KINDS else None
+        if literal is None or (literal.value is not None and not isinstance(literal.value, str)):
+            raise PredicateError(f"{leaf.op.value} compares texts, this column is of type {type_}")
+        if literal.value is None:
+            return Const.UNKNOWN
+        op, text = leaf.op, str(literal.value)
+        negated = op in _NEGATED.values()
+        if op in (Op.LIKE, Op.NOT_LIKE):
+            escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
+            op, text = normal_like(text, escape)
+        elif negated:
+            op = next(positive for positive, opposite in _NEGATED.items() if opposite is op)
+        if not text and op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS):
+            return Const.FALSE if negated else Leaf(Op.IS_NOT_NULL, column)
+        literals = (text, "\\") if op is Op.LIKE else (text,)
+        return Leaf(_NEGATED[op] if negated else op, column, literals)
+
+
+def _literal(value: Any, bound_to: DataType | None) -> Literal:
+    """A literal of a leaf: of the parser, a plain Python value, or an internal value of the type it was bound to."""
+    if isinstance(value, Literal):
+        return casts.from_python(value.value) if value.type is None else value
+    if isinstance(bound_to, AtomicType):
+        return internal_literal(value, bound_to)
+    return casts.from_python(value)
+
+
+def internal_literal(value: object, type_: AtomicType) -> Literal:
+    """The literal that an internal value of a column's type stands for."""
+    if type_.kind is Kind.TIME:
+        return Literal(value, AtomicType(Kind.TIME, precision=3))
+    return Literal(value, type_)
+
+
+def _key(value: Any) -> object:
+    """Orders internal values of one type; NaN comes last."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+
+
+def _has_fraction(literal: Literal) -> bool:
+    return literal.type is not None and literal.type.kind in _FLOATS | {Kind.DECIMAL}
+
+
+def _bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
+    assert literal.type is not None
+    given, value = literal.type.kind, literal.value
+    if type_.kind in STRING_KINDS:
+        if given in STRING_KINDS:
+            return str(value)
+        if given in BINARY_KINDS:
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                raise PredicateError(f"the bytes X'{value.hex():.60}' are not UTF-8 text") from None
+    elif given in BINARY_KINDS:
+        return bytes(value)
+    elif given in STRING_KINDS:
+        return str(value).encode()
+    raise mismatch(literal, type_)
+
+
+def _float(literal: Literal, type_: AtomicType) -> float:
+    """The DOUBLE that a FLOAT or DOUBLE column is compared with."""
+    assert literal.type is not None
+    given = literal.type.kind
+    if given in STRING_KINDS:
+        number = values.double_from_text(literal.value)
+    elif given in _NUMBERS:
+        number = float(literal.value)
+    else:
+        raise mismatch(literal, type_)
+    # One NaN and one zero: equal values are then equal Python objects, too.
+    return math.nan if math.isnan(number) else number + 0.0
+
+
+def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) -> Predicate:
+    if type_.kind is Kind.DOUBLE or math.isnan(number) or values.float32(number) == number:
+        return Leaf(op, column, (number,))
+    # A FLOAT column is compared as DOUBLE, so 0.1 lies between two of its values.
+    if op is Op.EQ:
+        return Const.FALSE
+    if op is Op.NE:
+        return Leaf(Op.IS_NOT_NULL, column)
+    below = values.float32(number)
+    above = below
+    if below > number:
+        below = values.float32_neighbour(above, up=False) if math.isfinite(above) else values.FLOAT_MAX
+    else:
+        above = values.float32_neighbour(below, up=True) if math.isfinite(below) else -values.FLOAT_MAX
+    if op is Op.LT or op is Op.LE:
+        return Leaf(Op.LE, column, (below,))
+    return Leaf(Op.GE, column, (above,))
+
+
+def _compare_steps(op: Op, column: ColumnRef, place: Cut, type_: AtomicType) -> Predicate:
+    """A comparison with a place among the ordered values of a type."""
+    low, high = domain(type_)
+    lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)
+    if type_.kind is Kind.BOOLEAN:
+        return _compare_boolean(op, column, lower, upper)
+    one = upper - lower == 1
+
+    def leaf(operator: Op, step: int) -> Leaf:
+        return Leaf(operator, column, (from_step(step, type_),))
+
+    match op:
+        case Op.EQ:
+            if upper == lower:
+                return Const.FALSE
+            return leaf(Op.EQ, lower) if one else make_and(*_range(leaf, low, high, lower, upper - 1, column))
+        case Op.NE:
+            if upper == lower:
+                return Leaf(Op.IS_NOT_NULL, column)
+            if one:
+                return leaf(Op.NE, lower)
+            return make_or(*_outside(leaf, low, high, lower, upper))
+        case Op.LT | Op.LE:
+            bound = lower if op is Op.LT else upper
+            if bound <= low:
+                return Const.FALSE
+            if bound > high:
+                return Leaf(Op.IS_NOT_NULL, column)
+            return leaf(Op.LT, lower) if op is Op.LT and one else leaf(Op.LE, bound - 1)
+    bound = lower if op is Op.GE else upper
+    if bound > high:
+        return Const.FALSE
+    if bound <= low:
+        return Leaf(Op.IS_NOT_NULL, column)
+    return leaf(Op.GT, lower) if op is Op.GT and one else leaf(Op.GE, bound)
+
+
+def _range(leaf: Any, low: int, high: int, first: int, last: int, column: ColumnRef) -> Iterable[Predicate]:
+    """The column from ``first`` to ``last``."""
+    if first <= low and last >= high:
+        return [Leaf(Op.IS_NOT_NULL, column)]
+    found = [leaf(Op.GE, first)] if first > low else []
+    return [*found, leaf(Op.LE, last)] if last < high else found
+
+
+def _outside(leaf: Any, low: int, high: int, lower: int, upper: int) -> Iterable[Predicate]:
+    """The column below ``lower``, or from ``upper`` on."""
+    found = [leaf(Op.LE, lower - 1)] if lower > low else []
+    return [*found, leaf(Op.GE, upper)] if upper <= high else found
+
+
+def _compare_boolean(op: Op, column: ColumnRef, lower: int, upper: int) -> Predicate:
+    """Over FALSE < TRUE every comparison is an equality, or decided."""
+    kept = {
+        step
+        for step in (0, 1)
+        if {
+            Op.EQ: lower <= step < upper, Op.NE: not lower <= step < upper, Op.LT: step < lower, Op.LE: step < upper,
+            Op.GT: step >= upper, Op.GE: step >= lower,
+        }[op]
+    }  # fmt: skip
+    if len(kept) == 1:
+        return Leaf(Op.EQ, column, (bool(kept.pop()),))
+    return Leaf(Op.IS_NOT_NULL, column) if kept else Const.FALSE

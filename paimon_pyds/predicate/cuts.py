@@ -1,0 +1,266 @@
+"""Literals against the values that a column can hold.
+
+A comparison between a column and a literal is done in a common type (Spark's AnsiTypeCoercion), which may hold more
+values than the column, or fewer: an INT is compared with 1.5 as DECIMAL, a BIGINT with 1e18 as DOUBLE. Either way the
+cast of the column is monotone, so a literal cuts the column's ordered values into those below, equal and above. `Cut`
+holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate import casts, values
+from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.types import (
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    Kind,
+    timestamp_unit,
+)
+
+__all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour"]
+
+_NANOS = {"ms": 1_000_000, "us": 1000, "ns": 1}
+_DAY_NANOS = values.DAY_MICROS * 1000
+_EXACT = INTEGER_KINDS | {Kind.DECIMAL}
+_INEXACT = frozenset({Kind.FLOAT, Kind.DOUBLE})
+
+
+class Cut(NamedTuple):
+    """Steps below ``lower`` compare as less than the literal, from ``upper`` on as greater, between them as equal."""
+
+    lower: int
+    upper: int
+
+
+def domain(type_: AtomicType) -> tuple[int, int]:
+    """The smallest and the largest step of a column's type."""
+    kind = type_.kind
+    if kind in INTEGER_KINDS:
+        half = 1 << (INTEGER_BITS[kind] - 1)
+        return -half, half - 1
+    match kind:
+        case Kind.BOOLEAN:
+            return 0, 1
+        case Kind.DECIMAL:
+            largest = 10 ** (type_.precision or 38) - 1
+            return -largest, largest
+        case Kind.DATE:
+            return -(2**31), 2**31 - 1
+        case Kind.TIME:
+            return 0, 86_399_999
+    return -(2**63), 2**63 - 1
+
+
+def from_step(step: int, type_: AtomicType) -> object:
+    """The internal value at a step."""
+    if type_.kind is Kind.BOOLEAN:
+        return bool(step)
+    if type_.kind is Kind.DECIMAL:
+        return Decimal((int(step < 0), tuple(map(int, str(abs(step)))), -(type_.scale or 0)))
+    return step
+
+
+def cut(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool = False) -> Cut:
+    """Where a literal cuts the values of a column (of BOOLEAN, integer, DECIMAL, DATE, TIME or timestamp type).
+
+    Args:
+        literal: not NULL.
+        type_: the column's.
+        zone: name of the zone for texts, and between times with and without a zone.
+        as_double: compare numbers as DOUBLE, as Spark does when one value of an IN list is a DOUBLE.
+
+    Raises:
+        PredicateError: types that can't be compared, or a text that is not a value of the column's type.
+    """
+    if literal.type is None:
+        literal = casts.from_python(literal.value)
+    assert literal.type is not None
+    kind, given = type_.kind, literal.type.kind
+    if kind in _EXACT:
+        return _number_cut(literal, type_, as_double)
+    if given in STRING_KINDS:
+        literal = casts.cast_literal(literal, _compared(type_), zone)
+        assert literal.type is not None
+        given = literal.type.kind
+    if kind is Kind.BOOLEAN and given is Kind.BOOLEAN:
+        return Cut(int(literal.value), int(literal.value) + 1)
+    if kind is Kind.TIME and given is Kind.TIME:
+        return _ratio_cut(casts.literal_nanos(literal), 1_000_000)
+    if kind is Kind.DATE:
+        if given is Kind.DATE:
+            return Cut(literal.value, literal.value + 1)
+        if given is Kind.TIMESTAMP:
+            return _ratio_cut(casts.literal_nanos(literal), _DAY_NANOS)
+        if given is Kind.TIMESTAMP_LTZ:
+            return _midnight_cut(casts.literal_nanos(literal), zone)
+    if kind in TIMESTAMP_KINDS and given in TIMESTAMP_KINDS | {Kind.DATE}:
+        return _timestamp_cut(literal, type_, zone)
+    raise mismatch(literal, type_)
+
+
+def mismatch(literal: Literal, type_: AtomicType) -> PredicateError:
+    """The error for types that SQL does not compare."""
+    assert literal.type is not None
+    shown = repr(literal.value) if isinstance(literal.value, str | bytes) else str(literal.value)
+    hint = None
+    if type_.kind in STRING_KINDS:
+        hint = f"put it in quotes: '{literal.value}'" if literal.type.kind in _EXACT else "put the text in quotes"
+    return PredicateError(
+        f"{type_} can't be compared with the {literal.type.kind.value} literal {shown:.100}", hint=hint
+    )
+
+
+def _compared(type_: AtomicType) -> AtomicType:
+    """The type that Spark casts a text to, to compare it with this column."""
+    return AtomicType(type_.kind, precision=9) if type_.kind is Kind.TIME else type_
+
+
+def _ratio_cut(numerator: int, denominator: int) -> Cut:
+    """The cut of an exact number of steps."""
+    return Cut(-(-numerator // denominator), numerator // denominator + 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+def _number_cut(literal: Literal, type_: AtomicType, as_double: bool) -> Cut:
+    assert literal.type is not None
+    given, value = literal.type.kind, literal.value
+    if given in STRING_KINDS:
+        # Spark compares integers with texts as BIGINT, DECIMALs with texts as DOUBLE.
+        if type_.kind is not Kind.DECIMAL and not as_double:
+            value = values.integer_from_text(value)
+            if not -(2**63) <= value < 2**63:
+                raise PredicateError(f"{value} does not fit BIGINT")
+        else:
+            value, as_double = values.double_from_text(value), True
+    elif given in _INEXACT:
+        as_double = True
+    elif given not in _EXACT:
+        raise mismatch(literal, type_)
+    if as_double:
+        return _double_cut(float(value), type_)
+    sign, digits, exponent = Decimal(value).as_tuple()
+    assert isinstance(exponent, int)
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    shift = exponent + (type_.scale or 0)
+    return _ratio_cut(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
+
+
+def _double_cut(value: float, type_: AtomicType) -> Cut:
+    low, high = domain(type_)
+    if math.isnan(value):  # greater than every number
+        return Cut(high + 1, high + 1)
+    scale = type_.scale or 0
+
+    def as_double(step: int) -> float:
+        return float(f"{step}e-{scale}") if scale else float(step)
+
+    lower = _first(low, high, lambda step: as_double(step) >= value)
+    return Cut(lower, _first(lower, high, lambda step: as_double(step) > value))
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first step in low … high where a monotone condition holds; high + 1 when it never does."""
+    high += 1
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# -------------------------------------------------------------------------------------------------------------- times
+
+
+def _midnight_cut(instant: int, zone: str) -> Cut:
+    """Days, each beginning at midnight in a zone, against an instant in nanoseconds."""
+    where = values.time_zone(zone)
+    near = values.instant_to_local(instant // 1000, where) // values.DAY_MICROS
+
+    def begins(day: int) -> int:
+        return values.local_to_instant(day * values.DAY_MICROS, where) * 1000
+
+    lower = _first(near - 2, near + 2, lambda day: begins(day) >= instant)
+    return Cut(lower, _first(lower, near + 2, lambda day: begins(day) > instant))
+
+
+def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
+    assert literal.type is not None
+    given, unit = literal.type.kind, _NANOS[timestamp_unit(type_)]
+    if given is Kind.DATE:
+        literal = casts.cast_literal(literal, AtomicType(type_.kind, precision=6), zone)
+        given = type_.kind
+    micros, rest = _micros(literal, type_)
+    if type_.kind is Kind.TIMESTAMP_LTZ and given is Kind.TIMESTAMP:
+        micros = values.local_to_instant(micros, values.time_zone(zone))
+    elif type_.kind is Kind.TIMESTAMP and given is Kind.TIMESTAMP_LTZ:
+        where = values.time_zone(zone)
+        instant, micros = micros, values.instant_to_local(micros, where)
+        turn = None if where is values.UTC else _turn(instant, where)
+        if turn is not None and turn.at <= instant < turn.at + turn.before - turn.after:
+            # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
+            ends = -(-(turn.at + turn.before) * 1000 // unit)
+            return Cut(ends, ends)
+    return _ratio_cut(micros * 1000 + rest, unit)
+
+
+def _micros(literal: Literal, type_: AtomicType) -> tuple[int, int]:
+    """Microseconds and nanoseconds beyond them; Spark's timestamps have none, so only TIMESTAMP(7 to 9) keeps them."""
+    micros, rest = divmod(casts.literal_nanos(literal), 1000)
+    return micros, rest if (type_.precision or 0) > 6 else 0
+
+
+class SkippedHour(NamedTuple):
+    """Steps ``start`` … ``stop - 1`` of a TIMESTAMP column are times that clocks skipped; ``cut`` is theirs."""
+
+    start: int
+    stop: int
+    cut: Cut
+
+
+def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour | None:
+    """The one place where the cast of a column is not monotone: TIMESTAMP to an instant, at a clock change.
+
+    Times that clocks skipped are read as if they had not been turned yet, so they coincide with later ones. None when
+    the literal does not lie there.
+    """
+    if type_.kind is not Kind.TIMESTAMP or literal.type is None or literal.type.kind is not Kind.TIMESTAMP_LTZ:
+        return None
+    where = values.time_zone(zone)
+    micros, rest = _micros(literal, type_)
+    turn = None if where is values.UTC else _turn(micros, where)
+    if turn is None or not turn.at <= micros < turn.at + turn.after - turn.before:
+        return None
+    unit = _NANOS[timestamp_unit(type_)]
+    start, stop = ((turn.at + offset) * 1000 // unit for offset in (turn.before, turn.after))
+    return SkippedHour(start, stop, _ratio_cut((micros + turn.before) * 1000 + rest, unit))
+
+
+class _Turn(NamedTuple):
+    """A change of a zone's offset: the instant, the offsets before and after it, in microseconds."""
+
+    at: int
+    before: int
+    after: int
+
+
+def _turn(instant: int, zone: dt.tzinfo) -> _Turn | None:
+    """The change of offset in the day before an instant."""
+    start = instant - values.DAY_MICROS - 7_200_000_000
+    before, after = values.offset_micros(start, zone), values.offset_micros(instant, zone)
+    if before == after:
+        return None
+    return _Turn(_first(start, instant, lambda at: values.offset_micros(at, zone) == after), before, after)
