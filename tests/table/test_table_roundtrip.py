@@ -1,0 +1,75 @@
+"""read(write(x)) = x, for every type, format and layout."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import ATOMS, NESTED, tables
+
+import paimon_pyds as pp
+from paimon_pyds.types import DataField
+
+_AVRO_ATOMS = [t for t in ATOMS if "(9)" not in t]
+
+
+def _rows(table: pa.Table) -> list[str]:
+    """Rows as text, sorted: NaN equals NaN, -0.0 differs from 0.0."""
+    ints = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
+    return sorted(map(repr, zip(*(c.to_pylist() for c in ints), strict=True)))
+
+
+@given(tables(), st.sampled_from([{}, {"file.compression": "snappy"}, {"target-file-row-num": "7"}]))
+def test_parquet(data: tuple[tuple[DataField, ...], pa.Table], options: dict[str, str]) -> None:
+    _check(data, options)
+
+
+@given(tables(types=[t for t in ATOMS if not t.startswith("TIMESTAMP")] + ["TIMESTAMP(3)", *NESTED]))
+def test_orc(data: tuple[tuple[DataField, ...], pa.Table]) -> None:
+    _check(data, {"file.format": "orc"})
+
+
+@given(tables(types=[*_AVRO_ATOMS, *NESTED]))
+def test_avro(data: tuple[tuple[DataField, ...], pa.Table]) -> None:
+    _check(data, {"file.format": "avro"})
+
+
+def _check(data: tuple[tuple[DataField, ...], pa.Table], options: dict[str, str]) -> None:
+    fields, rows = data
+    with tempfile.TemporaryDirectory() as directory:
+        table = pp.Table.create(Path(directory, "t"), fields, options=options)
+        half = rows.num_rows // 2
+        table.append(rows.slice(0, half))
+        table.append(rows.slice(half))
+        back = table.scan().to_arrow()
+        assert back.schema == table.arrow_schema
+        assert _rows(back) == _rows(rows)
+        assert table.scan().count() == rows.num_rows
+        assert _rows(table.scan(columns=["id"]).to_arrow()) == _rows(rows.select(["id"]))
+
+
+@pytest.mark.parametrize("type_", ATOMS)
+@given(data=st.data())
+def test_partitioned_by_every_type(type_: str, data: st.DataObject) -> None:
+    fields, rows = data.draw(tables(types=[type_], max_columns=1, max_rows=12))
+    with tempfile.TemporaryDirectory() as directory:
+        table = pp.Table.create(Path(directory, "t"), fields, partition_by=["c1"])
+        table.append(rows)
+        assert _rows(table.scan().to_arrow()) == _rows(rows)
+        missing = table.scan("c1 IS NULL").to_arrow().num_rows
+        assert missing == rows["c1"].null_count
+
+
+def test_files_roll_at_the_target_size(tmp_path: Path) -> None:
+    rows = pa.table({"a": list(range(200_000)), "b": [math.sin(i) for i in range(200_000)]})
+    table = pp.Table.create(tmp_path / "t", rows.schema, options={"target-file-size": "400 kb"})
+    table.append([rows.slice(start, 10_000) for start in range(0, 200_000, 10_000)])
+    sizes = [p.stat().st_size for p in Path(table.path).rglob("data-*.parquet")]
+    assert len(sizes) >= 4
+    assert max(sizes) < 2_500_000
+    assert table.scan().to_arrow().sort_by("a").equals(rows.cast(table.arrow_schema))
