@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check test-newest test-connect test-oldest test-long format package clean newest oldest python java
+.PHONY: help demo test check test-newest test-connect test-oldest test-long bench format package clean newest oldest python java
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest 
 
 test-long: java newest  ## the tests that take minutes, and many more random examples of the others
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)
+
+bench: java newest  ## ratios against pypaimon-rust and Spark's Parquet source, with peak memory
+	$(NEWEST) -m benchmarks $(ARGS)
 
 format: newest  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

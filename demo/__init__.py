@@ -1,0 +1,1 @@
+"""`make demo`: real flights as a Paimon table with indexes, queried from Spark SQL and from Arrow."""
