@@ -15,7 +15,7 @@ T = TypeVar("T")
 class ByteLimitedCache:
     """A thread-safe map that forgets what was used least recently once its values weigh more than ``limit`` bytes.
 
-    Two threads may load the same value at once; the second result is dropped. What is heavier than the limit is not kept.
+    Two threads may load the same value at once; the second result is dropped. What exceeds the limit is not kept.
     """
 
     def __init__(self, limit: int) -> None:

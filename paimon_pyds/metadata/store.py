@@ -25,10 +25,10 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.hints import read_hint, write_hint
-from paimon_pyds.metadata.near import near_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+from paimon_pyds.options.near import near_hint
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
 

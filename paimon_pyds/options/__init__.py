@@ -1,0 +1,27 @@
+"""Every table option of Paimon: type, default, and whether it is honoured, ignorable or refused."""
+
+from __future__ import annotations
+
+from paimon_pyds.options.checks import check_known, check_readable, check_writable, describe_options, restore_case
+from paimon_pyds.options.option import Option, Scope, Status
+from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, OPTIONS, TableOptions, option_of
+from paimon_pyds.options.values import Kind, parse_duration_ms, parse_memory, parse_value
+
+__all__ = [
+    "IMMUTABLE_OPTIONS",
+    "OPTIONS",
+    "Kind",
+    "Option",
+    "Scope",
+    "Status",
+    "TableOptions",
+    "check_known",
+    "check_readable",
+    "check_writable",
+    "describe_options",
+    "option_of",
+    "parse_duration_ms",
+    "parse_memory",
+    "parse_value",
+    "restore_case",
+]

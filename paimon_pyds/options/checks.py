@@ -1,0 +1,203 @@
+"""Honour or refuse: whether this package reads and writes a table with these options, and the report that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.options.near import near_hint
+from paimon_pyds.options.option import Option, Scope, Status
+from paimon_pyds.options.table_options import OPTIONS, TableOptions, option_of
+from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "SchemaLike",
+    "check_known",
+    "check_readable",
+    "check_writable",
+    "describe_options",
+    "refused_kind",
+    "restore_case",
+]
+
+_NO_PRIMARY_KEYS = (
+    "tables with a primary key can't be {} yet: their rows have to be merged by key",
+    "use Java Paimon for this table, or an append table (no primary key)",
+)
+
+
+class SchemaLike(Protocol):
+    """What the checks need of a table schema."""
+
+    @property
+    def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def primary_keys(self) -> tuple[str, ...]: ...
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+
+def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows of this table can be read rightly.
+
+    ``options`` are those of the one read, over the table's own.
+    """
+    if schema.primary_keys:
+        raise UnsupportedError(_NO_PRIMARY_KEYS[0].format("read"), hint=_NO_PRIMARY_KEYS[1])
+    _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
+
+
+def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for."""
+    if schema.primary_keys:
+        raise UnsupportedError(_NO_PRIMARY_KEYS[0].format("written"), hint=_NO_PRIMARY_KEYS[1])
+    for field in schema.fields:
+        refused = refused_kind(field.type)
+        if refused is not None:
+            raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
+    merged = {**schema.options, **(options or {})}
+    _check(merged, (Scope.READ, Scope.WRITE), "written")
+    typed = TableOptions(merged)
+    if typed.get("type") != "table":
+        raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")
+    bucket = typed.get("bucket")
+    if bucket == 0 or bucket < -1:
+        raise UnsupportedError(
+            f"a table without primary key can't have bucket={bucket}", hint="bucket is -1 (none), or 1 and more"
+        )
+    if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
+        raise UnsupportedError(
+            f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
+        )
+
+
+def refused_kind(type_: DataType) -> str | None:
+    """The name of a type that is not supported (VARIANT, BLOB, VECTOR), here or anywhere inside; None when all are."""
+    if type_.kind in REFUSED_KINDS:
+        return type_.kind.value
+    return next((name for child in type_.children() if (name := refused_kind(child)) is not None), None)
+
+
+def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> None:
+    for key, text in options.items():
+        option = option_of(key)
+        if option is None or option.status is not Status.REFUSED or option.scope not in scopes:
+            continue
+        if not option.accepts(text):
+            raise UnsupportedError(f"a table with {key}={text} can't be {action}: {option.why}", hint=_way_out(option))
+
+
+def _way_out(option: Option) -> str:
+    if option.default is None and not option.accepted:
+        return "use Java Paimon for this table, or remove the option"
+    default = (option.default,) if option.default is not None else ()
+    return f"what works: {', '.join((*default, *option.accepted)) or 'no value'}"
+
+
+def check_known(options: Iterable[str], namespace: Iterable[str] = ()) -> None:
+    """Raises OptionError for a key that looks like a misspelt option: unknown, and near to one that is known.
+
+    Other unknown keys pass: people keep properties of their own in a table.
+    """
+    import difflib
+
+    known = [*OPTIONS, *namespace]
+    for key in options:
+        if option_of(key) is None and key not in known:
+            folded = key.lower().replace("_", "-")
+            near = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
+            index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
+            if near or index:
+                raise OptionError(f"unknown option {key}", hint=near_hint(folded, known, "options"))
+
+
+def describe_options(schema: SchemaLike) -> pa.Table:
+    """Every option of Paimon and every key that the table sets, as an Arrow table.
+
+    Columns: key, value (what is set, else the default), default, set (bool), status (honoured, ignorable, refused or
+    unknown, of that value), why. Keys that are set come first.
+    """
+    import pyarrow as pa
+
+    rows = list(_described(schema))
+    names = ("key", "value", "default", "set", "status", "why")
+    types = (pa.string(), pa.string(), pa.string(), pa.bool_(), pa.string(), pa.string())
+    columns = [pa.array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
+    return pa.table(columns, names=list(names))
+
+
+def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None, bool, str, str]]:
+    typed = TableOptions(schema.options)
+    for key in sorted(typed):
+        option = option_of(key)
+        if option is None:
+            yield (
+                key,
+                typed[key],
+                None,
+                True,
+                Status.UNKNOWN.value,
+                "no option of Paimon; it is kept, and has no effect",
+            )
+        else:
+            status, why = _status(option, typed[key], schema)
+            yield key, typed[key], option.default, True, status.value, why
+    for key in sorted(OPTIONS):
+        if key not in typed:
+            option = OPTIONS[key]
+            status, why = _status(option, option.default, schema)
+            yield key, option.default, option.default, False, status.value, why
+
+
+def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Status, str]:
+    if option.primary_key_only and schema.primary_keys:
+        return Status.REFUSED, _NO_PRIMARY_KEYS[0].format("read")
+    if option.status is Status.REFUSED:
+        try:
+            works = text is None or option.accepts(text)
+        except OptionError as error:
+            return Status.REFUSED, error.message
+        if works:
+            return Status.HONOURED, f"other values are refused: {option.why}"
+        return Status.REFUSED, f"{option.why} (when {'reading' if option.scope is Scope.READ else 'writing'})"
+    return option.status, option.why
+
+
+def restore_case(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+    """Options whose keys were lower-cased on the way (Spark does it), with the case of Paimon's keys and of columns.
+
+    Raises:
+        OptionError: a key could mean two columns.
+    """
+    by_key = {key.lower(): key for key in OPTIONS}
+    by_column: dict[str, list[str]] = {}
+    for name in columns:
+        by_column.setdefault(name.lower(), []).append(name)
+    restored = {}
+    for key, value in options.items():
+        lower = key.lower()
+        if lower in by_key:
+            restored[by_key[lower]] = value
+        else:
+            restored[_restored(key, by_column)] = value
+    return restored
+
+
+def _restored(key: str, columns: Mapping[str, Sequence[str]]) -> str:
+    """A key with a column in it (``fields.C.opt``, ``file-index.type.C.opt``) with that column's own case."""
+    parts = key.split(".")
+    start = 1 if parts[0].lower() == "fields" else 2 if parts[0].lower() == "file-index" else len(parts)
+    for stop in range(len(parts) - 1, start, -1):
+        inner = ".".join(parts[start:stop])
+        name, bracket, rest = inner.partition("[")
+        candidates = columns.get(name.lower(), ())
+        if len(candidates) > 1 and name not in candidates:
+            raise OptionError(f"option {key} could mean column {' or '.join(candidates)}", hint="rename one of them")
+        if candidates:
+            own = name if name in candidates else candidates[0]
+            return ".".join((*parts[:start], own + bracket + rest, *parts[stop:]))
+    return key
