@@ -1,0 +1,191 @@
+"""What Java wrote, written here again from the same rows: Java reads our tables and finds rows, files, statistics and
+index answers as in its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.types import arrow_schema
+from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
+from support.oracle import Batch, Oracle, Reply, requires_java_oracle
+from support.values import arrow_rows, dumps, expected_lines, in_order, lines
+
+pytestmark = requires_java_oracle
+
+FILTERS = 25
+"""Filters asked of each table: Java evaluates them with our statistics and indexes."""
+
+REFUSED_INDEXES = ("bsi", "range-bitmap")
+"""Index types that this version reads past but does not write."""
+
+FILE_KEYS = ("partition", "bucket", "totalBuckets", "level", "rowCount", "schemaId", "deleteRowCount", "fileSource")
+STATISTICS = ("valueStatsCols", "valueStats")
+SEQUENCES = ("minSequenceNumber", "maxSequenceNumber")
+
+
+def _options(name: str) -> dict[str, str]:
+    return dict(json.loads((fixture_dir(name) / "schema.json").read_text("utf-8"))["options"])
+
+
+def _writes_only(name: str) -> bool:
+    """Append tables that only ever were created and written."""
+    schema = json.loads((fixture_dir(name) / "schema.json").read_text("utf-8"))
+    plain = all(s["op"] in ("create", "write") and not s.get("write_columns") for s in meta(name)["steps"])
+    return plain and not schema["primary_keys"] and name != "append_variant"
+
+
+ALL = [name for name in fixture_names() if _writes_only(name)]
+UNWRITABLE = [n for n in ALL if any(f"file-index.{i}.columns" in _options(n) for i in REFUSED_INDEXES)]
+NAMES = [name for name in ALL if name not in UNWRITABLE]
+
+
+@dataclass(slots=True)
+class Replay:
+    """One table written by us, and what Java says of it."""
+
+    path: Path
+    error: Exception | None = None
+    full: Reply | None = None
+    files: Reply | None = None
+    filters: list[tuple[dict[str, Any], Reply]] = field(default_factory=list)
+    indexes: list[tuple[str, Reply]] = field(default_factory=list)
+
+
+def _rows(name: str, step: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    return arrow_rows(json_lines(fixture_dir(name) / step["rows"]), schema)
+
+
+def _write(name: str, path: Path) -> None:
+    """The steps of a fixture, by the public API."""
+    description = json.loads((fixture_dir(name) / "schema.json").read_text("utf-8"))
+    fields = table_fields(table_path(name), 0)
+    table = pp.Table.create(path, fields, partition_by=description["partition_keys"], options=description["options"])
+    for step in meta(name)["steps"]:
+        if step["op"] != "write":
+            continue
+        rows = _rows(name, step, arrow_schema(fields))
+        if "overwrite_partition" in step:
+            partition = dict(part.split("=", 1) for part in step["overwrite_partition"].split(","))
+            table.overwrite(rows, partition=partition)
+        elif step.get("overwrite"):
+            static = step.get("options", {}).get("dynamic-partition-overwrite") == "false"
+            table.overwrite(rows, dynamic=not static and bool(description["partition_keys"]))
+        else:
+            table.append(rows)
+
+
+def _ask(batch: Batch, name: str, warehouse: Path, replay: Replay) -> None:
+    replay.full = batch.read(warehouse, "db.t")
+    replay.files = batch.files(warehouse, "db.t", embedded=True)
+    file = meta(name).get("filters")
+    for case in list(json_lines(fixture_dir(name) / file))[:FILTERS] if file else []:
+        if "java_pushdown_wrong" not in case:
+            reply = batch.read(warehouse, "db.t", filter=case["filter"], columns=case["projection"])
+            replay.filters.append((case, reply))
+    if not meta(name)["index"]:
+        return
+    fields = table_fields(replay.path)
+    for task in pp.Table.open(replay.path).scan().plan().tasks:
+        container = Path(f"{task.path}.index")
+        reply = batch.index_eval(container, fields, meta(name)["index_predicates"], task.row_count)
+        replay.indexes.append((container.name, reply))
+
+
+@pytest.fixture(scope="module")
+def replays(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Replay]:
+    """Every table, written; Java asked about all of them in one process."""
+    root = tmp_path_factory.mktemp("replay")
+    found: dict[str, Replay] = {}
+    with oracle.batch() as batch:
+        for name in NAMES:
+            warehouse = root / name
+            replay = found[name] = Replay(warehouse / "db.db" / "t")
+            try:
+                _write(name, replay.path)
+                _ask(batch, name, warehouse, replay)
+            except Exception as error:  # noqa: BLE001 - told by the tests of this table, not by all
+                replay.error = error
+        for reply in batch.replies:
+            reply.allow_fail = True
+    return found
+
+
+def _replay(replays: Mapping[str, Replay], name: str) -> Replay:
+    replay = replays[name]
+    if replay.error is not None:
+        raise replay.error
+    return replay
+
+
+def _output(reply: Reply | None) -> Reply:
+    assert reply is not None
+    assert reply.ok, reply.error[:3000]
+    return reply
+
+
+def _expected_full(name: str) -> list[str]:
+    return expected_lines(fixture_dir(name) / next(r["expected"] for r in meta(name)["reads"] if r["name"] == "full"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_java_reads_our_rows(replays: Mapping[str, Replay], name: str) -> None:
+    replay = _replay(replays, name)
+    expected = _expected_full(name)
+    assert lines(pp.Table.open(replay.path).scan().to_arrow()) == expected
+    assert _output(replay.full).lines == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_java_sees_the_same_files(replays: Mapping[str, Replay], name: str) -> None:
+    """Partitions, buckets, row counts, sequence numbers and statistics are those of Java's own files."""
+    if name == "append_large_files":
+        pytest.skip("where a file rolls over is each writer's own")
+    ours = _output(_replay(replays, name).files).values
+    javas = list(json_lines(fixture_dir(name) / _files_of(name)))
+    keys = (*FILE_KEYS, *STATISTICS, *SEQUENCES)
+
+    def told(files: list[dict[str, Any]], keys: tuple[str, ...]) -> list[str]:
+        return in_order(dumps({k: f[k] for k in keys}) for f in files)
+
+    assert told(ours, FILE_KEYS) == told(javas, FILE_KEYS)
+    assert told(ours, keys) == told(javas, keys)
+
+
+def _files_of(name: str) -> str:
+    return next(str(o["expected"]) for o in meta(name)["others"] if o["cmd"] == "files" and not o["args"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_java_filters_our_tables(replays: Mapping[str, Replay], name: str) -> None:
+    """With pushdown: Java prunes by our statistics and indexes and loses nothing."""
+    wrong = []
+    for case, reply in _replay(replays, name).filters:
+        rows = in_order(dumps(dict(zip(case["projection"], row, strict=True))) for row in case["rows"])
+        if _output(reply).lines != rows:
+            wrong.append(dumps(case["filter"]))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if meta(n)["index"]])
+def test_java_answers_from_our_indexes_as_from_its_own(replays: Mapping[str, Replay], name: str) -> None:
+    """The same rows in the same order: the same answers, position for position."""
+    replay = _replay(replays, name)
+    expected = sorted(dumps(list(json_lines(fixture_dir(name) / index["expected"]))) for index in meta(name)["index"])
+    assert sorted(dumps(_output(reply).values) for _, reply in replay.indexes) == expected
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_other_indexes_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    kinds = "|".join(i for i in REFUSED_INDEXES if f"file-index.{i}.columns" in _options(name))
+    with pytest.raises(UnsupportedError, match=kinds):
+        _write(name, tmp_path / "t")
+    assert not list(tmp_path.glob("t/**/*.parquet"))
