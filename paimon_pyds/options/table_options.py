@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options.core import CORE_OPTIONS
@@ -70,6 +70,9 @@ def dynamic_option(key: str) -> Option | None:
     if match := _INDEX_OPTION.fullmatch(key):
         return Option(key=key, kind=_INDEX_KINDS.get(match[3], Kind.STRING), default=None,
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip
+    if key.startswith(("commit.callback.", "tag.callback.")):
+        return Option(key=key, kind=Kind.STRING, default=None, doc="parameter of a Java class", status=Status.IGNORABLE,
+                      why="the class can't be called from here")  # fmt: skip
     if key.startswith(_PASSED_ON):
         return Option(key=key, kind=Kind.STRING, default=None, doc="handed to the file format", status=Status.IGNORABLE,
                       why="tunes the files; what the format does not know is passed over")  # fmt: skip
@@ -80,6 +83,13 @@ def option_of(key: str) -> Option | None:
     """The option of a key, older names and keys with columns included; None for a key that is not Paimon's."""
     found = OPTIONS.get(key) or OPTIONS.get(_FALLBACKS.get(key, ""))
     return found or dynamic_option(key)
+
+
+class HasBucketKeys(Protocol):
+    """A schema that knows its bucket keys."""
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]: ...
 
 
 class TableOptions(Mapping[str, str]):
@@ -134,10 +144,10 @@ class TableOptions(Mapping[str, str]):
         value = self._typed[key] = option.parse(text)
         return value
 
-    @property
-    def bucket_keys(self) -> tuple[str, ...]:
-        """The columns of option ``bucket-key``; empty when it is not set (see `TableSchema.bucket_keys`)."""
-        return tuple(part.strip() for part in self._raw.get("bucket-key", "").split(",") if part.strip())
+    def bucket_keys(self, schema: HasBucketKeys) -> tuple[str, ...]:
+        """The columns that decide a row's bucket: option ``bucket-key``, else the schema's (its primary key)."""
+        named = tuple(part.strip() for part in self._raw.get("bucket-key", "").split(",") if part.strip())
+        return named or schema.bucket_keys
 
     def is_set(self, key: str) -> bool:
         """Whether the option is set, under this name or an older one."""
