@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DELETION_VECTORS", "HASH", "DeletionRange", "IndexEntry"]
+__all__ = ["DELETION_VECTORS", "HASH", "DeletionRange", "GlobalIndex", "IndexEntry"]
 
 DELETION_VECTORS = "DELETION_VECTORS"
 HASH = "HASH"
@@ -22,6 +22,17 @@ class DeletionRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalIndex:
+    """What an index over rows of many files covers: row ids ``row_range_start`` … ``row_range_end``, both included."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
     """One index file of one (partition, bucket). ``partition`` is arity + BinaryRow."""
 
@@ -33,5 +44,5 @@ class IndexEntry:
     row_count: int
     deletion_ranges: tuple[DeletionRange, ...] | None = None
     external_path: str | None = None
-    global_index: bytes | None = None
+    global_index: GlobalIndex | None = None
     kind: int = 0

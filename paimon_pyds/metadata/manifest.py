@@ -1,17 +1,30 @@
-"""Manifest files: which data files a commit added and deleted (specification: Paimon documentation, concepts/spec/manifest).
+"""Manifest files: which data files a commit added and deleted (specification: Paimon documentation,
+concepts/spec/manifest).
 
 Entries are held as columns (an Arrow RecordBatch of `ENTRY_SCHEMA`), because planning looks at a few fields of very many
-entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the row form
-for the few that survive, and for commits.
+entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the row
+form for the few that survive, and for commits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["ENTRY_SCHEMA", "DataFile", "FileKind", "ManifestEntry", "ManifestFile", "SimpleStats"]
+__all__ = [
+    "ENTRY_SCHEMA",
+    "DataFile",
+    "FileKind",
+    "ManifestEntry",
+    "ManifestFile",
+    "SimpleStats",
+    "entries_to_batch",
+    "entry_at",
+    "live_entries",
+]
 
 
 class FileKind:
@@ -117,3 +130,111 @@ ENTRY_SCHEMA = pa.schema(
         pa.field("write_cols", pa.list_(pa.string())),
     ]
 )
+
+_IDENTITY = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
+
+
+def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
+    """Entries as columns of `ENTRY_SCHEMA`, in the same order."""
+    rows = [
+        (
+            e.kind, e.partition, e.bucket, e.total_buckets,
+            f.file_name, f.file_size, f.row_count, f.min_key, f.max_key,
+            f.key_stats.min_values, f.key_stats.max_values, f.key_stats.null_counts,
+            f.value_stats.min_values, f.value_stats.max_values, f.value_stats.null_counts,
+            f.min_sequence_number, f.max_sequence_number, f.schema_id, f.level, f.extra_files, f.creation_time,
+            f.delete_row_count, f.embedded_index, f.file_source, f.value_stats_cols, f.external_path, f.first_row_id,
+            f.write_cols,
+        )
+        for e in entries
+        for f in (e.file,)
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True) if rows else [()] * len(ENTRY_SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
+
+
+def entry_at(batch: pa.RecordBatch | pa.Table, index: int) -> ManifestEntry:
+    """The entry in one row of columns that have all of `ENTRY_SCHEMA`."""
+    row = {name: batch.column(name)[index].as_py() for name in ENTRY_SCHEMA.names}
+    return ManifestEntry(
+        kind=row["kind"],
+        partition=row["partition"],
+        bucket=row["bucket"],
+        total_buckets=row["total_buckets"],
+        file=DataFile(
+            file_name=row["file_name"],
+            file_size=row["file_size"],
+            row_count=row["row_count"],
+            min_key=row["min_key"],
+            max_key=row["max_key"],
+            key_stats=SimpleStats(row["key_stats_min"], row["key_stats_max"], _tuple(row["key_stats_nulls"])),
+            value_stats=SimpleStats(row["value_stats_min"], row["value_stats_max"], _tuple(row["value_stats_nulls"])),
+            min_sequence_number=row["min_sequence_number"],
+            max_sequence_number=row["max_sequence_number"],
+            schema_id=row["schema_id"],
+            level=row["level"],
+            extra_files=tuple(row["extra_files"]),
+            creation_time=row["creation_time"],
+            delete_row_count=row["delete_row_count"],
+            embedded_index=row["embedded_index"],
+            file_source=row["file_source"],
+            value_stats_cols=_tuple(row["value_stats_cols"]),
+            external_path=row["external_path"],
+            first_row_id=row["first_row_id"],
+            write_cols=_tuple(row["write_cols"]),
+        ),
+    )
+
+
+def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
+    """The files that are there after all these manifests: ADDs that no DELETE matches.
+
+    A DELETE matches an ADD of the same partition, bucket, level, file name, extra files, embedded index and external
+    path, whichever comes first, as Java's scan does it: a file is added once and deleted once. A DELETE without its ADD
+    has no effect.
+
+    Args:
+        batches: entries of the manifests, one or more, of one schema, which has ``kind`` and the columns that identify
+            a file; other columns of `ENTRY_SCHEMA` may be left out.
+
+    Returns:
+        entries of kind ADD, in order, over the same memory when there is no DELETE.
+    """
+    import pyarrow.compute as pc
+
+    tables = [b if isinstance(b, pa.Table) else pa.Table.from_batches([b]) for b in batches if b.num_rows]
+    if not tables:
+        return pa.Table.from_batches([], batches[0].schema if batches else ENTRY_SCHEMA)
+    entries = pa.concat_tables(tables)
+    deleted = pc.equal(entries.column("kind"), FileKind.DELETE)
+    if not pc.any(deleted).as_py():
+        return entries
+    added = entries.filter(pc.invert(deleted))
+    gone = entries.filter(deleted)
+    # Only names are compared of the many; whole identities of the few whose name was deleted.
+    named = pc.is_in(added.column("file_name"), pc.unique(gone.column("file_name")))
+    suspects = added.filter(named)
+    if suspects.num_rows == 0:
+        return added
+    dead = pc.is_in(_identities(suspects), _identities(gone))
+    keep = pc.invert(named).combine_chunks()
+    return added.filter(pc.replace_with_mask(keep, named.combine_chunks(), pc.invert(dead)))
+
+
+def _identities(entries: pa.Table) -> pa.Array:
+    """What identifies the file of each entry, as bytes that are equal exactly for equal files."""
+    from paimon_pyds.metadata.avro import parse_schema
+    from paimon_pyds.metadata.avro_columns import encode_field, join
+
+    strings = {"type": "array", "items": "string"}
+    types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])
+    pieces: list[pa.Array] = []
+    for name, type_ in zip(_IDENTITY, types, strict=True):
+        column = entries.column(name)
+        pieces.extend(encode_field(parse_schema(type_), pa.concat_arrays(column.chunks)))
+    return join(pieces)
