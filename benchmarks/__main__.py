@@ -61,7 +61,14 @@ class Bench:
     def compare(self, what: str, target: str, a: tuple[str, dict[str, Any]], b: tuple[str, dict[str, Any]]) -> None:
         first, second = self.pair(a, b)
         ratio = statistics.median(x["seconds"] / y["seconds"] for x, y in zip(first, second, strict=True))
-        self.add(what, _seconds(first), f"{b[0].split('_')[0]} {_seconds(second)}", f"{ratio:.2f}×", target, _memory(first, second))
+        self.add(
+            what,
+            _seconds(first),
+            f"{b[0].split('_')[0]} {_seconds(second)}",
+            f"{ratio:.2f}×",
+            target,
+            _memory(first, second),
+        )
 
     def add(self, what: str, ours: str, peer: str, ratio: str, target: str, memory: str = "") -> None:
         row = Row(what, ours, peer, ratio, target, memory)
@@ -82,7 +89,14 @@ class Bench:
             ("ours_append", {"path": self.path("ours_two"), **indexed}), ("rust_append", {"path": self.path("rust_two"), **indexed}),
         )  # fmt: skip
         one = self.run("ours_append_stream", path=self.path("stream"), rows=self.rows)
-        self.add(f"write {self.rows:,} rows in batches of 10,000: memory", "", "", "", "< 1 GiB", f"{one['peak_mib']:.0f} MiB")
+        self.add(
+            f"write {self.rows:,} rows in batches of 10,000: memory",
+            "",
+            "",
+            "",
+            "< 1 GiB",
+            f"{one['peak_mib']:.0f} MiB",
+        )
 
     def scanning(self) -> None:
         self.compare(
@@ -93,22 +107,40 @@ class Bench:
     def points(self) -> None:
         for engine in ("ours", "rust"):
             self.run(f"{engine}_append", path=self.path(f"{engine}_bitmap"), rows=self.rows, options=INDEX)
-        ours, rust = ("ours_point", {"path": self.path("ours_bitmap"), "use_index": True}), ("rust_point", {"path": self.path("rust_bitmap")})
+        ours, rust = (
+            ("ours_point", {"path": self.path("ours_bitmap"), "use_index": True}),
+            ("rust_point", {"path": self.path("rust_bitmap")}),
+        )
         self.compare("one rare row by bitmap index", "≤ 1.5×", ours, rust)
-        self.compare("one rare row: index against no index", "≤ 0.2×", ours, ("ours_point", {"path": self.path("ours_bitmap"), "use_index": False}))
+        self.compare(
+            "one rare row: index against no index",
+            "≤ 0.2×",
+            ours,
+            ("ours_point", {"path": self.path("ours_bitmap"), "use_index": False}),
+        )
         one = self.run(*ours[:1], **ours[1])
         share = one["bytes"] / max(1, one["bytes_read"])
-        self.add("one rare row: bytes read", f"{one['bytes_read']:,}", f"table {one['bytes']:,}", f"1/{share:.0f}", "≤ 1/600")
+        self.add(
+            "one rare row: bytes read", f"{one['bytes_read']:,}", f"table {one['bytes']:,}", f"1/{share:.0f}", "≤ 1/600"
+        )
 
     def planning(self) -> None:
         path = self.path("files")
         files100k.make(path, 100_000)
         for what, where, target in (("cold", None, "≤ 3 s"), ("1 % by partition", "p = 17", "≤ 0.3 s")):
-            self.compare(f"plan 100,000 files, {what} ({target})", target, ("ours_plan", {"path": path, "filter": where}), ("rust_plan", {"path": path, "filter": where}))
+            self.compare(
+                f"plan 100,000 files, {what} ({target})",
+                target,
+                ("ours_plan", {"path": path, "filter": where}),
+                ("rust_plan", {"path": path, "filter": where}),
+            )
 
     def importing(self) -> None:
         spark = "import pyspark.sql.worker.plan_data_source_read"
-        runs = [( _import_seconds(spark), _import_seconds(f"{spark}\nimport pyspark_paimon, paimon_pyds.spark.source")) for _ in range(7)]
+        runs = [
+            (_import_seconds(spark), _import_seconds(f"{spark}\nimport pyspark_paimon, paimon_pyds.spark.source"))
+            for _ in range(7)
+        ]
         cost = statistics.median(b - a for a, b in runs) * 1000
         self.add("import the data source in a planning process", f"+{cost:.0f} ms", "", "", "< 100 ms")
 
@@ -120,18 +152,29 @@ class Bench:
         self.run("ours_append", path=small, rows=100, options=INDEX)
         for path, rows in ((self.path("ours_bitmap"), self.rows), (small, 100)):
             Path(f"{path}-parquet").mkdir(exist_ok=True)
-            with pq.ParquetWriter(f"{path}-parquet/part-0.parquet", next(batches(1)).schema, compression="zstd") as writer:
+            with pq.ParquetWriter(
+                f"{path}-parquet/part-0.parquet", next(batches(1)).schema, compression="zstd"
+            ) as writer:
                 for batch in batches(rows, 1_000_000):
                     writer.write_table(pa.Table.from_batches([batch]))
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.spark_cases", self.path("ours_bitmap"), small], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "benchmarks.spark_cases", self.path("ours_bitmap"), small],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise SystemExit(done.stderr[-3000:])
         result = json.loads(done.stdout.strip().splitlines()[-1])
         for name, rows, target in (("large", self.rows, "≤ 1.0×"), ("small", 100, "≤ 1.3×")):
             ours, peer = result[name]["ours"], result[name]["parquet"]
-            self.add(f"Spark: filtered query on {rows:,} rows", f"{ours:.3f} s", f"parquet {peer:.3f} s", f"{ours / peer:.2f}×", target)
+            self.add(
+                f"Spark: filtered query on {rows:,} rows",
+                f"{ours:.3f} s",
+                f"parquet {peer:.3f} s",
+                f"{ours / peer:.2f}×",
+                target,
+            )
 
 
 def _seconds(runs: Sequence[dict[str, Any]]) -> str:
@@ -154,7 +197,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", default="writing,scanning,points,planning,importing,spark")
     arguments = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; medians of {arguments.pairs} pairs\n")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; medians of {arguments.pairs} pairs\n"
+    )
     print("| what | ours | peer | ratio | target | peak memory |\n| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="paimon-bench-") as directory:
         bench = Bench(Path(directory), arguments.rows, arguments.pairs)

@@ -37,6 +37,7 @@ def main() -> None:
     condition = "code = 17 AND price < 0.5"
     result = {}
     for name, path in (("large", large), ("small", small)):
+
         def ours(path: str = path) -> Any:
             frame = spark.read.format("paimon").option("filter", condition).load(path)
             return frame.filter(condition).agg({"id": "sum", "price": "sum"}).collect()

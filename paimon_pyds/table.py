@@ -79,9 +79,7 @@ class Table:
 
         fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else tuple(schema)
         io, root = open_file_io(path, storage_options)
-        store = create_table(
-            io, root, fields, tuple(primary_key), tuple(partition_by), dict(options or {}), comment
-        )
+        store = create_table(io, root, fields, tuple(primary_key), tuple(partition_by), dict(options or {}), comment)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -261,7 +259,9 @@ class Table:
         """Change options or columns; makes a new schema. See `paimon_pyds.operations.alter.alter_table`."""
         from paimon_pyds.operations.alter import alter_table
 
-        return alter_table(self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes)
+        return alter_table(
+            self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes
+        )
 
     def __repr__(self) -> str:
         return f"Table({self._store.root!r}, branch={self._store.branch!r})"

@@ -316,9 +316,7 @@ def field_from_json(json: Mapping[str, Any], _depth: int = 0) -> DataField:
         id_, name = json["id"], json["name"]
         if not isinstance(id_, int) or not isinstance(name, str):
             raise SchemaError(f"not a field of a Paimon schema: {json!r:.200}")
-        return DataField(
-            id_, name, parse_type(json["type"], _depth), json.get("description"), json.get("defaultValue")
-        )
+        return DataField(id_, name, parse_type(json["type"], _depth), json.get("description"), json.get("defaultValue"))
     except (KeyError, TypeError) as error:
         raise SchemaError(f"not a field of a Paimon schema: {json!r:.200}") from error
 
@@ -405,7 +403,9 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def _arrow_map(key: DataType, value: DataType) -> pa.DataType:
-    return pa.map_(pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value), value.nullable))
+    return pa.map_(
+        pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value), value.nullable)
+    )
 
 
 def _arrow_field(field_: DataField) -> pa.Field:

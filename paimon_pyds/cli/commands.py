@@ -201,5 +201,3 @@ def index_eval(arguments: argparse.Namespace) -> None:
         show.json_value(answer)
     else:
         print(answer)
-
-

@@ -70,6 +70,4 @@ def _by_suffix(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
             rows = json.read_json(path)
             return rows.schema, iter(rows.to_batches())
-    raise OptionError(
-        f"can't tell the format of {path}", hint="use a .parquet, .orc, .arrow, .csv or .jsonl file"
-    )
+    raise OptionError(f"can't tell the format of {path}", hint="use a .parquet, .orc, .arrow, .csv or .jsonl file")

@@ -25,6 +25,7 @@ from paimon_pyds.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -216,16 +217,21 @@ class _Commit:
         return bucketed or self.changes.overwrite is not None or self.changes.deleted is not None
 
     def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
-        return live_entries([self.store.read_manifest(m.file_name) for m in base])
+        return one_batch(live_entries([self.store.read_manifest(m.file_name) for m in base]))
 
     def check_deleted(self, live: pa.RecordBatch) -> None:
         """Every file that this commit takes away must still be there."""
         deleted = self.changes.deleted
         if deleted is None:
             return
-        there = set(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), live["file_name"].to_pylist(), strict=True))
+        there = set(
+            zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), live["file_name"].to_pylist(), strict=True)
+        )
         for key in zip(
-            deleted["partition"].to_pylist(), deleted["bucket"].to_pylist(), deleted["file_name"].to_pylist(), strict=True
+            deleted["partition"].to_pylist(),
+            deleted["bucket"].to_pylist(),
+            deleted["file_name"].to_pylist(),
+            strict=True,
         ):
             if key not in there:
                 raise CommitConflictError(
@@ -269,9 +275,7 @@ class _Commit:
                 elif bucket.total_buckets > 0:
                     file = _numbered(file, sequence)
                     sequence += file.row_count
-                entries.append(
-                    ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file)
-                )
+                entries.append(ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file))
         return entries_to_batch(entries), next_row_id
 
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:

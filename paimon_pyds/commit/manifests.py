@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestFile, SimpleStats, live_entries
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.store import TableStore
@@ -139,7 +140,7 @@ def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[Manifes
     changing = [m for m in manifests if m.num_deleted_files or m.file_size < target]
     if sum(m.file_size for m in changing) < threshold or not any(m.num_deleted_files for m in changing):
         return None
-    merged = live_entries([writer.store.read_manifest(m.file_name) for m in manifests])
+    merged = one_batch(live_entries([writer.store.read_manifest(m.file_name) for m in manifests]))
     return writer.write(merged)
 
 

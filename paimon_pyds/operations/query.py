@@ -12,12 +12,12 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.explain import explain
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read import FileTrace, empty_batch, read_splits
-from paimon_pyds.operations.explain import explain
 from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
@@ -174,7 +174,9 @@ class Scan:
         return explain(self.plan(), self._store.root)
 
     def __repr__(self) -> str:
-        return f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
+        return (
+            f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
+        )
 
     def empty(self) -> pa.RecordBatch:
         """A batch of no rows with the result's schema."""

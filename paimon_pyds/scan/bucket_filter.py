@@ -20,9 +20,7 @@ __all__ = ["bucket_mask"]
 _MAX_KEYS = 4_096
 
 
-def bucket_mask(
-    predicate: Predicate, schema: TableSchema, entries: pa.RecordBatch
-) -> npt.NDArray[np.bool_] | None:
+def bucket_mask(predicate: Predicate, schema: TableSchema, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
     """Which entries lie in a bucket that a matching row can lie in; None when the predicate does not say."""
     options = TableOptions(schema.options)
     keys = options.bucket_keys(schema)

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
-from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
+from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -138,7 +139,7 @@ class _Planner:
         manifests = self.manifests()
         kept = self.prune_manifests(manifests)
         batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in kept]
-        entries = self.added(batches) if self.request.between is not None else live_entries(batches)
+        entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         self.note("manifests" if detail else "table", entries, detail)
         return entries
@@ -173,7 +174,7 @@ class _Planner:
         keep = may_match(self.partition_predicate, stats.row_counts, stats.of)
         return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k]
 
-    def added(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    def added(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         adds = [b.filter(pc.equal(b.column("kind"), FileKind.ADD)) for b in batches]
         return live_entries(adds)
 
@@ -290,7 +291,9 @@ class _Planner:
             directory = partition_directory(self.schema, entry.partition)
             path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
             for r in entry.deletion_ranges or ():
-                found[entry.partition, entry.bucket, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
+                found[entry.partition, entry.bucket, r.data_file] = DeletionFile(
+                    path, r.offset, r.length, r.cardinality
+                )
         return found
 
 

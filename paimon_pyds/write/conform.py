@@ -124,7 +124,9 @@ def _filled(field: DataField, rows: int, table: str) -> pa.Array:
     try:
         value = pc.cast(pa.scalar(field.default), type_)
     except pa.ArrowInvalid as error:
-        raise SchemaError(f"the default {field.default!r} of column {field.name!r} is not a {field.type}", path=table) from error
+        raise SchemaError(
+            f"the default {field.default!r} of column {field.name!r} is not a {field.type}", path=table
+        ) from error
     return pa.repeat(value, rows)
 
 
