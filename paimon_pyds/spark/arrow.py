@@ -63,6 +63,8 @@ def _cast(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     source, t = array.type, pa.types
     if source.equals(target) and not t.is_nested(target):
         return array
+    if t.is_null(source):
+        return pa.nulls(len(array), target)
     if t.is_dictionary(source):
         return _cast(array.dictionary_decode(), target, column)
     if t.is_struct(target) and t.is_struct(source):

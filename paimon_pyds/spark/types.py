@@ -122,7 +122,7 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
 
 
 def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:
-    """Columns for a new table from a DataFrame's schema; ids as Java numbers them, top-level columns in order.
+    """Columns for a new table from a DataFrame's schema; each column is followed by its members in the count of ids.
 
     Raises:
         SchemaError: a column of a type that Paimon does not have, or two columns of one name.
@@ -131,10 +131,9 @@ def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise SchemaError(f"two columns have the same name: {', '.join(twice)}")
-    ids = iter(range(len(names), _MAX_COLUMNS))
+    ids = iter(range(_MAX_COLUMNS))
     return tuple(
-        DataField(i, f.name, _declared_type(f, ids), (f.metadata or {}).get("comment"))
-        for i, f in enumerate(schema.fields)
+        DataField(next(ids), f.name, _declared_type(f, ids), (f.metadata or {}).get("comment")) for f in schema.fields
     )
 
 

@@ -1,0 +1,49 @@
+"""Errors on their way through Spark, which prints a whole traceback: ours arrive as one sentence under a short one."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from paimon_pyds.errors import PaimonError
+
+__all__ = ["clear_errors", "clear_iterator"]
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., object])
+
+_log = logging.getLogger("paimon_pyds.spark")
+
+
+def clear_errors(method: C) -> C:
+    """Raise a PaimonError without the frames inside this package and without its cause; the log keeps both (debug)."""
+
+    @functools.wraps(method)
+    def clear(*args: object, **kwargs: object) -> object:
+        try:
+            return method(*args, **kwargs)
+        except PaimonError as error:
+            _log.debug("%s failed", method.__qualname__, exc_info=True)
+            bare = error
+        raise _bared(bare)
+
+    return clear  # type: ignore[return-value]
+
+
+def clear_iterator(items: Iterator[T]) -> Iterator[T]:
+    """The same for a generator."""
+    try:
+        yield from items
+        return
+    except PaimonError as error:
+        _log.debug("reading failed", exc_info=True)
+        bare = error
+    raise _bared(bare)
+
+
+def _bared(error: PaimonError) -> PaimonError:
+    error.__cause__ = None
+    error.__context__ = None
+    return error.with_traceback(None)

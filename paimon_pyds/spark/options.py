@@ -1,0 +1,292 @@
+"""The options of ``spark.read`` and ``df.write``, as Spark hands them over: texts, with their names in lower case.
+
+Besides those listed here, every option of Paimon is taken: on reading it applies to the scan, on writing to the write,
+and to the table when that is created. A name that nothing knows is refused, with the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_pyds.errors import OptionError, UnsupportedError
+
+__all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_options"]
+
+WHERE = ("path", "warehouse", "database", "table", "branch")
+READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", "timezone")
+WRITE = (
+    "create-if-missing", "partition-by", "primary-key", "comment", "overwrite-partition", "dynamic-partition-overwrite",
+    "rowkind-column", "operation",
+)  # fmt: skip
+TRAVEL = (
+    "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
+    "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
+)  # fmt: skip
+_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", *TRAVEL)
+"""What makes a view of a table something that can't be written to."""
+_OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
+"""What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
+_STORAGE_PREFIXES = ("s3.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What ``spark.read`` was asked for.
+
+    Attributes:
+        path: the table.
+        columns: the text of the option, or None for all columns.
+        metadata_columns: names of hidden columns to add.
+        pushdown: whether Spark's filters are taken.
+        explain: ``log``, or a path for the explanation.
+        scan: options of Paimon for the scan, and ``timezone``.
+        storage: credentials and endpoints.
+    """
+
+    path: str
+    branch: str | None = None
+    filter: str | None = None
+    columns: str | None = None
+    limit: int | None = None
+    metadata_columns: tuple[str, ...] = ()
+    pushdown: bool = False
+    explain: str | None = None
+    scan: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def travels(self) -> bool:
+        """Whether a state of the table is named; else it is the latest."""
+        return any(key in self.scan for key in TRAVEL)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What ``df.write`` was asked for.
+
+    Attributes:
+        path: the table.
+        create: make the table when it is not there.
+        partition_by: partition columns; None when the option was not given.
+        partition: the partitions that an overwrite replaces; None for all.
+        dynamic: an overwrite replaces the partitions that the data has rows in.
+        table: options of Paimon.
+        storage: credentials and endpoints.
+    """
+
+    path: str
+    branch: str | None = None
+    create: bool = True
+    partition_by: tuple[str, ...] | None = None
+    comment: str | None = None
+    partition: Mapping[str, str | None] | None = None
+    dynamic: bool = False
+    table: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+
+
+def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) -> ReadOptions:
+    """The options of a read.
+
+    Args:
+        options: as Spark gives them.
+        pushdown: what holds when the option is not given.
+
+    Raises:
+        OptionError: an unknown name, a value that does not parse, or no table named.
+        UnsupportedError: an option that is not built.
+    """
+    given = _checked(options)
+    _refuse(given, "topn", "use ORDER BY and LIMIT, or Table.scan(top_n=…) in Python")
+    return ReadOptions(
+        path=_location(given),
+        branch=given.get("branch"),
+        filter=given.get("filter"),
+        columns=given.get("columns"),
+        limit=_count(given, "limit"),
+        metadata_columns=_names(given, "metadata-columns") or (),
+        pushdown=_flag(given, "pushdown", pushdown),
+        explain=given.get("explain"),
+        scan=_of_paimon(given) | ({"timezone": given["timezone"]} if "timezone" in given else {}),
+        storage=_of_storage(given),
+    )
+
+
+def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
+    """The options of a write.
+
+    Raises:
+        OptionError: an unknown name, a value that does not parse, options that contradict each other.
+        UnsupportedError: an option that is not built.
+    """
+    given = _checked(options)
+    reading = [name for name in _READ_ONLY if name in given]
+    if reading:
+        raise OptionError(
+            f"{reading[0]} is an option of reading, it has no meaning for a write",
+            hint="write through a view or DataFrameWriter without it",
+        )
+    for name in ("primary-key", "rowkind-column", "operation"):
+        _refuse(given, name, "tables with a primary key can't be written yet; leave the option out for an append table")
+    dynamic = _flag(given, "dynamic-partition-overwrite", False)
+    partition = _partition(given)
+    if not overwrite and (partition is not None or dynamic):
+        name = "overwrite-partition" if partition is not None else "dynamic-partition-overwrite"
+        if partition is not None or "dynamic-partition-overwrite" in given:
+            raise OptionError(f"{name} goes with mode('overwrite'), and this is an append")
+    if partition is not None and dynamic:
+        raise OptionError("an overwrite is dynamic or of named partitions, not both")
+    return WriteOptions(
+        path=_location(given),
+        branch=given.get("branch"),
+        create=_flag(given, "create-if-missing", True),
+        partition_by=_names(given, "partition-by"),
+        comment=given.get("comment"),
+        partition=partition,
+        dynamic=dynamic,
+        table=_of_paimon(given),
+        storage=_of_storage(given),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- values
+
+
+def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(name)
+    if text is None:
+        return default
+    word = text.strip().lower()
+    if word in ("true", "on", "yes", "1"):
+        return True
+    if word in ("false", "off", "no", "0"):
+        return False
+    raise OptionError(f"{name} is on or off (true or false), not {text!r}")
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise OptionError(f"{name} must be a number of rows, not {text!r}")
+    return value
+
+
+def _names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    from paimon_pyds.spark.projection import split_names
+
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        return tuple(".".join(path) for path in split_names(text)) if text.strip() else ()
+    except OptionError as error:
+        raise OptionError(f"{name}: {error.message}") from None
+
+
+def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
+    """``dt=2024-01-01,hh=1``; a value in single quotes may hold commas; NULL without quotes is the NULL partition."""
+    text = given.get("overwrite-partition")
+    if text is None:
+        return None
+    found: dict[str, str | None] = {}
+    for part in _split_outside_quotes(text):
+        name, equals, value = part.partition("=")
+        name, value = name.strip().strip("`"), value.strip()
+        if not equals or not name or name in found:
+            raise OptionError(
+                f"overwrite-partition must look like dt=2024-01-01,hh=1, not {text!r}",
+                hint="one value for each partition column, 'in quotes' when it holds a comma",
+            )
+        quoted = len(value) >= 2 and value[0] == value[-1] == "'"
+        found[name] = value[1:-1].replace("''", "'") if quoted else None if value.upper() == "NULL" else value
+    return found
+
+
+def _split_outside_quotes(text: str) -> list[str]:
+    parts, start, quoted = [], 0, False
+    for i, character in enumerate(text):
+        if character == "'":
+            quoted = not quoted
+        elif character == "," and not quoted:
+            parts.append(text[start:i])
+            start = i + 1
+    return [*parts, text[start:]]
+
+
+def _location(given: Mapping[str, str]) -> str:
+    path, warehouse = given.get("path"), given.get("warehouse")
+    if path is not None:
+        clash = [name for name in ("warehouse", "database", "table") if name in given]
+        if clash:
+            raise OptionError(f"path and {clash[0]} both name a table", hint="give path, or warehouse and table")
+        return path
+    if warehouse is None or "table" not in given:
+        raise OptionError(
+            "no table is named",
+            hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
+            "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
+        )
+    database, _, table = given["table"].rpartition(".")
+    if database and "database" in given and given["database"] != database:
+        raise OptionError(f"table names the database {database!r}, database names {given['database']!r}")
+    database = database or given.get("database", "")
+    if not database or not table:
+        raise OptionError(f"table must be 'database.table', not {given['table']!r}", hint="or give database too")
+    return f"{warehouse.rstrip('/')}/{database}.db/{table}"
+
+
+# ----------------------------------------------------------------------------------------------------------- names
+
+
+def _checked(options: Mapping[str, str]) -> dict[str, str]:
+    """The options under the names they are documented with. Raises OptionError for one that nothing knows."""
+    if "paths" in {name.lower() for name in options}:
+        raise OptionError("one table at a time: load takes one path", hint="union the DataFrames of several loads")
+    given = {}
+    for name, value in options.items():
+        key = name.lower()
+        if key in _OF_SPARK:
+            continue
+        if key not in _OWN and not key.startswith(_STORAGE_PREFIXES):
+            key = _paimon_name(key)
+        given[key] = value
+    return given
+
+
+_OWN = frozenset((*WHERE, *READ, *WRITE))
+
+
+def _paimon_name(key: str) -> str:
+    """Paimon's own spelling of a lower-cased key. Raises OptionError for a key that is no option."""
+    from paimon_pyds.options import OPTIONS, option_of
+    from paimon_pyds.options.near import near_hint
+
+    for name in OPTIONS:
+        if name.lower() == key:
+            return name
+    if option_of(key) is None:
+        raise OptionError(f"there is no option {key}", hint=near_hint(key, [*OPTIONS, *_OWN], "options"))
+    return key
+
+
+def _refuse(given: Mapping[str, str], name: str, hint: str) -> None:
+    if name in given:
+        raise UnsupportedError(f"the option {name} is not supported yet", hint=hint)
+
+
+def _of_paimon(given: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in given.items() if k not in _OWN and not k.startswith(_STORAGE_PREFIXES)}
+
+
+def _of_storage(given: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in given.items() if k.startswith(_STORAGE_PREFIXES)}

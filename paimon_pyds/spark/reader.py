@@ -1,0 +1,203 @@
+"""Reading for Spark: planning on the driver, splits packed into partitions, Arrow batches in tasks.
+
+A reader is pickled into every task before its partitions are planned: only the schema goes along.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from paimon_pyds.errors import OptionError, PredicateError
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.clear import clear_errors, clear_iterator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from paimon_pyds.operations.query import Scan
+    from paimon_pyds.scan.result import ScanPlan
+    from paimon_pyds.scan.split import Split
+    from paimon_pyds.spark.options import ReadOptions
+    from paimon_pyds.spark.state import Pin, ReadState
+
+__all__ = [
+    "PaimonPushdownReader",
+    "PaimonReader",
+    "SplitPartition",
+    "check_metadata_columns",
+    "warn_of_leak",
+]
+
+BATCH_ROWS = 65_536
+"""Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
+_TASK_BYTES = 16 << 20
+"""Data that a Spark task should have at least: a task costs 0.1 to 0.6 s before it reads anything."""
+LEAK_WARNING = (
+    "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
+    "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
+)
+
+_log = logging.getLogger("paimon_pyds.spark")
+
+
+class SplitPartition(InputPartition):
+    """What one task reads: a split, and how many rows of it at most."""
+
+    def __init__(self, split: Split, limit: int | None) -> None:
+        super().__init__(len(split.tasks))
+        self.split = split
+        self.limit = limit
+
+    def __repr__(self) -> str:
+        return f"SplitPartition({len(self.split.tasks)} files, {self.split.row_count} rows)"
+
+
+class PaimonReader(DataSourceReader):
+    """Reads a table for Spark. ``schema`` is what Spark wants, the user's projection included."""
+
+    def __init__(self, schema: StructType, options: ReadOptions, pin: Pin | None) -> None:
+        self._schema = schema
+        self._options = options
+        self._pin = pin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
+
+    @functools.cached_property
+    def _state(self) -> ReadState:
+        from paimon_pyds.spark.state import open_state
+
+        return open_state(self._options, self._pin)
+
+    @functools.cached_property
+    def _scan(self) -> Scan:
+        """The scan of the wanted columns, its filter bound."""
+        from paimon_pyds.scan.split import METADATA_FIELDS
+        from paimon_pyds.spark.projection import resolve_schema
+
+        available = [*self._state.scan().schema.fields, *METADATA_FIELDS.values()]
+        names = resolve_schema(available, compat.target_schema(self._schema))
+        hidden = [name for name in names if name in METADATA_FIELDS]
+        return self._state.scan((*(name for name in names if name not in METADATA_FIELDS), *hidden))
+
+    @clear_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """The splits to read, packed so that each is worth a task."""
+        from paimon_pyds.spark.plans import planned
+
+        scan = self._scan
+        plan = planned(self._state, scan)
+        if self._options.explain is not None:
+            _explain(scan, self._options)
+        limit = self._options.limit
+        if limit == 0 or not plan.tasks:
+            return []
+        return [SplitPartition(split, limit) for split in _packed(plan, self._options)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""
+        if not isinstance(partition, SplitPartition):
+            return iter(())  # an empty plan still runs one task
+        return clear_iterator(self._batches(partition))
+
+    def _batches(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
+        from paimon_pyds.read import read_split
+        from paimon_pyds.spark.arrow import conform_batch
+
+        target = compat.target_schema(self._schema)
+        for batch in read_split(partition.split, BATCH_ROWS, limit=partition.limit):
+            yield conform_batch(batch, target)
+
+
+class PaimonPushdownReader(PaimonReader):
+    """A reader that takes Spark's filters. A class of its own: where it is defined, Spark's setting must be on."""
+
+    @clear_errors
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Take the filters that are answered exactly; give back the others."""
+        from paimon_pyds.spark.filters import to_predicate
+
+        columns = self._columns()
+        scan, rest = self._scan, []
+        for filter_ in filters:
+            predicate = to_predicate(filter_, columns)
+            if predicate is None:
+                rest.append(filter_)
+                continue
+            try:
+                scan = scan.where(predicate)
+            except PredicateError:
+                rest.append(filter_)
+        self._scan = scan
+        return rest
+
+    def _columns(self) -> dict[str, Any]:
+        """The table's columns by the names Spark uses for them."""
+        from paimon_pyds.spark.arrow import find_name
+        from paimon_pyds.spark.filters import PushedColumn
+        from paimon_pyds.spark.types import spark_field
+
+        fields = self._scan.schema.fields
+        names = [f.name for f in fields]
+        found = {}
+        for column in self._schema.fields:
+            at = find_name(names, column.name)
+            if at is not None:
+                own = spark_field(fields[at])
+                found[column.name] = PushedColumn(fields[at], own.dataType == column.dataType)
+        return found
+
+
+# -------------------------------------------------------------------------------------------------------- planning
+
+
+def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
+    """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most."""
+    if options.limit is not None:
+        return plan.pack(max_splits=1)
+    if "source.split.target-size" in options.scan:
+        return plan.splits
+    weight = sum(max(task.size, plan.open_file_cost) for task in plan.tasks)
+    share = -(-weight // (os.cpu_count() or 1))
+    return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES))
+
+
+def _explain(scan: Scan, options: ReadOptions) -> None:
+    """Write the explanation to the log of the planning process, or to a file."""
+    text = scan.explain().text + "\n"
+    if options.explain == "log":
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        return
+    from paimon_pyds.storage import open_file_io
+
+    io, path = open_file_io(options.explain or "", options.storage)
+    io.replace(path, text.encode())
+
+
+def check_metadata_columns(names: Sequence[str]) -> None:
+    """Raise OptionError for a name that is no metadata column."""
+    from paimon_pyds.scan.split import METADATA_FIELDS
+
+    unknown = [name for name in names if name not in METADATA_FIELDS]
+    if unknown:
+        raise OptionError(
+            f"metadata-columns: there is no metadata column {unknown[0]!r}", hint=f"there are {', '.join(METADATA_FIELDS)}"
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def warn_of_leak() -> None:
+    """Say once in a process what pushdown does to wrong rows before Spark 5."""
+    if compat.pushdown_leaks():
+        warnings.warn(LEAK_WARNING, RuntimeWarning, stacklevel=2)
+        _log.warning(LEAK_WARNING)

@@ -1,0 +1,111 @@
+"""The data source ``paimon``: a façade that parses options and hands over.
+
+Spark starts a Python process to plan each query and imports this module there, so nothing heavy is imported until a
+method needs it: no pyarrow, no pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql.datasource import DataSource
+
+from paimon_pyds.spark.clear import clear_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+    from paimon_pyds.spark.options import ReadOptions
+    from paimon_pyds.spark.state import Pin
+
+__all__ = [
+    "PaimonDataSource",
+    "PaimonPushdownDataSource",
+    "PaimonPydsDataSource",
+    "PaimonPydsPushdownDataSource",
+]
+
+
+class PaimonDataSource(DataSource):
+    """Paimon tables as ``spark.read.format("paimon")`` and ``df.write.format("paimon")``.
+
+    The snapshot that is read is pinned when the DataFrame or view is made; load again to see a newer one.
+    """
+
+    pushdown: ClassVar[bool] = False
+    """Whether Spark's filters are taken when the option ``pushdown`` does not say."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = dict(options)  # type: ignore[assignment]
+        self._pin: Pin | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The short name of the format."""
+        return "paimon"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a source right after it was made for reading, also when ``schema`` was not asked: pin then."""
+        if self._pin is None:
+            from paimon_pyds.spark.state import try_pin
+
+            self._pin = try_pin(self.options)
+        return self.__dict__
+
+    @clear_errors
+    def schema(self) -> StructType:
+        """The columns as Spark's types, in the state that is read."""
+        from paimon_pyds.spark.state import open_state, state_schema
+
+        options = self._read_options()
+        state = open_state(options, self._pin)
+        self._pin = state.pin
+        return state_schema(state, options)
+
+    @clear_errors
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of these columns; a user's ``.schema(…)`` arrives here as a projection by name."""
+        from paimon_pyds.spark import compat, reader
+
+        options = self._read_options()
+        kind = reader.PaimonReader
+        if options.pushdown and compat.SUPPORTS_PUSHDOWN:
+            reader.warn_of_leak()
+            kind = reader.PaimonPushdownReader
+        return kind(schema, options, self._pin)
+
+    @clear_errors
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of rows with these columns; it makes the table when it is missing."""
+        from paimon_pyds.spark.options import parse_write_options
+        from paimon_pyds.spark.writer import open_writer
+
+        return open_writer(schema, parse_write_options(self.options, overwrite=overwrite), overwrite=overwrite)
+
+    def _read_options(self) -> ReadOptions:
+        from paimon_pyds.spark.options import parse_read_options
+
+        return parse_read_options(self.options, pushdown=self.pushdown)
+
+
+class PaimonPydsDataSource(PaimonDataSource):
+    """The same under a second name, for sessions where Paimon's jar holds ``paimon``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The short name of the format."""
+        return "paimon_pyds"
+
+
+class PaimonPushdownDataSource(PaimonDataSource):
+    """``paimon`` as ``register(spark, pushdown=True)`` makes it."""
+
+    pushdown = True
+
+
+class PaimonPydsPushdownDataSource(PaimonPydsDataSource):
+    """``paimon_pyds`` as ``register(spark, pushdown=True)`` makes it."""
+
+    pushdown = True

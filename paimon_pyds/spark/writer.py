@@ -1,0 +1,195 @@
+"""Writing for Spark: the table is made and the columns are matched on the driver, files are written in tasks, and the
+driver publishes all of them as one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, TableNotFoundError
+from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_writable, restore_case
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.arrow import check_castable, conform_batch
+from paimon_pyds.spark.clear import clear_errors
+from paimon_pyds.spark.options import WriteOptions
+from paimon_pyds.spark.types import fields_from_spark
+from paimon_pyds.table import Table
+from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write.conform import match_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["PaimonCommitMessage", "PaimonWriter", "open_writer"]
+
+_SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
+"""Options that only a rewrite of the table may change."""
+
+
+@dataclass
+class PaimonCommitMessage(WriterCommitMessage):
+    """What one task wrote."""
+
+    message: CommitMessage
+
+
+class PaimonWriter(DataSourceArrowWriter):
+    """Writes a DataFrame's rows into a table. Made by `open_writer`; it is pickled into every task.
+
+    Attributes:
+        context: the table as it is written to.
+        incoming: the Arrow schema that batches are brought to: the DataFrame's columns under the table's names and types.
+        options: what the write was asked for.
+    """
+
+    def __init__(self, context: WriteContext, incoming: pa.Schema, options: WriteOptions, overwrite: bool) -> None:
+        self._context = context
+        self._incoming = incoming
+        self._options = options
+        self._overwrite = overwrite
+
+    @clear_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
+        """Write a task's rows into new files. Nothing is visible until `commit`; on an error they are removed."""
+        with TableWriter(self._context) as writer:
+            for batch in iterator:
+                renamed = batch.rename_columns(self._incoming.names)
+                writer.write(conform_batch(renamed, self._incoming))
+            return PaimonCommitMessage(writer.prepare_commit())
+
+    @clear_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Publish what the tasks wrote as one snapshot. Runs once, on the driver."""
+        found = [m.message for m in messages if isinstance(m, PaimonCommitMessage)]
+        if len(found) != len(messages):
+            raise CommitError("some tasks of the write left no message, nothing was published")
+        options = self._options
+        self._table().commit(
+            found,
+            overwrite=self._overwrite,
+            partition=options.partition,
+            dynamic=options.dynamic,
+            options=self._context.dynamic_options,
+        )
+
+    @clear_errors
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks wrote. Tasks that failed removed their own."""
+        self._table().abort([m.message if isinstance(m, PaimonCommitMessage) else None for m in messages])
+
+    def _table(self) -> Table:
+        return Table.open(self._options.path, self._options.branch, self._options.storage)
+
+
+# ---------------------------------------------------------------------------------------------------- on the driver
+
+
+def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
+    """The writer for a DataFrame of this schema; makes the table when it is missing.
+
+    Raises:
+        TableNotFoundError: there is no table, and ``create-if-missing`` is off.
+        SchemaError: columns that do not fit the table.
+        OptionError, UnsupportedError: options that do not fit it, or are refused.
+    """
+    table, dynamic = _table(schema, options)
+    context = table.write_context(dynamic)
+    fields = context.schema.fields
+    if options.partition is not None:
+        _check_partition(options.partition, context.schema.partition_keys)
+    names = _renamed(schema.fieldNames(), fields, table.path)
+    source = compat.target_schema(schema)
+    targets = {f.name: f for f in arrow_schema(fields)}
+    for name, column in zip(names, source, strict=True):
+        check_castable(column.type, targets[name].type, name)
+    incoming = pa.schema([targets[name] for name in names])
+    return PaimonWriter(context, incoming, options, overwrite)
+
+
+def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
+    """The table to write to, and the options that hold for this write only."""
+    try:
+        table = Table.open(options.path, options.branch, options.storage)
+    except TableNotFoundError:
+        if not options.create or options.branch not in (None, "main"):
+            raise
+        return _created(schema, options), {}
+    names = [f.name for f in table.schema.fields]
+    return table, _dynamic_options(table, options, restore_case(options.table, names))
+
+
+def _created(schema: StructType, options: WriteOptions) -> Table:
+    fields = fields_from_spark(schema)
+    names = [f.name for f in fields]
+    partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
+    settings = restore_case(options.table, names)
+    try:
+        return Table.create(
+            options.path,
+            fields,
+            partition_by=partition_by,
+            options=settings,
+            comment=options.comment,
+            storage_options=options.storage,
+        )
+    except AlreadyExistsError:  # another writer was faster
+        return Table.open(options.path, options.branch, options.storage)
+
+
+def _dynamic_options(table: Table, options: WriteOptions, given: Mapping[str, str]) -> dict[str, str]:
+    """Options of this write on a table that is there.
+
+    Raises:
+        OptionError: an option that shapes the table says something else than the table.
+        UnsupportedError: an option that is refused.
+    """
+    schema = table.schema
+    asked = options.partition_by
+    if asked is not None and [n.casefold() for n in asked] != [n.casefold() for n in schema.partition_keys]:
+        raise OptionError(
+            f"partition-by is {', '.join(asked) or 'empty'}, and the table is partitioned by "
+            f"{', '.join(schema.partition_keys) or 'nothing'}",
+            path=table.path,
+            hint="a table's partitions are settled when it is made; leave the option out",
+        )
+    own, wanted = TableOptions(schema.options), TableOptions(given)
+    for key in given:
+        if key in IMMUTABLE_OPTIONS | _SHAPE and own.get(key) != wanted.get(key):
+            raise OptionError(
+                f"{key} is {given[key]} here and {own.get(key)} in the table",
+                path=table.path,
+                hint="what shapes a table is settled when it is made; leave the option out",
+            )
+    check_writable(schema, given)
+    return dict(given)
+
+
+def _exact(name: str, names: Sequence[str], option: str) -> str:
+    folded = [n for n in names if n.casefold() == name.casefold()]
+    if name in names:
+        return name
+    if len(folded) == 1:
+        return folded[0]
+    raise OptionError(f"{option} names {name!r}, which is no column", hint=f"the DataFrame has {', '.join(names)}")
+
+
+def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -> None:
+    unknown = [name for name in partition if name not in keys]
+    if unknown:
+        raise OptionError(
+            f"overwrite-partition names {unknown[0]!r}, which is no partition column",
+            hint=f"the table is partitioned by {', '.join(keys) or 'nothing'}",
+        )
+
+
+def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[str]:
+    """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError."""
+    found = match_columns(names, fields, table)
+    spelled = {at: field.name for field, at in zip(fields, found, strict=True) if at is not None}
+    return [spelled[i] for i in range(len(names))]

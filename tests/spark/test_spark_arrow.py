@@ -1,0 +1,144 @@
+"""Batches brought to an exact schema: by name, rounded down, refused where values would change or be lost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
+
+pytestmark = pytest.mark.spark
+
+
+def conform(values: pa.Array, target: pa.DataType, nullable: bool = True) -> pa.Array:
+    batch = pa.RecordBatch.from_arrays([values], ["c"])
+    result = conform_batch(batch, pa.schema([pa.field("c", target, nullable)]))
+    result.validate(full=True)
+    return result.column(0)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), max_size=30), st.integers(0, 5))
+def test_nanoseconds_round_down(numbers, skip):
+    values = pa.array(numbers, pa.int64()).view(pa.timestamp("ns")).slice(skip)
+    expected = [None if n is None else n // 1000 for n in numbers[skip:]]
+    assert conform(values, pa.timestamp("us")).view(pa.int64()).to_pylist() == expected
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-(10**12), 10**12)), max_size=4)), max_size=12),
+    st.integers(0, 4),
+)
+def test_nested_timestamps_round_down_in_slices(lists, skip):
+    values = pa.array(lists, pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("ns"))).slice(skip)
+    target = pa.list_(pa.field("element", pa.timestamp("us")))
+    back = conform(values, target).cast(pa.list_(pa.int64()))
+    assert back.to_pylist() == [None if x is None else [None if n is None else n // 1000 for n in x] for x in lists[skip:]]
+
+
+def test_maps_keep_their_keys_and_nulls():
+    source = pa.map_(pa.string(), pa.timestamp("ns"))
+    values = pa.array([[("a", 1)], None, [("b", -1), ("c", None)], []], pa.map_(pa.string(), pa.int64())).cast(source)
+    target = pa.map_(pa.field("key", pa.string(), False), pa.field("value", pa.timestamp("us")))
+    back = conform(values.slice(1), target).cast(pa.map_(pa.string(), pa.int64()))
+    assert back.to_pylist() == [None, [("b", -1), ("c", None)], []]
+
+
+def test_members_are_found_by_name_and_may_be_left_out():
+    source = pa.struct([("a", pa.int32()), ("B", pa.large_string()), ("c", pa.bool_())])
+    values = pa.array([{"a": 1, "B": "x", "c": True}, None, {"a": None, "B": None, "c": None}], source)
+    target = pa.struct([pa.field("b", pa.string()), pa.field("a", pa.int64())])
+    assert conform(values, target).to_pylist() == [{"b": "x", "a": 1}, None, {"b": None, "a": None}]
+    assert conform(values.slice(1), target).to_pylist() == [None, {"b": None, "a": None}]
+
+
+@pytest.mark.parametrize(
+    ("values", "target"),
+    [
+        (pa.array(["a", None]).dictionary_encode(), pa.string()),
+        (pa.array(["a", None], pa.large_string()), pa.string()),
+        (pa.array([b"a", None], pa.large_binary()), pa.binary()),
+        (pa.array([1, None], pa.int8()), pa.int64()),
+        (pa.array([1.5, None], pa.float32()), pa.float64()),
+        (pa.array([Decimal("1.50"), None]), pa.decimal128(10, 3)),
+        (pa.nulls(2), pa.struct([("a", pa.int32())])),
+        (pa.array([[1, 2], None], pa.large_list(pa.int32())), pa.list_(pa.field("element", pa.int64()))),
+        (pa.array([dt.time(1, 2, 3), None], pa.time32("ms")), pa.time64("ns")),
+        (pa.array([dt.datetime(2024, 1, 1), None], pa.timestamp("ms")), pa.timestamp("us")),
+    ],
+    ids=str,
+)
+def test_lossless_casts(values, target):
+    result = conform(values, target)
+    assert result.type.equals(target)
+    assert result.null_count == values.null_count
+    assert result.to_pylist() == values.to_pylist()
+    check_castable(values.type, target, "c")
+
+
+def test_times_round_down():
+    values = pa.array([3_600_000_000_000 + 1_999_999, None], pa.int64()).view(pa.time64("ns"))
+    assert conform(values, pa.time32("ms")).to_pylist() == [dt.time(1, 0, 0, 1000), None]
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "message"),
+    [
+        (pa.array([300]), pa.int8(), "c is int64 and does not fit int8"),
+        (pa.array([{"a": None}], pa.struct([("a", pa.int32())])), pa.struct([pa.field("a", pa.int32(), False)]), "c.a is NOT NULL"),
+        (pa.array([[1, None]]), pa.list_(pa.field("element", pa.int64(), False)), "c.element is NOT NULL"),
+        (pa.array([{"a": 1}]), pa.struct([("b", pa.int64())]), "has no field 'b'"),
+    ],
+    ids=["overflow", "member", "element", "missing"],
+)
+def test_values_that_do_not_fit(values, target, message):
+    with pytest.raises(SchemaError, match=message):
+        conform(values, target)
+
+
+def test_null_in_a_not_null_column():
+    with pytest.raises(SchemaError, match="column c is NOT NULL, and 1 of 2 rows have no value"):
+        conform(pa.array([1, None]), pa.int64(), nullable=False)
+
+
+def test_nulls_under_a_null_list_do_not_count():
+    values = pa.ListArray.from_arrays(pa.array([0, 1, 2]), pa.array([1, None]), mask=pa.array([False, True]))
+    target = pa.list_(pa.field("element", pa.int64(), False))
+    assert conform(values, target).to_pylist() == [[1], None]
+    with pytest.raises(SchemaError, match="element is NOT NULL"):
+        conform(pa.ListArray.from_arrays(pa.array([0, 1, 2]), pa.array([1, None])), target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.string(), pa.int32()),
+        (pa.int32(), pa.string()),
+        (pa.float64(), pa.int64()),
+        (pa.decimal128(10, 2), pa.int64()),
+        (pa.bool_(), pa.int32()),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.struct([("a", pa.int32())]), pa.int32()),
+        (pa.list_(pa.string()), pa.list_(pa.int32())),
+        (pa.map_(pa.string(), pa.int32()), pa.map_(pa.int32(), pa.int32())),
+        (pa.string(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_what_changes_the_meaning_is_refused(source, target):
+    with pytest.raises(SchemaError, match="column c"):
+        check_castable(source, target, "c")
+
+
+def test_names():
+    assert find_name(["a", "A"], "A") == 1
+    assert find_name(["a", "b"], "B") == 1
+    assert find_name(["a"], "z") is None
+    with pytest.raises(SchemaError, match="could be any of 'Ab', 'aB'"):
+        find_name(["Ab", "aB"], "ab")
