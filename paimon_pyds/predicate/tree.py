@@ -1,12 +1,12 @@
 """The predicate tree: one tree, evaluated by statistics, by file indexes, and exactly.
 
-A predicate is a filter, in SQL's three-valued logic: a row is kept when it is *true*, so *unknown* counts as false. Trees
-are kept in negation normal form: NOT is pushed into the leaves as they are built (`negate`), each leaf operator having
-its opposite. AND and OR are monotone, so with no NOT above it a leaf's *unknown* may be taken for false, and every
-evaluator needs two values only.
+A predicate is a filter, in SQL's three-valued logic: a row is kept when it is *true*, so *unknown* counts as false.
+Trees are kept in negation normal form: NOT is pushed into the leaves as they are built (`negate`), each leaf operator
+having its opposite. AND and OR are monotone, so with no NOT above it a leaf's *unknown* may be taken for false, and
+every evaluator needs two values only.
 
-A tree is *unbound* as the parser makes it (columns are names, literals are `Literal`), and *bound* after `bind` (columns
-carry type and field id, literals are internal values of the column's type: see `paimon_pyds.types`).
+A tree is *unbound* as the parser makes it (columns are names, literals are `Literal`), and *bound* after `bind`
+(columns carry type and field id, literals are internal values of the column's type: see `paimon_pyds.types`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,11 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal as written, with the type that Spark SQL gives it. ``value`` is an internal value; None is NULL."""
+    """A literal as written, with the type that Spark SQL gives it. ``value`` is an internal value; None is NULL.
+
+    TIME literals, too, are in the unit of their precision: microseconds (6) or nanoseconds (9). With ``type`` None the
+    value is a plain Python object: str, int, float, bool, bytes, Decimal, date, datetime, time, or None.
+    """
 
     value: Any
     type: DataType | None
@@ -107,7 +111,8 @@ class Literal:
 class Leaf:
     """``column op literals``: no literal for IS [NOT] NULL, one or more for [NOT] IN, else exactly one.
 
-    LIKE's literals are (pattern, escape character).
+    LIKE's literals are (pattern, escape character), the latter a plain str. Once bound, LIKE escapes with a backslash,
+    IN has at least two literals, sorted and each once, and NaN is ``math.nan`` itself.
     """
 
     op: Op

@@ -1,0 +1,194 @@
+"""Exact evaluation: which rows of a batch a bound predicate is true for.
+
+Floats compare as in Spark SQL: NaN equals NaN and is the greatest value, -0.0 equals 0.0. Texts and bytes compare by
+unsigned bytes, which for UTF-8 is the order of code points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate.like import like_regex
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Predicate
+from paimon_pyds.types import arrow_type
+
+__all__ = ["column_values", "filter_batch", "matches"]
+
+_Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+_Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
+
+_POSITIVE = {
+    Op.NE: Op.EQ, Op.NOT_IN: Op.IN, Op.NOT_LIKE: Op.LIKE, Op.NOT_STARTS_WITH: Op.STARTS_WITH,
+    Op.NOT_ENDS_WITH: Op.ENDS_WITH, Op.NOT_CONTAINS: Op.CONTAINS, Op.GE: Op.LT, Op.GT: Op.LE,
+}  # fmt: skip
+_FEW = 8
+"""So many values of an IN list are compared one by one; a hash table pays from there on."""
+
+
+def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray | pa.ChunkedArray:
+    """Whether the predicate is true, per row; never null (unknown is false).
+
+    Args:
+        predicate: bound; its columns are found in ``batch`` by name.
+        batch: columns of the Arrow types of their Paimon types, dictionary-encoded or of a larger or view form of the
+            same type if need be.
+
+    Raises:
+        PredicateError: a column is missing from the batch.
+    """
+    found = _evaluate(predicate, batch)
+    return found.fill_null(False) if found.null_count else found
+
+
+def filter_batch(predicate: Predicate, batch: _Batch) -> _Batch:
+    """The rows that the predicate is true for, in their order; the batch itself when these are all."""
+    if predicate is Const.TRUE:
+        return batch
+    if isinstance(predicate, Const):
+        return batch.slice(0, 0)
+    kept = matches(predicate, batch)
+    count = _true_count(kept)
+    if count == batch.num_rows:
+        return batch
+    return batch.slice(0, 0) if count == 0 else batch.filter(kept)
+
+
+def column_values(column: ColumnRef, batch: pa.RecordBatch | pa.Table) -> _Values:
+    """The values of a column, or of a place inside one, per row. A missing map key and what lies in a null are null.
+
+    Raises:
+        PredicateError: the column is missing from the batch.
+    """
+    at = batch.schema.get_field_index(column.name)
+    if at < 0:
+        raise PredicateError(f"the filter needs column {column.name!r}, which was not read")
+    found = batch.column(at)
+    for step in column.path:
+        if isinstance(step, MapKey):
+            found = pc.map_lookup(found, pa.scalar(step.key, found.type.key_type), "first")
+        else:
+            found = pc.struct_field(found, step)
+    return found
+
+
+def _true_count(mask: pa.BooleanArray | pa.ChunkedArray) -> int:
+    if isinstance(mask, pa.ChunkedArray):
+        return sum(chunk.true_count for chunk in mask.chunks)
+    return int(mask.true_count)
+
+
+def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values:
+    """True where the predicate is; elsewhere false or null."""
+    if isinstance(predicate, Leaf):
+        return _leaf(predicate, column_values(predicate.column, batch))
+    if isinstance(predicate, Const):
+        return pa.repeat(predicate is Const.TRUE, batch.num_rows)
+    found: _Values | None = None
+    for child in predicate.children:
+        part = _evaluate(child, batch)
+        if found is None:
+            found = part
+        elif isinstance(predicate, And):
+            found = pc.and_(found, part)
+        elif found.null_count or part.null_count:
+            found = pc.or_kleene(found, part)
+        else:
+            found = pc.or_(found, part)
+        if isinstance(predicate, And) and _true_count(found) == 0:
+            break
+    return pa.repeat(isinstance(predicate, And), batch.num_rows) if found is None else found
+
+
+def _leaf(leaf: Leaf, values: _Values) -> _Values:
+    if leaf.op is Op.IS_NULL:
+        return pc.is_null(values)
+    if leaf.op is Op.IS_NOT_NULL:
+        return pc.is_valid(values)
+    if pa.types.is_null(values.type):
+        return pa.repeat(False, len(values))
+    if pa.types.is_dictionary(values.type):
+        return _by_dictionary(leaf, values)
+    positive = _POSITIVE.get(leaf.op, leaf.op)
+    found = _positive(positive, _plain(values, leaf.column), leaf.literals, leaf.column)
+    return found if positive is leaf.op else pc.invert(found)
+
+
+def _by_dictionary(leaf: Leaf, values: _Values) -> _Values:
+    """Evaluate each distinct value once."""
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([_by_dictionary(leaf, chunk) for chunk in values.chunks], pa.bool_())
+    return _leaf(leaf, values.dictionary).take(values.indices)
+
+
+def _plain(values: _Values, column: ColumnRef) -> _Values:
+    """Values in the Arrow type of the column's Paimon type; texts and bytes may stay in their larger or view forms."""
+    assert column.type is not None
+    wanted = arrow_type(column.type)
+    if values.type == wanted or _is_text(values.type) or _is_bytes(values.type):
+        return values
+    return values.cast(wanted)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+
+
+def _positive(op: Op, values: _Values, literals: Sequence[Any], column: ColumnRef) -> _Values:
+    """EQ, LT, LE, IN, and the text operators; null where the value is."""
+    first = literals[0]
+    match op:
+        case Op.EQ | Op.LT | Op.LE:
+            if isinstance(first, float) and math.isnan(first):
+                return _against_nan(op, values)
+            scalar = pa.scalar(first, values.type)
+            if op is Op.EQ:
+                return pc.equal(values, scalar)
+            return pc.less(values, scalar) if op is Op.LT else pc.less_equal(values, scalar)
+        case Op.IN:
+            return _in(values, literals)
+        case Op.STARTS_WITH:
+            return pc.starts_with(values, pattern=first)
+        case Op.ENDS_WITH:
+            return pc.ends_with(values, pattern=first)
+        case Op.CONTAINS:
+            return pc.match_substring(values, pattern=first)
+        case Op.LIKE:
+            return pc.match_substring_regex(values, pattern=like_regex(first, literals[1]))
+    raise PredicateError(f"{op.value} on {column} can't be evaluated")
+
+
+def _against_nan(op: Op, values: _Values) -> _Values:
+    if op is Op.EQ:
+        return pc.is_nan(values)
+    if op is Op.LT:
+        return pc.invert(pc.is_nan(values))
+    return pc.or_(pc.is_nan(values), pc.invert(pc.is_nan(values)))
+
+
+def _in(values: _Values, literals: Sequence[Any]) -> _Values:
+    if pa.types.is_floating(values.type):
+        # Hashing tells the zeros apart and may tell NaNs apart.
+        plain = [v for v in literals if v != 0 and not math.isnan(v)]
+        special = [v for v in literals if v == 0 or math.isnan(v)]
+    else:
+        plain, special = list(literals), []
+    if len(plain) <= _FEW:
+        special, plain = special + plain, []
+    found: _Values | None = pc.is_in(values, pa.array(plain, values.type)) if plain else None
+    for value in special:
+        nan = isinstance(value, float) and math.isnan(value)
+        part = pc.is_nan(values) if nan else pc.equal(values, pa.scalar(value, values.type))
+        found = part if found is None else pc.or_(found, part)
+    assert found is not None
+    # is_in answers false for null; its opposite must not be true there.
+    return found if found.null_count or not values.null_count else pc.if_else(pc.is_valid(values), found, None)

@@ -1,0 +1,146 @@
+"""Predicates as Spark SQL text, for people and logs.
+
+`parse_filter` and `bind` turn the text of a bound tree into the same tree again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from decimal import Decimal
+from typing import Any
+
+from paimon_pyds.predicate import casts
+from paimon_pyds.predicate.bind import internal_literal
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
+
+__all__ = ["column_text", "literal_sql", "to_sql"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset({
+    "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "TRUE", "FALSE", "NULL",
+    "CAST", "CASE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "SELECT", "WITH",
+})  # fmt: skip
+_TEXT_FUNCTIONS = {
+    Op.STARTS_WITH: "startswith", Op.ENDS_WITH: "endswith", Op.CONTAINS: "contains",
+    Op.NOT_STARTS_WITH: "NOT startswith", Op.NOT_ENDS_WITH: "NOT endswith", Op.NOT_CONTAINS: "NOT contains",
+}  # fmt: skip
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
+_SHOWN = 20
+
+
+def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
+    """The predicate as Spark SQL text.
+
+    Args:
+        predicate: a bound or an unbound tree.
+        shorten: leave out all but the first values of long IN lists, and say how many there are; such a text does not
+            parse.
+    """
+    return _text(predicate, shorten, False)
+
+
+def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
+    if isinstance(predicate, Const):
+        return "CAST(NULL AS BOOLEAN)" if predicate is Const.UNKNOWN else predicate.value
+    if isinstance(predicate, Leaf):
+        return _leaf(predicate, shorten)
+    word = " AND " if isinstance(predicate, And) else " OR "
+    text = word.join(_text(child, shorten, True) for child in predicate.children)
+    return f"({text})" if inner else text
+
+
+def _leaf(leaf: Leaf, shorten: bool) -> str:
+    column = column_text(leaf.column)
+    if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
+        return f"{column} {leaf.op.value}"
+    if leaf.op in (Op.LIKE, Op.NOT_LIKE):
+        escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
+        behind = "" if escape == "\\" else f" ESCAPE {_quoted(escape)}"
+        return f"{column} {leaf.op.value} {_literal(leaf.literals[0], leaf.column)}{behind}"
+    if leaf.op in (Op.IN, Op.NOT_IN):
+        shown = leaf.literals[:_SHOWN] if shorten else leaf.literals
+        items = [_literal(value, leaf.column) for value in shown]
+        if len(shown) < len(leaf.literals):
+            items.append(f"… {len(leaf.literals)} values")
+        return f"{column} {leaf.op.value} ({', '.join(items)})"
+    value = _literal(leaf.literals[0], leaf.column)
+    if leaf.op in _TEXT_FUNCTIONS:
+        return f"{_TEXT_FUNCTIONS[leaf.op]}({column}, {value})"
+    return f"{column} {leaf.op.value} {value}"
+
+
+def column_text(column: ColumnRef) -> str:
+    """The column as SQL: names in back quotes where needed, map keys as literals."""
+    text = _name(column.name)
+    for step in column.path:
+        if isinstance(step, MapKey):
+            key = step.key if isinstance(step.key, Literal) else casts.from_python(step.key)
+            text += f"[{literal_sql(key)}]"
+        else:
+            text += f".{_name(step)}"
+    return text
+
+
+def _name(name: str) -> str:
+    if _NAME.fullmatch(name) and name.upper() not in _RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(value: Any, column: ColumnRef) -> str:
+    if isinstance(value, Literal):
+        return literal_sql(value)
+    if isinstance(column.type, AtomicType):
+        return literal_sql(internal_literal(value, column.type))
+    return literal_sql(casts.from_python(value))
+
+
+def literal_sql(literal: Literal) -> str:
+    """A literal as Spark SQL writes it."""
+    if literal.type is None and literal.value is not None:
+        literal = casts.from_python(literal.value)
+    value, type_ = literal.value, literal.type
+    if value is None or type_ is None:
+        return "NULL"
+    kind = type_.kind
+    if kind in STRING_KINDS:
+        return _quoted(value)
+    if kind in BINARY_KINDS:
+        return f"X'{value.hex().upper()}'"
+    if kind is Kind.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    if kind is Kind.DECIMAL:
+        return _decimal(value)
+    if kind in INTEGER_KINDS:
+        return str(value)
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        return _float(value, kind)
+    text = casts.literal_text(literal, "UTC")
+    if kind is Kind.TIMESTAMP_LTZ:
+        return f"TIMESTAMP '{text}Z'"
+    return f"{'TIMESTAMP_NTZ' if kind is Kind.TIMESTAMP else kind.value} '{text}'"
+
+
+def _quoted(text: str) -> str:
+    return "'" + "".join(_ESCAPES.get(char, char) for char in text) + "'"
+
+
+def _decimal(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text if "." in text else f"{text}BD"
+
+
+def _float(value: float, kind: Kind) -> str:
+    if math.isnan(value):
+        return "CAST('NaN' AS DOUBLE)"
+    if math.isinf(value):
+        return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
+    if kind is Kind.FLOAT:
+        for digits in range(6, 10):
+            short = f"{value:.{digits}g}"
+            if struct.unpack("<f", struct.pack("<f", float(short)))[0] == value:
+                return f"{short}F"
+    return f"{value!r}D"
