@@ -3,8 +3,8 @@
 A reader that goes through records one after another pays Python's price for each field of each record. Here the price
 is paid once per field. It needs to know where the records start, which Avro does not say; `manifest_codec` guesses the
 places and proves the guess (each record must end where the next one starts). A lane that meets bytes that can't be a
-record *fails*: its cursor goes beyond the end of the data and stays there. Nothing raises, nothing is read out of bounds,
-and what a failed lane captured is garbage, to be thrown away by the caller.
+record *fails*: its cursor goes beyond the end of the data and stays there. Nothing raises, nothing is read out of
+bounds, and what a failed lane captured is garbage, to be thrown away by the caller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.metadata.avro import Array, Mapping, Node, Primitive, Record, Sized, Union
+from paimon_pyds.metadata.avro_schema import Array, Mapping, Node, Primitive, Record, Sized, Union
 from paimon_pyds.row.layout import Words, slices, unaligned_words
 
 __all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", "walk_records"]
@@ -330,7 +330,7 @@ def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) 
         return array if type_ == pa.binary() else array.cast(type_)
     offsets = np.zeros(len(capture.counts) + 1, np.int32)
     np.cumsum(capture.counts, out=offsets[1:])
-    items = pa.array([], type_.value_type)
+    items = pa.nulls(0, type_.value_type)
     if capture.items is not None and offsets[-1]:
         items = to_arrow(capture.items, type_.value_type, data)
     return pa.Array.from_buffers(type_, len(capture.counts), [validity, pa.py_buffer(offsets)], children=[items])

@@ -1,9 +1,9 @@
 """Manifest files: which data files a commit added and deleted (specification: Paimon documentation,
 concepts/spec/manifest).
 
-Entries are held as columns (an Arrow RecordBatch of `ENTRY_SCHEMA`), because planning looks at a few fields of very many
-entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the row
-form for the few that survive, and for commits.
+Entries are held as columns (an Arrow RecordBatch of `ENTRY_SCHEMA`), because planning looks at a few fields of very
+many entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the
+row form for the few that survive, and for commits.
 """
 
 from __future__ import annotations
@@ -228,8 +228,8 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 
 def _identities(entries: pa.Table) -> pa.Array:
     """What identifies the file of each entry, as bytes that are equal exactly for equal files."""
-    from paimon_pyds.metadata.avro import parse_schema
     from paimon_pyds.metadata.avro_columns import encode_field, join
+    from paimon_pyds.metadata.avro_schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_schemas
-from paimon_pyds.metadata.avro import Array, Container, Node, Primitive, Record, optional
+from paimon_pyds.metadata.avro import Container
 from paimon_pyds.metadata.avro_lanes import MAX_ITEMS, PADDING, Positions, Walk, to_arrow, walk_records
+from paimon_pyds.metadata.avro_schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, ManifestFile, SimpleStats
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestFile, SimpleStats
 
 __all__ = [
     "decode_index_manifest",
@@ -258,17 +259,9 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
             raise CorruptFileError(
                 "an entry lacks a value", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
             )
-        if field.name == "kind" and len(array) and not 0 <= _smallest(array) <= _largest(array) <= 1:
+        if field.name == "kind" and not set(array.unique().to_pylist()) <= {FileKind.ADD, FileKind.DELETE}:
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _smallest(array: pa.Array) -> int:
-    return int(array.to_numpy(zero_copy_only=False).min())
-
-
-def _largest(array: pa.Array) -> int:
-    return int(array.to_numpy(zero_copy_only=False).max())
 
 
 def _resolve(schema: Record, path: str) -> Node | None:
@@ -454,7 +447,7 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
             else:
                 pieces.extend(encode_field(node, columns[prefix + name]))
 
-    schema = avro.parse_schema(manifest_schemas.ENTRY)
+    schema = parse_schema(manifest_schemas.ENTRY)
     assert isinstance(schema, Record)  # it is written above
     add(schema, "")
     return pieces

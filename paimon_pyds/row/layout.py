@@ -120,14 +120,16 @@ def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt
     """
     count = len(starts)
     if count == 0:
-        return pa.array([], pa.binary())
+        return pa.nulls(0, pa.binary())
     bounds = np.empty(2 * count, np.int64)
     bounds[0::2] = starts
     bounds[1::2] = ends
     small = data.size < 2**31
     buffers = [None, pa.py_buffer(bounds.astype(np.int32) if small else bounds), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary() if small else pa.large_binary(), 2 * count - 1, buffers)
-    return every.take(pa.array(np.arange(0, 2 * count - 1, 2))).cast(pa.binary())
+    # Built of buffers: pa.array would import pandas, which a planning process may not need for anything else.
+    second = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(np.arange(0, 2 * count, 2))])
+    return every.take(second).cast(pa.binary())
 
 
 def build(
