@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import FormatReader, ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult
@@ -69,6 +68,8 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
         selection = selection & trace.index.selection
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:
+        from paimon_pyds.deletion.vector import read_vector
+
         d = task.deletion
         vector = read_vector(FileSource(spec.io, d.path), d.offset, d.length, d.cardinality)
         trace.counters.bytes_read += d.length + 8
