@@ -1,0 +1,181 @@
+"""Deletion vectors: the deleted rows of data files, in the files that hold several of them.
+
+Specification: Paimon documentation, concepts/spec/tableindex, "Deletion Vectors":
+
+    version u8 = 1, then per vector: length int32 · magic and bitmap, ``length`` bytes · CRC-32 of those bytes int32
+    32-bit: magic int32 = 1581511376 · RoaringBitmap
+    64-bit: magic int32 little-endian = 1681511377 · bitmaps int64 little-endian ·
+            per bitmap: high half of its positions int32 little-endian · RoaringBitmap
+
+Integers are big-endian where nothing else is said. A range of the index manifest points at the length.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.index import roaring
+from paimon_pyds.storage.base import ByteSource
+
+__all__ = [
+    "MAGIC_32",
+    "MAGIC_64",
+    "DeletionVector",
+    "VectorRange",
+    "decode_vector",
+    "encode_vector",
+    "read_vector",
+    "write_vectors",
+]
+
+VERSION = 1
+MAGIC_32 = 1581511376
+MAGIC_64 = 1681511377
+_MAGIC_32_BYTES = struct.pack(">i", MAGIC_32)
+_MAGIC_64_BYTES = struct.pack("<i", MAGIC_64)
+_OVERHEAD = 8  # the length before a vector and the CRC behind it
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The deleted rows of one data file, by position. ``bits`` is 32 or 64: the form it is stored in."""
+
+    positions: BitMap
+    bits: int = 32
+
+    @property
+    def cardinality(self) -> int:
+        """How many rows are deleted."""
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRange:
+    """Where a vector lies in its file, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
+    and bitmap, ``cardinality``."""
+
+    offset: int
+    length: int
+    cardinality: int
+
+
+def encode_vector(positions: BitMap, bits: int = 32) -> bytes:
+    """Magic and bitmap of a vector, without length and CRC.
+
+    Raises:
+        SchemaError: ``bits`` is not 32 or 64.
+    """
+    if bits == 32:
+        return _MAGIC_32_BYTES + roaring.encode(positions)
+    if bits != 64:
+        raise SchemaError(f"a deletion vector has 32 or 64 bits, not {bits}")
+    if not positions:
+        return _MAGIC_64_BYTES + struct.pack("<q", 0)
+    return _MAGIC_64_BYTES + struct.pack("<qi", 1, 0) + roaring.encode(positions)
+
+
+def decode_vector(data: bytes, path: object = None, offset: int = 0, row_count: int | None = None) -> DeletionVector:
+    """The vector of these bytes: magic and bitmap, nothing before or after.
+
+    Args:
+        data: magic and bitmap.
+        path: the file, for errors.
+        offset: where ``data`` begins in it, for errors.
+        row_count: rows of the data file, when known: every position must be below it.
+
+    Raises:
+        CorruptFileError: another magic, or no bitmap behind it.
+        UnsupportedError: a 64-bit vector of a file with 2^32 rows or more.
+    """
+    magic = data[:4]
+    if magic == _MAGIC_32_BYTES:
+        bitmap = roaring.decode(memoryview(data)[4:], row_count=row_count, path=path, origin=offset + 4)
+        return DeletionVector(bitmap, 32)
+    if magic == _MAGIC_64_BYTES:
+        return DeletionVector(_decode_64(data, path, offset, row_count), 64)
+    raise CorruptFileError(f"{magic.hex()} begins no deletion vector", path=path, offset=offset, field="magic")
+
+
+def _decode_64(data: bytes, path: object, offset: int, row_count: int | None) -> BitMap:
+    if len(data) < 12:
+        raise CorruptFileError("a deletion vector that ends in its header", path=path, offset=offset, field="count")
+    count: int = struct.unpack_from("<q", data, 4)[0]
+    if not 0 <= count <= (len(data) - 12) // 12:
+        message = f"{count} bitmaps don't fit {len(data)} bytes"
+        raise CorruptFileError(message, path=path, offset=offset + 4, field="bitmap count")
+    result, position, last_key = BitMap(), 12, -1
+    for _ in range(count):
+        if position + 4 > len(data):
+            message = "a deletion vector that ends before its last bitmap"
+            raise CorruptFileError(message, path=path, offset=offset + position, field="key")
+        key: int = struct.unpack_from("<i", data, position)[0]
+        if key <= last_key:
+            message = f"key {key} after key {last_key}"
+            raise CorruptFileError(message, path=path, offset=offset + position, field="key")
+        size = roaring.layout(data, position + 4, path=path, origin=offset).size
+        body = memoryview(data)[position + 4 : position + 4 + size]
+        bitmap = roaring.decode(body, row_count=row_count, path=path, origin=offset + position + 4)
+        if key > 0 and bitmap:
+            raise UnsupportedError(
+                "deletion vectors of files with more than 4,294,967,295 rows can't be read", path=path
+            )
+        result |= bitmap
+        position, last_key = position + 4 + size, key
+    if position != len(data):
+        message = f"{len(data) - position} bytes after the last bitmap"
+        raise CorruptFileError(message, path=path, offset=offset + position, field="bitmap")
+    return result
+
+
+def read_vector(
+    source: ByteSource, offset: int, length: int, cardinality: int | None = None, row_count: int | None = None
+) -> DeletionVector:
+    """The vector at a range of the index manifest.
+
+    Args:
+        source: the deletion file.
+        offset: of the vector's length field.
+        length: of magic and bitmap, without length field and CRC.
+        cardinality: what the manifest says, checked when known.
+        row_count: rows of the data file, when known: every position must be below it.
+
+    Raises:
+        CorruptFileError: lengths, CRC, magic, bitmap or cardinality are wrong.
+    """
+    path = source.name
+    if offset < 1 or length < 4 or offset + length + _OVERHEAD > source.size:
+        message = f"a deletion vector of {length} bytes does not fit a file of {source.size}"
+        raise CorruptFileError(message, path=path, offset=offset, field="offset")
+    block = source.read(offset, length + _OVERHEAD)
+    told, crc = struct.unpack(">i", block[:4])[0], struct.unpack(">I", block[-4:])[0]
+    if told != length:
+        message = f"a deletion vector of {told} bytes, the manifest says {length}"
+        raise CorruptFileError(message, path=path, offset=offset, field="size")
+    data = block[4:-4]
+    if zlib.crc32(data) != crc:
+        message = "a deletion vector whose CRC-32 does not match"
+        raise CorruptFileError(message, path=path, offset=offset + 4 + length, field="checksum")
+    vector = decode_vector(data, path, offset + 4, row_count)
+    if cardinality is not None and vector.cardinality != cardinality:
+        message = f"a deletion vector of {vector.cardinality} rows, the manifest says {cardinality}"
+        raise CorruptFileError(message, path=path, offset=offset + 4, field="cardinality")
+    return vector
+
+
+def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[VectorRange]]:
+    """A deletion file with these vectors, and where each lies in it."""
+    parts = [bytes([VERSION])]
+    ranges: list[VectorRange] = []
+    offset = 1
+    for vector in vectors:
+        data = encode_vector(vector.positions, vector.bits)
+        parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
+        ranges.append(VectorRange(offset, len(data), vector.cardinality))
+        offset += len(data) + _OVERHEAD
+    return b"".join(parts), ranges

@@ -1,0 +1,253 @@
+"""Asking a file's indexes which of its rows may match a predicate.
+
+The algebra is the specification's: each leaf is REMAIN (all rows), SKIP (none) or a set of positions; the indexes of
+one column are AND-ed; AND intersects, OR unites, and a leaf that no index answers is REMAIN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bloom import BloomReader
+from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
+from paimon_pyds.index.container import ContainerHead, parse_head
+from paimon_pyds.index.keys import KeyCodec, key_codec
+from paimon_pyds.index.probe import Answer, IndexReader, Interval, Points, Probe, make_probe
+from paimon_pyds.index.source import ByteCache, MeteredSource, Window
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import DataType
+
+__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace"]
+
+DEFAULT_CACHE = 32 << 20
+EMPTY = "empty"
+
+_READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
+    BLOOM_FILTER: lambda source, codec, cache: BloomReader(source, codec),
+    BITMAP: BitmapReader,
+}
+_ORDERS = {Points: (BITMAP, BSI, RANGE_BITMAP, BLOOM_FILTER), Interval: (RANGE_BITMAP, BSI, BITMAP)}
+_BY_NULLS = (BITMAP, BSI, RANGE_BITMAP)
+_EMPTY_REMAINS = frozenset(
+    {Op.IS_NULL, Op.NE, Op.NOT_IN, Op.NOT_LIKE, Op.NOT_STARTS_WITH, Op.NOT_ENDS_WITH, Op.NOT_CONTAINS}
+)
+_BEYOND_JAVA = frozenset(
+    {
+        Op.LIKE,
+        Op.NOT_LIKE,
+        Op.STARTS_WITH,
+        Op.NOT_STARTS_WITH,
+        Op.ENDS_WITH,
+        Op.NOT_ENDS_WITH,
+        Op.CONTAINS,
+        Op.NOT_CONTAINS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafTrace:
+    """What one index said to one leaf of the predicate; ``index_type`` is None when no index was asked.
+
+    ``bytes_read`` is what the storage was asked for to answer it.
+    """
+
+    leaf: Leaf
+    column: str
+    index_type: str | None
+    result: RowSelection
+    bytes_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside."""
+
+    selection: RowSelection
+    trace: tuple[LeafTrace, ...] = ()
+    exact: bool = False
+    bytes_read: int = 0
+
+
+@dataclass(slots=True)
+class _Question:
+    """One evaluation: what stays the same while the tree is walked."""
+
+    row_count: int
+    extended: bool
+    trace: list[LeafTrace] = field(default_factory=list)
+
+
+class FileIndex:
+    """The indexes of one data file, opened once and asked often.
+
+    Heads, dictionary blocks and bitmaps that were read are kept, up to ``cache_bytes``.
+    """
+
+    def __init__(self, source: ByteSource, head: ContainerHead, cache_bytes: int) -> None:
+        self._source = source
+        self._cache = ByteCache(cache_bytes)
+        self._readers: dict[tuple[str, str, DataType], IndexReader] = {}
+        self.head = head
+
+    @staticmethod
+    def open(source: ByteSource, *, cache_bytes: int = DEFAULT_CACHE) -> FileIndex:
+        """Read the head of a container: a side file, or bytes embedded in a manifest.
+
+        Raises:
+            CorruptFileError: this is no file-index container.
+        """
+        metered = MeteredSource(source)
+        return FileIndex(metered, parse_head(metered), cache_bytes)
+
+    @property
+    def bytes_read(self) -> int:
+        """What the storage was asked for so far."""
+        return self._source.bytes_read if isinstance(self._source, MeteredSource) else 0
+
+    def index_types(self, column: str) -> Sequence[str]:
+        """The types of the indexes that a column (``name``, or ``name[key]``) has."""
+        return tuple(self.head.columns.get(column, {}))
+
+    def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
+        """The open index of a column; None when there is none, it is EMPTY, or its type is not known.
+
+        Raises:
+            CorruptFileError: the index is damaged.
+        """
+        where = self.head.columns.get(column, {}).get(index_type)
+        if where is None or where.is_empty or index_type not in _READERS:
+            return None
+        plain = type_.with_nullable(True)
+        reader = self._readers.get((column, index_type, plain))
+        if reader is None:
+            window = Window(self._source, where.start, where.length)
+            reader = _READERS[index_type](window, key_codec(plain), self._cache)
+            self._readers[column, index_type, plain] = reader
+        return reader
+
+    def evaluate(self, predicate: Predicate, row_count: int, *, extended: bool = True) -> IndexResult:
+        """Which rows may match: a superset of those that do.
+
+        Args:
+            predicate: bound to the file's own schema: names, types and literals are those of the file.
+            row_count: rows of the data file.
+            extended: also answer what Java's index readers leave open (prefixes, ranges by a bitmap's dictionary), and
+                take null rows from the answers to <> and NOT IN. Without it answers are Java's, position by position.
+
+        Raises:
+            CorruptFileError: an index is damaged, or is of a file with another number of rows.
+        """
+        before = self.bytes_read
+        question = _Question(row_count, extended)
+        answer = self._tree(predicate, question)
+        return IndexResult(answer.selection, tuple(question.trace), answer.exact, self.bytes_read - before)
+
+    def _tree(self, predicate: Predicate, question: _Question) -> Answer:
+        match predicate:
+            case Leaf():
+                return self._leaf(predicate, question)
+            case And(children):
+                return self._and(children, question)
+            case Or(children):
+                return self._or(children, question)
+        if predicate is Const.TRUE:
+            return Answer(RowSelection.ALL, True)
+        return Answer(RowSelection.NONE, True)
+
+    def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:
+        selection, exact = RowSelection.ALL, True
+        for child in children:
+            answer = self._tree(child, question)
+            selection, exact = selection & answer.selection, exact and answer.exact
+            if selection.is_none:
+                return Answer(RowSelection.NONE, True)
+        return Answer(selection, exact)
+
+    def _or(self, children: Sequence[Predicate], question: _Question) -> Answer:
+        selection, exact = RowSelection.NONE, True
+        for child in children:
+            answer = self._tree(child, question)
+            selection, exact = selection | answer.selection, exact and answer.exact
+            if selection.is_all:
+                break
+        return Answer(selection, exact)
+
+    # --------------------------------------------------------------------------------------------------- one leaf
+
+    def _leaf(self, leaf: Leaf, question: _Question) -> Answer:
+        column, type_ = _container_column(leaf.column), leaf.column.type
+        ranges = {} if column is None else self.head.columns.get(column, {})
+        if column is None or type_ is None or not ranges:
+            question.trace.append(LeafTrace(leaf, str(leaf.column), None, RowSelection.ALL, 0))
+            return Answer(RowSelection.ALL, False)
+        if not question.extended and leaf.op in _BEYOND_JAVA:
+            types: tuple[str, ...] = ()
+            probe = None
+        else:
+            try:
+                probe = make_probe(leaf.op, leaf.literals, key_codec(type_))
+            except UnsupportedError:
+                probe = None
+            types = _types_for(probe)
+        result = Answer(RowSelection.ALL, False)
+        if any(where.is_empty for where in ranges.values()) and leaf.op not in _EMPTY_REMAINS:
+            question.trace.append(LeafTrace(leaf, column, EMPTY, RowSelection.NONE, 0))
+            return Answer(RowSelection.NONE, True)
+        asked = False
+        for index_type in types:
+            if index_type not in ranges or ranges[index_type].is_empty or not supports_reading(index_type, type_):
+                continue
+            answer = self._ask(leaf, column, index_type, type_, probe, question)
+            asked = True
+            if answer is None:
+                continue
+            result = Answer(result.selection & answer.selection, result.exact or answer.exact)
+            if result.selection.is_none or (result.exact and question.extended):
+                break
+        if not asked:
+            question.trace.append(LeafTrace(leaf, column, None, RowSelection.ALL, 0))
+        return result
+
+    def _ask(
+        self, leaf: Leaf, column: str, index_type: str, type_: DataType, probe: Probe | None, question: _Question
+    ) -> Answer | None:
+        before = self.bytes_read
+        reader = self.reader(column, index_type, type_)
+        if reader is None or probe is None:
+            return None
+        if reader.row_count is not None and reader.row_count != question.row_count:
+            message = (
+                f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {question.row_count}"
+            )
+            raise CorruptFileError(message, path=self._source.name, field="row count", hint="rebuild the file index")
+        answer = reader.answer(probe, extended=question.extended)
+        selection = RowSelection.ALL if answer is None else answer.selection
+        question.trace.append(LeafTrace(leaf, column, index_type, selection, self.bytes_read - before))
+        return answer
+
+
+def supports_reading(index_type: str, type_: DataType) -> bool:
+    """Whether an index of this type on a column of this type can be read here."""
+    return index_type in _READERS and supports(index_type, type_)
+
+
+def _types_for(probe: Probe | None) -> tuple[str, ...]:
+    if probe is None:
+        return ()
+    return _ORDERS.get(type(probe), _BY_NULLS)
+
+
+def _container_column(column: ColumnRef) -> str | None:
+    """The column's name in a container; None for places that no index can be of."""
+    if not column.path:
+        return column.name
+    step = column.path[0]
+    if len(column.path) == 1 and isinstance(step, MapKey) and isinstance(step.key, str):
+        return f"{column.name}[{step.key}]"
+    return None

@@ -1,0 +1,215 @@
+"""Index keys: the one form in which every index holds and compares the values of a column.
+
+A key is an int for types of fixed width and bytes for strings and binaries. The order of keys is the order of the index
+(Java's ``compareTo``): booleans 0 and 1; dates in days; times in milliseconds; timestamps in milliseconds up to
+precision 3, else microseconds; decimals by their unscaled value; strings by their UTF-8 bytes; floats by the integer
+whose signed order is that of ``Float.compare``: -0.0 before 0.0, NaN (one of all) last.
+
+Specification: Paimon documentation, concepts/spec/fileindex, and the indexes that Java Paimon 1.4 writes.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
+
+__all__ = ["Key", "KeyCodec", "Place", "key_codec"]
+
+Key: TypeAlias = int | bytes
+
+_WIDTHS = {
+    Kind.BOOLEAN: 1,
+    Kind.TINYINT: 1,
+    Kind.SMALLINT: 2,
+    Kind.INT: 4,
+    Kind.DATE: 4,
+    Kind.TIME: 4,
+    Kind.FLOAT: 4,
+    Kind.BIGINT: 8,
+    Kind.DOUBLE: 8,
+    Kind.DECIMAL: 8,
+    Kind.TIMESTAMP: 8,
+    Kind.TIMESTAMP_LTZ: 8,
+}
+_NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
+_FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_EXACT = decimal.Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a literal lies among keys: it equals the keys ``first`` … ``last`` (two for a float zero, that has two
+    signs), or, with ``present`` False, lies right above the key ``first`` and equals none."""
+
+    first: int
+    last: int
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCodec:
+    """Keys of one column type. ``width`` is the bytes of a serialized key, 0 for strings and binaries.
+
+    ``coarse``: several values share a key (timestamps of precision 7 to 9, whose keys are microseconds).
+    """
+
+    type: AtomicType
+    width: int
+    coarse: bool = False
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether keys are bytes."""
+        return self.width == 0
+
+    @property
+    def low(self) -> int:
+        """The smallest possible key of a fixed-width type."""
+        return 0 if self.type.kind is Kind.BOOLEAN else -(1 << (8 * self.width - 1))
+
+    @property
+    def high(self) -> int:
+        """The greatest possible key of a fixed-width type."""
+        return 1 if self.type.kind is Kind.BOOLEAN else (1 << (8 * self.width - 1)) - 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How a fixed-width key is serialized: big-endian."""
+        return np.dtype(f">i{self.width}" if self.width > 1 else "i1")
+
+    def keys_of(self, values: pa.Array) -> pa.Array:
+        """The keys of a column (nulls kept): an Arrow array of integers of the key's width, or of binary."""
+        wanted = arrow_type(self.type)
+        if values.type != wanted:
+            values = values.cast(wanted)
+        kind = self.type.kind
+        if self.is_binary:
+            return values.cast(pa.binary())
+        if kind is Kind.BOOLEAN:
+            return values.cast(pa.int8())
+        if kind in _FLOAT_KINDS:
+            return _with_nulls_of(values, self._float_keys(_values(values, f"<f{self.width}")))
+        if kind is Kind.DECIMAL:
+            halves = _values(values, "<i8", per_value=2)
+            return _with_nulls_of(values, np.ascontiguousarray(halves[::2]))
+        if self.coarse:
+            return _with_nulls_of(values, np.floor_divide(_values(values, "<i8"), 1000))
+        if kind in TIMESTAMP_KINDS:
+            return values.cast(pa.int64())
+        return values.cast(pa.int32()) if kind in (Kind.DATE, Kind.TIME) else values
+
+    def _float_keys(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        nan, sign = (_NAN32, 31) if self.width == 4 else (_NAN64, 63)
+        bits = np.where(np.isnan(values), nan, values.view(f"<i{self.width}")).astype(f"<i{self.width}")
+        return self._flip(bits, sign)
+
+    def _flip(self, bits: npt.NDArray[Any], sign: int) -> npt.NDArray[Any]:
+        """IEEE bits to ordered keys, and back: it is its own inverse."""
+        flipped: npt.NDArray[Any] = bits ^ ((bits >> sign) & bits.dtype.type(self.high))
+        return flipped
+
+    def serialize(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Fixed-width keys as the big-endian integers that index files hold (IEEE bits for floats)."""
+        if self.type.kind in _FLOAT_KINDS:
+            keys = self._flip(keys.astype(f"<i{self.width}"), 8 * self.width - 1)
+        return keys.astype(self.dtype)
+
+    def deserialize(self, raw: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Keys from the big-endian integers of an index file; any NaN and any true become the one of their kind."""
+        kind = self.type.kind
+        if kind is Kind.BOOLEAN:
+            return np.asarray(raw != 0, np.int64)
+        if kind in _FLOAT_KINDS:
+            bits = raw.astype(f"<i{self.width}")
+            raw = self._float_keys(bits.view(f"<f{self.width}"))
+        return np.asarray(raw, np.int64)
+
+    def bytes_of(self, literal: Any) -> bytes:
+        """The key of a string or binary literal."""
+        return literal.encode("utf-8", "surrogatepass") if isinstance(literal, str) else bytes(literal)
+
+    def place(self, literal: Any) -> Place:
+        """Where a literal (an internal value of the type) of fixed width lies among the keys."""
+        kind = self.type.kind
+        if kind in _FLOAT_KINDS:
+            return self._float_place(float(literal))
+        if kind is Kind.DECIMAL:
+            scaled = decimal.Decimal(literal).scaleb(self.type.scale or 0, _EXACT)
+            floor = int(scaled.to_integral_value(decimal.ROUND_FLOOR, _EXACT))
+            return self._clamped(floor, floor == scaled)
+        if self.coarse:
+            return self._clamped(int(literal) // 1000, int(literal) % 1000 == 0)
+        return self._clamped(int(literal), True)
+
+    def _clamped(self, floor: int, present: bool) -> Place:
+        if self.low <= floor <= self.high:
+            return Place(floor, floor, present)
+        edge = self.low - 1 if floor < self.low else self.high
+        return Place(edge, edge, False)
+
+    def _float_place(self, value: float) -> Place:
+        if math.isnan(value):
+            nan = _NAN32 if self.width == 4 else _NAN64
+            return Place(nan, nan, True)
+        if value == 0.0:
+            return Place(-1, 0, True)
+        if self.width == 8:
+            key = self._float_key(value)
+            return Place(key, key, True)
+        with np.errstate(over="ignore"):
+            near = float(np.float32(value))
+        key = self._float_key(near)
+        if near == value:
+            return Place(key, key, True)
+        below = key if near < value else key - 1
+        return Place(below, below, False)
+
+    def _float_key(self, value: float) -> int:
+        bits: int = struct.unpack("<i", struct.pack("<f", value))[0] if self.width == 4 else _bits64(value)
+        return bits if bits >= 0 else bits ^ self.high
+
+
+def _bits64(value: float) -> int:
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits
+
+
+def _values(array: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
+    """The values of a fixed-width array without copying; what stands in null places is arbitrary."""
+    data = array.buffers()[1]
+    if len(array) == 0 or data is None:
+        return np.zeros(0, dtype)
+    kind = np.dtype(dtype)
+    return np.frombuffer(data, kind, len(array) * per_value, array.offset * per_value * kind.itemsize)
+
+
+def _with_nulls_of(array: pa.Array, keys: npt.NDArray[Any]) -> pa.Array:
+    mask = None if array.null_count == 0 else np.asarray(pc.is_null(array))
+    return pa.array(keys, mask=mask)
+
+
+def key_codec(type_: DataType) -> KeyCodec:
+    """The keys of a column type.
+
+    Raises:
+        UnsupportedError: nested types, and decimals of more than 18 digits, have no keys.
+    """
+    if isinstance(type_, AtomicType):
+        if type_.kind in STRING_KINDS | BINARY_KINDS:
+            return KeyCodec(type_, 0)
+        width = _WIDTHS.get(type_.kind)
+        if width is not None and not (type_.kind is Kind.DECIMAL and (type_.precision or 0) > 18):
+            coarse = type_.kind in TIMESTAMP_KINDS and (type_.precision or 0) > 6
+            return KeyCodec(type_, width, coarse)
+    raise UnsupportedError(f"a column of type {type_} can't be indexed")

@@ -1,0 +1,408 @@
+"""The portable RoaringBitmap serialization: checked decoding, and encoding straight from numpy arrays.
+
+Specification: github.com/RoaringBitmap/RoaringFormatSpec (32-bit). All integers are little-endian:
+
+    without runs: 12346 uint32 · containers n uint32
+    with runs:    12347 uint16 · n-1 uint16 · one bit per container: is it a run container
+    per container: key uint16 (high half of its positions) · cardinality-1 uint16
+    offsets uint32 × n, from the first byte (absent with runs when n < 4)
+    containers: array (uint16 × cardinality, at most 4096), bitmap (8192 bytes), or runs (count uint16, then
+    start uint16 and length-1 uint16 each)
+
+Containers are chosen as Java's ``runOptimize`` chooses them, so equal sets give equal bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from paimon_pyds.errors import CorruptFileError
+
+__all__ = ["RoaringLayout", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask", "layout"]
+
+_COOKIE_PLAIN = 12346
+_COOKIE_RUNS = 12347
+_MAX_CONTAINERS = 1 << 16
+_ARRAY_MAX = 4096
+_BITMAP_BYTES = 8192
+_NO_OFFSETS_BELOW = 4
+_CHUNK = 1 << 21
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RoaringLayout:
+    """What the header of a serialized bitmap says: its ``size`` in bytes, and per container ``cards`` (cardinality),
+    ``sizes`` in bytes and ``is_run``; the first container begins at ``head``."""
+
+    size: int
+    head: int
+    cards: Ints
+    sizes: Ints
+    is_run: npt.NDArray[np.bool_]
+
+
+def layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
+    """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
+
+    Args:
+        data: bytes that hold the bitmap, and may hold more.
+        path: for errors.
+        origin: position of ``data`` in the file, for errors.
+
+    Raises:
+        CorruptFileError: the bytes are no RoaringBitmap, or end early.
+    """
+    view = memoryview(data)[start:]
+    at = origin + start
+
+    def fail(message: str, offset: int, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=path, offset=at + offset, field=field)
+
+    if len(view) < 8 and (len(view) < 4 or _is_plain(view)):
+        raise fail("a bitmap that ends in its header", 0, "cookie")
+    cookie = int.from_bytes(view[:4], "little")
+    has_runs = cookie & 0xFFFF == _COOKIE_RUNS
+    if not has_runs and cookie != _COOKIE_PLAIN:
+        raise fail(f"{cookie} is not the cookie of a RoaringBitmap", 0, "cookie")
+    count = (cookie >> 16) + 1 if has_runs else int.from_bytes(view[4:8], "little")
+    position = 4 if has_runs else 8
+    flag_bytes = (count + 7) // 8 if has_runs else 0
+    offset_bytes = 4 * count if not has_runs or count >= _NO_OFFSETS_BELOW else 0
+    head = position + flag_bytes + 4 * count + offset_bytes
+    if count > _MAX_CONTAINERS or head > len(view):
+        raise fail(f"{count} containers don't fit {len(view)} bytes", 4, "container count")
+    if count == 0:
+        return RoaringLayout(head, head, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+    keys_cards = np.frombuffer(view, "<u2", 2 * count, position + flag_bytes).reshape(count, 2)
+    keys, cards = keys_cards[:, 0], keys_cards[:, 1].astype(np.int64) + 1
+    if count > 1 and not bool(np.all(keys[1:] > keys[:-1])):
+        raise fail("container keys out of order", position + flag_bytes, "key")
+    sizes = np.where(cards <= _ARRAY_MAX, 2 * cards, _BITMAP_BYTES)
+    if has_runs:
+        flags = np.frombuffer(view, np.uint8, flag_bytes, position)
+        is_run = np.unpackbits(flags, bitorder="little", count=count).astype(bool)
+        end = _measure_runs(view, head, sizes, is_run)
+    else:
+        is_run = np.zeros(count, np.bool_)
+        end = head + int(sizes.sum())
+    if end > len(view):
+        raise fail(f"containers of {end} bytes, {len(view)} are left", head, "containers")
+    if offset_bytes:
+        told = np.frombuffer(view, "<u4", count, head - offset_bytes)
+        if not np.array_equal(told, head + np.concatenate(([0], np.cumsum(sizes)[:-1]))):
+            raise fail("container offsets that don't follow their sizes", head - offset_bytes, "offset")
+    return RoaringLayout(end, head, cards, sizes, is_run)
+
+
+def _is_plain(view: memoryview) -> bool:
+    return int.from_bytes(view[:2], "little") != _COOKIE_RUNS
+
+
+def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: npt.NDArray[np.bool_]) -> int:
+    """Set the sizes of run containers, each known only from its own first bytes; where the last container ends."""
+    position, done = head, 0
+    for index in np.flatnonzero(is_run):
+        position += int(sizes[done:index].sum())
+        if position + 2 > len(view):
+            return position + 2
+        sizes[index] = 2 + 4 * int.from_bytes(view[position : position + 2], "little")
+        position += int(sizes[index])
+        done = int(index) + 1
+    return position + int(sizes[done:].sum())
+
+
+def decode(data: bytes | memoryview, *, row_count: int | None = None, path: object = None, origin: int = 0) -> BitMap:
+    """The bitmap of exactly these bytes.
+
+    Args:
+        data: one serialized bitmap, nothing after it.
+        row_count: when given, every position must be below it.
+        path: for errors.
+        origin: position of ``data`` in the file, for errors.
+
+    Raises:
+        CorruptFileError: no RoaringBitmap, a wrong length, containers that contradict themselves, or
+            positions beyond the file.
+    """
+    found = layout(data, path=path, origin=origin)
+    if found.size != len(data):
+        raise CorruptFileError(
+            f"a bitmap of {found.size} bytes in {len(data)}", path=path, offset=origin, field="bitmap"
+        )
+    _check_containers(memoryview(data), found, path, origin)
+    try:
+        bitmap = BitMap.deserialize(bytes(data))
+    except ValueError as error:
+        raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
+    if row_count is not None and bitmap and bitmap.max() >= row_count:
+        message = f"position {bitmap.max()} in a file of {row_count} rows"
+        raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
+    return bitmap
+
+
+def decode_roaring(data: bytes, path: object = None) -> BitMap:
+    """The 32-bit bitmap of exactly these bytes. Raises CorruptFileError."""
+    return decode(data, path=path)
+
+
+def _check_containers(view: memoryview, found: RoaringLayout, path: object, origin: int) -> None:
+    """Members ascending and as many as the header says: the library trusts both, and would give wrong rows."""
+    kinds = np.where(found.is_run, 2, (found.cards > _ARRAY_MAX).astype(np.int64))
+    starts = found.head + np.concatenate(([0], np.cumsum(found.sizes)))
+    edges = np.append(np.flatnonzero(np.diff(kinds, prepend=-1)), len(kinds))
+    for first, last in itertools.pairwise(edges):
+        begin, end = int(starts[first]), int(starts[last])
+        cards = found.cards[first:last]
+        if kinds[first] == 0:
+            right = _arrays_ascend(np.frombuffer(view[begin:end], "<u2"), cards)
+        elif kinds[first] == 1:
+            words = np.frombuffer(view[begin:end], np.uint64).reshape(len(cards), -1)
+            right = np.array_equal(_popcount(words), cards)
+        else:
+            bounds = starts[first : last + 1]
+            runs = [np.frombuffer(view[a + 2 : b], "<u2") for a, b in itertools.pairwise(bounds)]
+            right = all(_runs_ascend(pairs, int(card)) for pairs, card in zip(runs, cards, strict=True))
+        if not right:
+            message = "a bitmap whose members contradict its header"
+            raise CorruptFileError(message, path=path, offset=origin + begin, field="containers")
+
+
+def _arrays_ascend(members: npt.NDArray[np.uint16], cards: Ints) -> bool:
+    ascends = np.empty(len(members), np.bool_)
+    ascends[1:] = members[1:] > members[:-1]
+    ascends[np.cumsum(cards) - cards] = True
+    return bool(ascends.all())
+
+
+def _runs_ascend(pairs: npt.NDArray[np.uint16], card: int) -> bool:
+    begins = pairs[0::2].astype(np.int64)
+    lasts = begins + pairs[1::2]
+    ordered = bool(np.all(begins[1:] > lasts[:-1])) and (len(lasts) == 0 or bool(lasts[-1] <= 0xFFFF))
+    return ordered and int((lasts - begins).sum()) + len(begins) == card
+
+
+def _popcount(words: npt.NDArray[np.uint64]) -> Ints:
+    """Bits set in each row."""
+    if hasattr(np, "bitwise_count"):
+        counted: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+        return counted
+    bits: Ints = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+    return bits
+
+
+def encode(bitmap: BitMap) -> bytes:
+    """The serialized form, with the smallest container for each 65,536 positions."""
+    optimised = bitmap.copy()
+    optimised.run_optimize()
+    data: bytes = optimised.serialize()
+    return data
+
+
+def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
+    """The serialized set of positions where ``mask`` is true: one pass over whole columns, no bitmap object."""
+    count = -(-len(mask) // 65536)
+    padded = np.zeros(count * 65536, np.bool_)
+    padded[: len(mask)] = mask
+    rows = padded.reshape(count, 65536)
+    cards = np.count_nonzero(rows, axis=1)
+    rising = rows.copy()
+    rising[:, 1:] &= ~rows[:, :-1]
+    runs = np.count_nonzero(rising, axis=1)
+    packed = np.packbits(rows, axis=1, bitorder="little")
+    plain = np.where(cards <= _ARRAY_MAX, 2 * cards, _BITMAP_BYTES)
+    is_run = (2 + 4 * runs) < plain
+    keys = np.flatnonzero(cards)
+    bodies: list[bytes] = []
+    for key in keys:
+        if is_run[key]:
+            starts = np.flatnonzero(rising[key])
+            falling = np.append(rows[key][:-1] & ~rows[key][1:], rows[key][-1])
+            bodies.append(_run_bytes(starts, np.flatnonzero(falling) - starts))
+        elif cards[key] <= _ARRAY_MAX:
+            bodies.append(np.flatnonzero(rows[key]).astype("<u2").tobytes())
+        else:
+            bodies.append(packed[key].tobytes())
+    return _header(keys, cards[keys], is_run[keys], [len(b) for b in bodies]) + b"".join(bodies)
+
+
+def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
+    pairs = np.empty(1 + 2 * len(starts), "<u2")
+    pairs[0] = len(starts)
+    pairs[1::2] = starts
+    pairs[2::2] = lengths_less_one
+    return pairs.tobytes()
+
+
+def _header(keys: Ints, cards: Ints, is_run: npt.NDArray[np.bool_], sizes: list[int]) -> bytes:
+    count = len(keys)
+    has_runs = bool(is_run.any())
+    if has_runs:
+        head = struct.pack("<HH", _COOKIE_RUNS, count - 1) + np.packbits(is_run, bitorder="little").tobytes()
+    else:
+        head = struct.pack("<II", _COOKIE_PLAIN, count)
+    pairs = np.empty((count, 2), "<u2")
+    pairs[:, 0] = keys
+    pairs[:, 1] = cards - 1
+    head += pairs.tobytes()
+    if not has_runs or count >= _NO_OFFSETS_BELOW:
+        first = len(head) + 4 * count
+        head += (first + np.concatenate(([0], np.cumsum(sizes[:-1], dtype=np.int64)))[:count]).astype("<u4").tobytes()
+    return head
+
+
+# ------------------------------------------------------------------------------------------ many bitmaps at once
+
+
+def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list[Bytes], Ints]:
+    """Serialize many sets of positions at once.
+
+    Args:
+        positions: the members of all sets, set after set, ascending within each.
+        bounds: set ``i`` is ``positions[bounds[i]:bounds[i + 1]]``; no set is empty.
+
+    Returns:
+        Pieces whose concatenation is all serialized bitmaps one after another, and the size in bytes of each bitmap.
+    """
+    pieces: list[Bytes] = []
+    sizes: list[Ints] = []
+    first, groups = 0, len(bounds) - 1
+    while first < groups:
+        last = int(np.searchsorted(bounds, bounds[first] + _CHUNK, side="right")) - 1
+        last = min(max(last, first + 1), groups)
+        members = positions[bounds[first] : bounds[last]]
+        piece, piece_sizes = _encode_chunk(members, bounds[first : last + 1] - bounds[first])
+        pieces.append(piece)
+        sizes.append(piece_sizes)
+        first = last
+    return pieces, np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class _Containers:
+    """The containers of all sets of one chunk, as columns."""
+
+    start: Ints  # index of the first member
+    card: Ints
+    key: Ints
+    group: Ints
+    run_begins: npt.NDArray[np.bool_]  # per member: a run of consecutive positions begins here
+    runs: Ints
+    is_run: npt.NDArray[np.bool_]
+    size: Ints
+    offset: Ints  # of the container's bytes in the output
+
+
+def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Bytes, Ints]:
+    groups = len(bounds) - 1
+    found = _find_containers(positions, bounds)
+    per_group = np.bincount(found.group, minlength=groups)
+    group_runs = np.zeros(groups, np.bool_)
+    group_runs[found.group[found.is_run]] = True
+    with_offsets = ~group_runs | (per_group >= _NO_OFFSETS_BELOW)
+    flag_bytes = np.where(group_runs, (per_group + 7) // 8, 0)
+    table_at = np.where(group_runs, 4 + flag_bytes, 8)
+    heads = table_at + 4 * per_group + np.where(with_offsets, 4 * per_group, 0)
+    first_container = np.concatenate(([0], np.cumsum(per_group)))
+    before = np.concatenate(([0], np.cumsum(found.size)))
+    bodies = before[first_container[1:]] - before[first_container[:-1]]
+    sizes = heads + bodies
+    base = np.concatenate(([0], np.cumsum(sizes)))
+    in_body = before[:-1] - before[first_container[:-1]][found.group]
+    found.offset = (base[:-1] + heads)[found.group] + in_body
+    out = np.zeros(int(base[-1]), np.uint8)
+    _write_heads(out, found, base[:-1], per_group, group_runs, first_container)
+    rank = np.arange(len(found.group)) - first_container[:-1][found.group]
+    entry = (base[:-1] + table_at)[found.group] + 4 * rank
+    _put16(out, entry, found.key)
+    _put16(out, entry + 2, found.card - 1)
+    listed = with_offsets[found.group]
+    place = (base[:-1] + table_at + 4 * per_group)[found.group] + 4 * rank
+    relative = (found.offset - base[:-1][found.group])[listed]
+    _put16(out, place[listed], relative & 0xFFFF)
+    _put16(out, place[listed] + 2, relative >> 16)
+    _write_bodies(out, found, (positions & np.uint32(0xFFFF)).astype(np.uint16))
+    return out, sizes
+
+
+def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Containers:
+    members = len(positions)
+    begins = np.empty(members, np.bool_)
+    high = (positions >> np.uint32(16)).astype(np.uint16)
+    begins[1:] = high[1:] != high[:-1]
+    begins[bounds[:-1]] = True
+    start = np.flatnonzero(begins)
+    card = np.diff(np.append(start, members))
+    run_begins = begins
+    run_begins[1:] |= positions[1:] - positions[:-1] != 1
+    runs = np.add.reduceat(run_begins, start, dtype=np.int64) if members else np.zeros(0, np.int64)
+    plain = np.where(card <= _ARRAY_MAX, 2 * card, _BITMAP_BYTES)
+    is_run = 2 + 4 * runs < plain
+    group = np.searchsorted(bounds, start, side="right") - 1
+    size = np.where(is_run, 2 + 4 * runs, plain)
+    key = high[start].astype(np.int64)
+    return _Containers(start, card, key, group, run_begins, runs, is_run, size, size)
+
+
+def _write_heads(
+    out: Bytes, found: _Containers, base: Ints, per_group: Ints, group_runs: npt.NDArray[np.bool_], first: Ints
+) -> None:
+    plain = ~group_runs
+    _put16(out, base[plain], np.full(int(plain.sum()), _COOKIE_PLAIN))
+    _put16(out, base[plain] + 4, per_group[plain] & 0xFFFF)
+    _put16(out, base[plain] + 6, per_group[plain] >> 16)
+    _put16(out, base[group_runs], np.full(int(group_runs.sum()), _COOKIE_RUNS))
+    _put16(out, base[group_runs] + 2, per_group[group_runs] - 1)
+    flagged = np.flatnonzero(found.is_run)
+    rank = flagged - first[:-1][found.group[flagged]]
+    at = base[found.group[flagged]] + 4 + (rank >> 3)
+    np.bitwise_or.at(out, at, (1 << (rank & 7)).astype(np.uint8))
+
+
+def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
+    is_bitmap = ~found.is_run & (found.card > _ARRAY_MAX)
+    for index in np.flatnonzero(is_bitmap):
+        begin = found.start[index]
+        bits = np.zeros(65536, np.bool_)
+        bits[low[begin : begin + found.card[index]]] = True
+        at = found.offset[index]
+        out[at : at + _BITMAP_BYTES] = np.packbits(bits, bitorder="little")
+    is_array = ~found.is_run & ~is_bitmap
+    if is_array.all():
+        _put16(out, np.repeat(found.offset - 2 * found.start, found.card) + 2 * np.arange(len(low)), low)
+        return
+    member = np.repeat(is_array, found.card)
+    shift = np.repeat((found.offset - 2 * found.start)[is_array], found.card[is_array])
+    _put16(out, shift + 2 * np.flatnonzero(member), low[member])
+    in_run = np.repeat(found.is_run, found.card)
+    begin = np.flatnonzero(found.run_begins & in_run)
+    if not len(begin):
+        return
+    runs = found.runs[found.is_run]
+    _put16(out, found.offset[found.is_run], runs)
+    first_run = np.cumsum(runs) - runs
+    at = np.repeat(found.offset[found.is_run] + 2 - 4 * first_run, runs) + 4 * np.arange(len(begin))
+    ends = np.flatnonzero(np.append(found.run_begins[1:], True))
+    last = ends[np.searchsorted(ends, begin)]
+    _put16(out, at, low[begin])
+    _put16(out, at + 2, last - begin)
+
+
+def _put16(out: Bytes, at: Ints, values: npt.NDArray[np.generic]) -> None:
+    """Write little-endian uint16 values at byte offsets."""
+    if len(at) == 0:
+        return
+    halves = values.astype(np.uint16)
+    if len(out) % 2 == 0 and not bool(np.any(at & 1)):
+        out.view("<u2")[at >> 1] = halves
+        return
+    out[at] = (halves & np.uint16(0xFF)).astype(np.uint8)
+    out[at + 1] = (halves >> np.uint16(8)).astype(np.uint8)

@@ -1,0 +1,88 @@
+"""The oracle's JSON values and predicates as internal values, Arrow columns and bound predicates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import zlib
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
+
+EPOCH = dt.datetime(1970, 1, 1)
+PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+OPS = {
+    "eq": Op.EQ, "ne": Op.NE, "lt": Op.LT, "le": Op.LE, "gt": Op.GT, "ge": Op.GE, "in": Op.IN, "notin": Op.NOT_IN,
+    "isnull": Op.IS_NULL, "isnotnull": Op.IS_NOT_NULL, "startswith": Op.STARTS_WITH, "endswith": Op.ENDS_WITH,
+    "contains": Op.CONTAINS, "like": Op.LIKE,
+}  # fmt: skip
+
+
+def internal(value: Any, type_: DataType) -> Any:
+    """The internal value of a JSON value."""
+    if value is None:
+        return None
+    match type_.kind:
+        case Kind.FLOAT | Kind.DOUBLE:
+            return float(value)
+        case Kind.DECIMAL:
+            return Decimal(value)
+        case Kind.BINARY | Kind.VARBINARY:
+            return bytes.fromhex(value)
+        case Kind.DATE:
+            return (dt.date.fromisoformat(value) - EPOCH.date()).days
+        case Kind.TIME:
+            hours, minutes, seconds = value.split(":")
+            return (int(hours) * 60 + int(minutes)) * 60_000 + round(float(seconds) * 1000)
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_LTZ:
+            whole, _, fraction = value.removesuffix("Z").partition(".")
+            unit = PER_SECOND[timestamp_unit(type_)]
+            seconds = (dt.datetime.fromisoformat(whole) - EPOCH) // dt.timedelta(seconds=1)
+            return seconds * unit + int(fraction.ljust(9, "0")[:9]) * unit // 10**9
+    return value
+
+
+def column(values: Sequence[Any], type_: DataType) -> pa.Array:
+    """The Arrow column of JSON values."""
+    return pa.array([internal(value, type_) for value in values], arrow_type(type_))
+
+
+def predicate(json: Mapping[str, Any], types: Mapping[str, DataType]) -> Predicate:
+    """The bound predicate of a JSON predicate; ``types`` maps column names, map keys as ``m[k]`` included."""
+    if json["op"] in ("and", "or"):
+        children = tuple(predicate(child, types) for child in json["args"])
+        return And(children) if json["op"] == "and" else Or(children)
+    name = json["field"]
+    type_ = types[name]
+    outer, bracket, inner = name.partition("[")
+    ref = ColumnRef(outer, (MapKey(inner[:-1]),) if bracket else (), type_)
+    literals = tuple(internal(value, type_) for value in json["literals"])
+    if json["op"] == "between":
+        return And((Leaf(Op.GE, ref, literals[:1]), Leaf(Op.LE, ref, literals[1:])))
+    op = OPS[json["op"]]
+    return Leaf(op, ref, (*literals, "\\") if op is Op.LIKE else literals)
+
+
+def positions(selection: RowSelection, row_count: int) -> set[int]:
+    """The selected rows."""
+    return set(selection.to_array(row_count).tolist())
+
+
+def agrees(selection: RowSelection, java: Any) -> bool:
+    """Whether a selection is what Java answered: "REMAIN", "SKIP", positions, or their number and CRC-32."""
+    if java == "REMAIN":
+        return selection.is_all
+    if java == "SKIP":
+        return selection.is_none
+    if selection.is_all:
+        return False
+    found = selection.to_array(0)
+    if isinstance(java, dict):
+        crc = zlib.crc32(found.astype("<u4").tobytes())
+        return {"cardinality": len(found), "crc32": crc} == java
+    return bool(np.array_equal(found, java))
