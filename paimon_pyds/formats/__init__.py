@@ -1,1 +1,54 @@
-"""."""
+"""Data file formats, found by name or by a file's suffix, each loaded when it is first used."""
+
+from __future__ import annotations
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.base import FileFormat
+
+__all__ = ["by_name", "by_path"]
+
+_FORMATS: dict[str, FileFormat] = {}
+
+
+def by_name(name: str) -> FileFormat:
+    """The format of that name (option ``file.format``): parquet, orc or avro.
+
+    Raises:
+        UnsupportedError: another name.
+    """
+    key = name.lower()
+    found = _FORMATS.get(key)
+    if found is None:
+        found = _FORMATS[key] = _load(key)
+    return found
+
+
+def by_path(path: str) -> FileFormat:
+    """The format of a data file, by its suffix: Paimon names files ``data-….<format>`` whatever the table says now.
+
+    Raises:
+        UnsupportedError: the suffix names no format that is read here.
+    """
+    _, dot, suffix = path.rsplit("/", 1)[-1].rpartition(".")
+    if not dot:
+        raise UnsupportedError("a data file without a suffix has no known format", path=path)
+    try:
+        return by_name(suffix)
+    except UnsupportedError as error:
+        raise UnsupportedError(error.message, path=path, hint=error.hint) from None
+
+
+def _load(name: str) -> FileFormat:
+    if name == "parquet":
+        from paimon_pyds.formats.parquet import ParquetFormat
+
+        return ParquetFormat()
+    if name == "orc":
+        from paimon_pyds.formats.orc import OrcFormat
+
+        return OrcFormat()
+    if name == "avro":
+        from paimon_pyds.formats.avro import AvroFormat
+
+        return AvroFormat()
+    raise UnsupportedError(f"data files of format {name!r:.40} are not supported", hint="parquet, orc and avro are")

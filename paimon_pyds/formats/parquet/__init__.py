@@ -1,0 +1,49 @@
+"""Parquet data files: writing with a page index, reading whole row groups or single pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.types import DataField
+
+if TYPE_CHECKING:
+    from paimon_pyds.formats.parquet.reader import ParquetReader
+    from paimon_pyds.formats.parquet.writer import ParquetWriter
+
+__all__ = ["ParquetFormat"]
+
+
+class ParquetFormat:
+    """`FileFormat` of Parquet."""
+
+    name: str = "parquet"
+
+    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> ParquetReader:
+        """Open a data file of ``size`` bytes; its footer is read at once.
+
+        Raises:
+            CorruptFileError: the footer is not that of a Parquet file.
+            UnsupportedError: the file is encrypted.
+        """
+        from paimon_pyds.formats.parquet.reader import ParquetReader
+
+        return ParquetReader(io, path, size, counters)
+
+    def open_writer(
+        self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
+    ) -> ParquetWriter:
+        """Create a data file with these columns.
+
+        Honours ``file.compression``, ``file.compression.zstd-level``, ``file.block-size`` and
+        ``parquet.enable.dictionary``.
+
+        Raises:
+            OptionError: a value that does not parse.
+            UnsupportedError: a compression that Java Paimon can't read.
+        """
+        from paimon_pyds.formats.parquet.writer import ParquetWriter
+
+        return ParquetWriter(io, path, fields, options)

@@ -1,0 +1,186 @@
+"""The page index: where each page of a column chunk lies, and what values it holds.
+
+Source: apache/parquet-format, PageIndex.md and parquet.thrift (OffsetIndex, PageLocation, ColumnIndex). Both are lists
+with an entry per page; the usual spelling is decoded with numpy for all pages at once, any other field by field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.parquet.footer import Chunk, get, require
+from paimon_pyds.formats.parquet.thrift import (
+    BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT, Struct, decode_struct, varint, write_varint,
+)  # fmt: skip
+
+__all__ = [
+    "ColumnIndex", "PageTable", "decode_column_index", "decode_locations", "decode_offset_index", "encode_offset_index",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """The data pages of one column chunk, in order.
+
+    ``offsets`` are file positions of the page headers, ``sizes`` lengths with header, ``first_rows`` row numbers within
+    the row group, with the group's row count as last element (so one longer than the others).
+    """
+
+    offsets: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    first_rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIndex:
+    """Bounds of the values of each page, in Parquet's plain encoding; of a page of NULLs only they are empty."""
+
+    null_pages: npt.NDArray[np.bool_]
+    minima: list[bytes]
+    maxima: list[bytes]
+    null_counts: npt.NDArray[np.int64] | None
+
+
+def decode_offset_index(data: bytes, chunk: Chunk, rows: int) -> PageTable:
+    """The page table of a chunk in a row group of ``rows`` rows.
+
+    Raises:
+        CorruptFileError: pages outside the chunk, overlapping, or rows that do not ascend from 0.
+    """
+    offsets, sizes, first = decode_locations(data)
+    if not len(offsets):
+        if rows:
+            raise CorruptFileError(f"no pages for {rows} rows", field="page_locations")
+        return PageTable(offsets, sizes, np.zeros(1, np.int64))
+    ends = offsets + sizes
+    if offsets[0] < chunk.start or ends[-1] > chunk.stop or (sizes <= 0).any() or (offsets[1:] < ends[:-1]).any():
+        raise CorruptFileError("pages outside their column chunk, or overlapping", field="PageLocation.offset")
+    first_rows = np.append(first, rows)
+    if first_rows[0] != 0 or (first_rows[1:] <= first_rows[:-1]).any():
+        raise CorruptFileError("first rows of pages do not ascend", field="PageLocation.first_row_index")
+    return PageTable(offsets, sizes, first_rows)
+
+
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+_Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
+_TOKENS_PER_PAGE = 7
+_HEADS = ((0, 0x16), (2, 0x15), (4, 0x16), (6, 0x00))
+"""Single-byte tokens of a PageLocation: field heads of offset (i64), size (i32), first row (i64), and the stop byte."""
+
+
+def decode_locations(data: bytes) -> _Columns:
+    """Offsets, sizes and first rows of an OffsetIndex, unchecked. Raises CorruptFileError when it is not one."""
+    columns = _locations_at_once(data)
+    return _locations_one_by_one(data) if columns is None else columns
+
+
+def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -> bytes:
+    """The OffsetIndex of these pages; ``first_rows`` has one number per page."""
+    count = len(offsets)
+    if not count:
+        return b"\x19\x0c\x00"
+    head = bytearray(b"\x19")
+    if count < 15:
+        head.append(count << 4 | STRUCT)
+    else:
+        head.append(0xF0 | STRUCT)
+        write_varint(head, count)
+    parts, used = [], []
+    for (_, token), values in zip(_HEADS, (offsets, sizes, first_rows), strict=False):
+        groups, lengths = _varints(values << 1)
+        parts += [np.full((count, 1), token, np.uint8), groups]
+        used += [np.ones((count, 1), np.bool_), np.arange(groups.shape[1]) < lengths[:, None]]
+    parts.append(np.zeros((count, 1), np.uint8))
+    used.append(np.ones((count, 1), np.bool_))
+    return bytes(head) + np.hstack(parts)[np.hstack(used)].tobytes() + b"\x00"
+
+
+def _varints(values: _Int64s) -> tuple[npt.NDArray[np.uint8], _Int64s]:
+    """The bytes of non-negative numbers as LEB128, a row each, and how many of the row's bytes count."""
+    width = max(1, -(-int(values.max()).bit_length() // 7))
+    groups = (values[:, None] >> (7 * np.arange(width))) & 0x7F
+    lengths = np.maximum(1, width - np.argmax(groups[:, ::-1] != 0, axis=1))
+    lengths[values == 0] = 1
+    more = np.arange(width) < lengths[:, None] - 1
+    return (groups | (more << 7)).astype(np.uint8), lengths
+
+
+def _locations_at_once(data: bytes) -> _Columns | None:
+    """All PageLocations when each is spelled as its three fields in order; None when one is not."""
+    if len(data) < 3 or data[0] != 0x19:  # field 1, list
+        return None
+    size, pos = data[1] >> 4, 2
+    if data[1] & 0x0F != STRUCT:
+        return None
+    if size == 15:
+        try:
+            size, pos = varint(data, 2)
+        except IndexError:
+            return None
+    body = np.frombuffer(data, np.uint8, offset=pos)
+    last = np.flatnonzero(body < 0x80)[: size * _TOKENS_PER_PAGE]
+    if not size or len(last) < size * _TOKENS_PER_PAGE:
+        return None
+    first = np.concatenate(([0], last[:-1] + 1))
+    lengths = last - first + 1
+    if lengths.max() > 9:  # more than 63 bits
+        return None
+    body = body[: last[-1] + 1]
+    place = np.arange(len(body), dtype=np.int64) - np.repeat(first, lengths)
+    values = np.add.reduceat((body & 0x7F).astype(np.int64) << (7 * place), first)
+    tokens = values.reshape(size, _TOKENS_PER_PAGE)
+    lengths = lengths.reshape(size, _TOKENS_PER_PAGE)
+    for column, head in _HEADS:
+        if (tokens[:, column] != head).any() or (lengths[:, column] != 1).any():
+            return None
+    offsets, sizes, rows = ((v >> 1) ^ -(v & 1) for v in (tokens[:, 1], tokens[:, 3], tokens[:, 5]))
+    return offsets, sizes, rows
+
+
+def _locations_one_by_one(data: bytes) -> _Columns:
+    index, _ = decode_struct(data)
+    element, locations = require(index, 1, LIST, "OffsetIndex.page_locations")
+    if locations and element != STRUCT:
+        raise CorruptFileError("not a list of structs", field="OffsetIndex.page_locations")
+    offsets = [require(p, 1, I64, "PageLocation.offset") for p in locations]
+    sizes = [require(p, 2, I32, "PageLocation.compressed_page_size") for p in locations]
+    rows = [require(p, 3, I64, "PageLocation.first_row_index") for p in locations]
+    return _int64(offsets), _int64(sizes), _int64(rows)
+
+
+def _int64(values: list[int]) -> npt.NDArray[np.int64]:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        raise CorruptFileError("a number of more than 64 bits", field="page index") from None
+
+
+def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
+    """The bounds of ``pages`` pages.
+
+    Raises:
+        CorruptFileError: another number of entries, or a field of the wrong type.
+    """
+    index, _ = decode_struct(data)
+    null_pages = _entries(index, 1, (BOOL_TRUE, BOOL_FALSE), pages, "null_pages")
+    minima = _entries(index, 2, (BINARY,), pages, "min_values")
+    maxima = _entries(index, 3, (BINARY,), pages, "max_values")
+    counts = None
+    if get(index, 5, LIST, "null_counts") is not None:
+        counts = _int64(_entries(index, 5, (I64,), pages, "null_counts"))
+    return ColumnIndex(np.array(null_pages, np.bool_), minima, maxima, counts)
+
+
+def _entries(index: Struct, field_id: int, wires: tuple[int, ...], pages: int, name: str) -> list[Any]:
+    element, values = require(index, field_id, LIST, f"ColumnIndex.{name}")
+    if len(values) != pages or (values and element not in wires):
+        raise CorruptFileError(f"{len(values)} entries for {pages} pages", field=f"ColumnIndex.{name}")
+    return values  # type: ignore[no-any-return]

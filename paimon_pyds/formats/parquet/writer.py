@@ -1,0 +1,172 @@
+"""Writing Parquet data files: batches gathered into row groups, row groups encoded on threads, one file out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, has_int96, writer_settings
+from paimon_pyds.formats.parquet.stitch import Stitcher
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.types import DataField
+
+__all__ = ["GROUP_ROWS", "ParquetWriter"]
+
+GROUP_ROWS = 1_000_000
+"""A row group's most rows: what is encoded by one thread, and what late materialisation works on."""
+_MAX_THREADS = 4
+_FIRST_RATIO = 0.5
+"""Encoded bytes per byte of Arrow data, until a row group has told better."""
+_MANY_PARTS = 256
+_SMALL_PART_ROWS = 1_024
+
+
+class ParquetWriter:
+    """`FormatWriter` of Parquet: gathers a row group, which threads encode while the next is gathered.
+
+    Memory: a row group being gathered and at most one per thread being encoded, each a million rows or
+    ``file.block-size`` bytes of Arrow data, whichever is less. Threads are as many as `pyarrow.cpu_count` says, four at
+    most; with one, row groups are encoded as they are written.
+    """
+
+    def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        self._path = path
+        self._options = WriterOptions.parse(options)
+        self._schema = file_schema(fields)
+        self._int96 = has_int96([f.type for f in fields])
+        self._settings: dict[str, Any] | None = None
+        self._gathered = _Gathered(self._schema)
+        self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
+        self._pool: ThreadPoolExecutor | None = None
+        self._encoding: deque[tuple[Future[pa.Buffer], int]] = deque()
+        self._encoded_raw = 0
+        self._out = io.open_output(path)
+        self._stitcher = Stitcher(self._out.sink)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; the batch has the schema `arrow_schema(fields)`.
+
+        Raises:
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column (told here or by a later call).
+            StorageError: the file can't be written.
+        """
+        if batch.schema.types != self._schema.types:
+            raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
+        if not batch.num_rows:
+            return
+        row_bytes = max(1.0, batch.nbytes / batch.num_rows)
+        start = 0
+        while start < batch.num_rows:
+            space = (self._options.group_bytes - self._gathered.bytes) / row_bytes
+            part = batch.slice(start, max(1, min(GROUP_ROWS - self._gathered.rows, int(space))))
+            start += part.num_rows
+            self._gathered.add(part, int(part.num_rows * row_bytes))
+            if self._gathered.rows >= GROUP_ROWS or self._gathered.bytes + row_bytes > self._options.group_bytes:
+                self._flush(last=False)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes in the file, plus an estimate for the rows that are gathered or being encoded."""
+        while self._encoding and self._encoding[0][0].done():
+            self._take_oldest()
+        waiting = self._gathered.bytes + sum(raw for _, raw in self._encoding)
+        ratio = self._stitcher.position / self._encoded_raw if self._encoded_raw else _FIRST_RATIO
+        return self._stitcher.position + int(waiting * ratio)
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes. When that fails the file is removed."""
+        try:
+            if self._gathered.rows or self._settings is None:
+                self._flush(last=True)
+            while self._encoding:
+                self._take_oldest()
+            self._stitcher.finish()
+            self._stop()
+        except BaseException:
+            self.abort()
+            raise
+        return self._out.close()
+
+    def abort(self) -> None:
+        """Drop the file and what is gathered."""
+        self._stop()
+        self._encoding.clear()
+        self._gathered = _Gathered(self._schema)
+        self._out.abort()
+
+    def _flush(self, *, last: bool) -> None:
+        table, raw = self._gathered.table(), self._gathered.bytes
+        self._gathered = _Gathered(self._schema)
+        if self._settings is None:
+            self._settings = writer_settings(self._options, table, int96=self._int96)
+        if self._threads == 1 or (last and not self._encoding):
+            self._append(self._encode(table), raw)
+            return
+        while len(self._encoding) >= self._threads:
+            self._take_oldest()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
+        self._encoding.append((self._pool.submit(self._encode, table), raw))
+
+    def _encode(self, table: pa.Table) -> pa.Buffer:
+        """A Parquet file in memory that holds these rows as its one row group."""
+        import pyarrow.parquet as pq
+
+        sink = pa.BufferOutputStream()
+        try:
+            with pq.ParquetWriter(sink, self._schema, **(self._settings or {})) as writer:
+                writer.write_table(table, row_group_size=max(1, table.num_rows))
+        except pa.ArrowException as error:
+            raise SchemaError(f"rows can't be written as Parquet: {error}", path=self._path) from error
+        return sink.getvalue()
+
+    def _take_oldest(self) -> None:
+        future, raw = self._encoding.popleft()
+        self._append(future.result(), raw)
+
+    def _append(self, encoded: pa.Buffer, raw: int) -> None:
+        self._stitcher.add(encoded)
+        self._encoded_raw += max(1, raw)
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+class _Gathered:
+    """Rows waiting for their row group to be full. Runs of tiny batches are joined: each row is copied once at most."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._joined: list[pa.RecordBatch] = []
+        self._fresh: list[pa.RecordBatch] = []
+        self._fresh_rows = 0
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, part: pa.RecordBatch, size: int) -> None:
+        """Append a part of ``size`` bytes."""
+        self._fresh.append(part)
+        self._fresh_rows += part.num_rows
+        self.rows += part.num_rows
+        self.bytes += size
+        if len(self._fresh) >= _MANY_PARTS:
+            if self._fresh_rows < _MANY_PARTS * _SMALL_PART_ROWS:
+                self._fresh = pa.Table.from_batches(self._fresh).combine_chunks().to_batches()
+            self._joined += self._fresh
+            self._fresh, self._fresh_rows = [], 0
+
+    def table(self) -> pa.Table:
+        """All rows, with the file's schema."""
+        parts = [*self._joined, *self._fresh]
+        columns = [
+            pa.chunked_array([part.column(i) for part in parts], field.type) for i, field in enumerate(self._schema)
+        ]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table
