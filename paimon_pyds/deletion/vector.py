@@ -7,7 +7,9 @@ Specification: Paimon documentation, concepts/spec/tableindex, "Deletion Vectors
     64-bit: magic int32 little-endian = 1681511377 · bitmaps int64 little-endian ·
             per bitmap: high half of its positions int32 little-endian · RoaringBitmap
 
-Integers are big-endian where nothing else is said. A range of the index manifest points at the length.
+Integers are big-endian where nothing else is said. A range of the index manifest points at the length field. As Java
+Paimon writes it, its own length is that of magic and bitmap for a 32-bit vector, and 8 bytes more (length field and CRC
+included) for a 64-bit one.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class DeletionVector:
 @dataclass(frozen=True, slots=True)
 class VectorRange:
     """Where a vector lies in its file, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
-    and bitmap, ``cardinality``."""
+    and bitmap (of everything, for 64 bits), and ``cardinality``."""
 
     offset: int
     length: int
@@ -141,7 +143,7 @@ def read_vector(
     Args:
         source: the deletion file.
         offset: of the vector's length field.
-        length: of magic and bitmap, without length field and CRC.
+        length: what the manifest says (see above for 64 bits).
         cardinality: what the manifest says, checked when known.
         row_count: rows of the data file, when known: every position must be below it.
 
@@ -149,18 +151,19 @@ def read_vector(
         CorruptFileError: lengths, CRC, magic, bitmap or cardinality are wrong.
     """
     path = source.name
-    if offset < 1 or length < 4 or offset + length + _OVERHEAD > source.size:
+    if offset < 1 or length < 4 or offset + length > source.size:
         message = f"a deletion vector of {length} bytes does not fit a file of {source.size}"
         raise CorruptFileError(message, path=path, offset=offset, field="offset")
-    block = source.read(offset, length + _OVERHEAD)
-    told, crc = struct.unpack(">i", block[:4])[0], struct.unpack(">I", block[-4:])[0]
-    if told != length:
+    block = source.read(offset, min(length + _OVERHEAD, source.size - offset))
+    is_64 = block[4:8] == _MAGIC_64_BYTES
+    told: int = struct.unpack(">i", block[:4])[0]
+    if told != (length - _OVERHEAD if is_64 else length) or not 4 <= told <= len(block) - _OVERHEAD:
         message = f"a deletion vector of {told} bytes, the manifest says {length}"
         raise CorruptFileError(message, path=path, offset=offset, field="size")
-    data = block[4:-4]
-    if zlib.crc32(data) != crc:
+    data = block[4 : 4 + told]
+    if zlib.crc32(data) != int.from_bytes(block[4 + told : _OVERHEAD + told], "big"):
         message = "a deletion vector whose CRC-32 does not match"
-        raise CorruptFileError(message, path=path, offset=offset + 4 + length, field="checksum")
+        raise CorruptFileError(message, path=path, offset=offset + 4 + told, field="checksum")
     vector = decode_vector(data, path, offset + 4, row_count)
     if cardinality is not None and vector.cardinality != cardinality:
         message = f"a deletion vector of {vector.cardinality} rows, the manifest says {cardinality}"
@@ -176,6 +179,7 @@ def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[Vector
     for vector in vectors:
         data = encode_vector(vector.positions, vector.bits)
         parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
-        ranges.append(VectorRange(offset, len(data), vector.cardinality))
+        told = len(data) if vector.bits == 32 else len(data) + _OVERHEAD
+        ranges.append(VectorRange(offset, told, vector.cardinality))
         offset += len(data) + _OVERHEAD
     return b"".join(parts), ranges

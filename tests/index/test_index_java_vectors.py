@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from index_support import agrees, column, predicate
-from paimon_pyds.index.bitmap import BitmapBuilder, BitmapReader
+
+from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
