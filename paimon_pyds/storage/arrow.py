@@ -168,6 +168,12 @@ class ArrowFileIO:
                 fs.create_dir(inner.rpartition("/")[0], recursive=True)
             return _ArrowOutput(path, fs, inner)
 
+    def make_dir(self, path: str) -> None:
+        """Make a directory; in object stores, an empty object that stands for one."""
+        fs, inner = self._at(path)
+        with storage_faults("create", path):
+            fs.create_dir(inner, recursive=True)
+
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Not possible here.
 

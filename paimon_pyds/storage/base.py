@@ -70,6 +70,9 @@ class FileIO(Protocol):
     def list(self, path: str) -> list[FileStatus]:
         """Entries of a directory, by name; empty when it does not exist."""
 
+    def make_dir(self, path: str) -> None:
+        """Make a directory and its parents; fine when it is there."""
+
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the file with this content in one atomic step, or return False when it is there already."""
 

@@ -125,6 +125,11 @@ class LocalFileIO:
         """A new file; parent directories are made. Raises StorageError when it exists."""
         return _LocalOutput(path)
 
+    def make_dir(self, path: str) -> None:
+        """Make a directory and its parents; fine when it is there."""
+        with storage_faults("create", path):
+            os.makedirs(path, exist_ok=True)
+
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the file with this content in one atomic step, or return False when it is there already.
 
