@@ -135,7 +135,7 @@ class _Binder:
                 )
             else:
                 shown = step.key if isinstance(step, MapKey) else step
-                raise PredicateError(f"{at} is a {type_.kind.value}, there is nothing inside it called {shown!r:.100}")
+                raise PredicateError(f"{at} is of type {type_.kind.value}; it has no part {shown!r:.100}")
         return ColumnRef(name, tuple(path), type_, field.id)
 
     def _field(self, name: str, fields: Sequence[DataField], where: str) -> DataField:

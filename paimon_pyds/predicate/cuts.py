@@ -150,6 +150,8 @@ def _number_cut(literal: Literal, type_: AtomicType, as_double: bool) -> Cut:
         raise mismatch(literal, type_)
     if as_double:
         return _double_cut(float(value), type_)
+    if isinstance(value, int) and not type_.scale:
+        return Cut(value, value + 1)
     sign, digits, exponent = Decimal(value).as_tuple()
     assert isinstance(exponent, int)
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -110,7 +110,8 @@ class _Parser:
     # ---------------------------------------------------------------------------------------------------- tokens
 
     def _peek(self, ahead: int = 0) -> Token:
-        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
+        at = self._at + ahead
+        return self._tokens[at] if at < len(self._tokens) else self._tokens[-1]
 
     def _next(self) -> Token:
         token = self._peek()
@@ -509,15 +510,22 @@ class _Parser:
             self._fail(self._peek(), f"subqueries are {_AFTERWARDS}")
         if self._is_op(")"):
             self._fail(self._peek(), "an IN list has at least one value")
-        items = [self._expression(_SUFFIX)]
+        items = [self._item()]
         while self._accept_op(","):
-            items.append(self._expression(_SUFFIX))
+            items.append(self._item())
         self._expect_op(")")
         if isinstance(left, _Column) and all(isinstance(item, _Constant) for item in items):
             literals = tuple(item.literal for item in items if isinstance(item, _Constant))
             return _Boolean(Test(Leaf(Op.IN, left.ref, literals)), left.start)
         parts = [self._comparison(Op.EQ, token, left, item).condition for item in items]
         return _Boolean(Any(tuple(parts)), left.start)
+
+    def _item(self) -> _Operand:
+        """One value of an IN list; a plain literal takes the short way, for lists of a hundred thousand."""
+        token, following = self._peek(), self._peek(1)
+        if token.kind in ("number", "string") and following.kind == "op" and following.value in (",", ")"):
+            return _Constant(self._literal(), token.start)
+        return self._expression(_SUFFIX)
 
     def _like(self, left: _Operand) -> _Boolean:
         if self._is_word("ANY", "SOME", "ALL") and self._is_op("(", ahead=1):
