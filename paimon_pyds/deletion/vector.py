@@ -59,7 +59,7 @@ class DeletionVector:
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where a vector lies in its file, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
+    """Where a vector lies, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
     and bitmap (of everything, for 64 bits), and ``cardinality``."""
 
     offset: int

@@ -12,12 +12,15 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.errors import OptionError
 from paimon_pyds.index.bitmap import BitmapBuilder
 from paimon_pyds.index.bloom import BloomBuilder
-from paimon_pyds.index.config import BLOOM_FILTER, IndexSpec
+from paimon_pyds.index.bsi import BsiBuilder
+from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.range_bitmap import RangeBitmapBuilder
 from paimon_pyds.types import DataField, DataType, MapType
 
 __all__ = ["FileIndexBuilder"]
@@ -90,4 +93,10 @@ class _IndexedColumn:
 def _builder(spec: IndexSpec, type_: DataType, dictionary: ColumnDictionary) -> IndexBuilder:
     if spec.index_type == BLOOM_FILTER:
         return BloomBuilder(type_, *spec.bloom(), dictionary=dictionary)
-    return BitmapBuilder(type_, *spec.bitmap(), dictionary=dictionary)
+    if spec.index_type == BITMAP:
+        return BitmapBuilder(type_, *spec.bitmap(), dictionary=dictionary)
+    if spec.index_type == BSI:
+        return BsiBuilder(type_, dictionary=dictionary)
+    if spec.index_type == RANGE_BITMAP:
+        return RangeBitmapBuilder(type_, spec.chunk_size(type_), dictionary=dictionary)
+    raise OptionError(f"no index of type {spec.index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import BloomReader
+from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, IndexReader, Interval, Points, Probe, make_probe
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
@@ -30,6 +32,8 @@ EMPTY = "empty"
 _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
     BLOOM_FILTER: lambda source, codec, cache: BloomReader(source, codec),
     BITMAP: BitmapReader,
+    BSI: BsiReader,
+    RANGE_BITMAP: RangeBitmapReader,
 }
 _ORDERS = {Points: (BITMAP, BSI, RANGE_BITMAP, BLOOM_FILTER), Interval: (RANGE_BITMAP, BSI, BITMAP)}
 _BY_NULLS = (BITMAP, BSI, RANGE_BITMAP)

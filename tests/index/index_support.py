@@ -62,7 +62,7 @@ def predicate(json: Mapping[str, Any], types: Mapping[str, DataType]) -> Predica
     type_ = types[name]
     outer, bracket, inner = name.partition("[")
     ref = ColumnRef(outer, (MapKey(inner[:-1]),) if bracket else (), type_)
-    literals = tuple(internal(value, type_) for value in json["literals"])
+    literals = tuple(internal(value, type_) for value in json.get("literals", ()))
     if json["op"] == "between":
         return And((Leaf(Op.GE, ref, literals[:1]), Leaf(Op.LE, ref, literals[1:])))
     op = OPS[json["op"]]

@@ -1,0 +1,218 @@
+"""The bit-slice index (BSI): ranges over numbers. Superseded by the range bitmap, and still found in tables.
+
+Specification: Paimon documentation, concepts/spec/fileindex, "Bit-Slice Index Bitmap". Integers are big-endian:
+
+    version u8 = 1 · rows int32 · has positive u8 [part] · has negative u8 [part]
+    part: version u8 = 1 · min int64 · max int64 · existing rows · slices int32 · one bitmap per slice, lowest bit first
+
+Negative values are stored by their absolute value, in a part of their own. Java writes min = 0 always.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.index import roaring
+from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
+from paimon_pyds.index.keys import KeyCodec, key_codec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
+from paimon_pyds.index.slices import encode_slices, rows_between
+from paimon_pyds.index.source import ByteCache, corrupt
+from paimon_pyds.predicate.tree import Op
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import DataType
+
+__all__ = ["BsiBuilder", "BsiReader", "write_bsi"]
+
+_VERSION = 1
+_MIN_LONG = -(1 << 63)
+
+
+class BsiBuilder:
+    """Collects a column for a bit-slice index.
+
+    Args:
+        type_: the column's type.
+        dictionary: the column's shared dictionary; `update` is then not to be called.
+    """
+
+    def __init__(self, type_: DataType, *, dictionary: ColumnDictionary | None = None) -> None:
+        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
+
+    def update(self, values: pa.Array) -> None:
+        """Append rows."""
+        self._dictionary.update(values)
+
+    def finish(self, row_count: int) -> bytes:
+        """The serialized index of the ``row_count`` rows given.
+
+        Raises:
+            SchemaError: the column holds -2^63, which this index can't.
+        """
+        return write_bsi(self._dictionary.finish())
+
+
+def write_bsi(column: EncodedColumn) -> bytes:
+    """The serialized bit-slice index of a column of integer keys."""
+    keys = column.int_keys().astype(np.int64)
+    if len(keys) and keys[0] == _MIN_LONG:
+        raise SchemaError(
+            f"a bsi index can't hold the value {_MIN_LONG}",
+            hint="use file-index.range-bitmap.columns for this column instead",
+        )
+    with_null = np.append(keys, 0)
+    values = with_null[column.codes]
+    is_there = column.codes >= 0
+    positive = is_there & (values >= 0)
+    negative = is_there & (values < 0)
+    head = struct.pack(">Bi", _VERSION, column.row_count)
+    return b"".join([head, *_part(values, positive), *_part(-values, negative)])
+
+
+def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list[bytes]:
+    if not members.any():
+        return [b"\0"]
+    inside = np.where(members, values, 0)
+    most = int(inside.max())
+    count = most.bit_length()
+    head = struct.pack(">BBqq", 1, _VERSION, 0, most)
+    return [head, roaring.encode_mask(members), struct.pack(">i", count), *encode_slices(inside, count)]
+
+
+class _Part:
+    """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
+
+    def __init__(self, source: ByteSource, data: memoryview, start: int, row_count: int) -> None:
+        self._source = source
+        self._data = data
+        self._row_count = row_count
+        self._decoded: dict[int, BitMap] = {}
+        version, self.low, self.high = self._unpack(">Bqq", start, "min")
+        if version != _VERSION:
+            raise corrupt(source, f"bsi version {version} is not known", offset=start, field="version")
+        if not 0 <= self.low <= self.high:
+            raise corrupt(source, f"values from {self.low} to {self.high}", offset=start + 1, field="min")
+        position = start + 17
+        self._places = [self._measure(position)]
+        position += self._places[0][1]
+        (self._count,) = self._unpack(">i", position, "bit slice bitmap count")
+        if not (self.high - self.low).bit_length() <= self._count <= 64:
+            message = f"{self._count} slices for values from {self.low} to {self.high}"
+            raise corrupt(source, message, offset=position, field="bit slice bitmap count")
+        position += 4
+        for _ in range(self._count):
+            self._places.append(self._measure(position))
+            position += self._places[-1][1]
+        self.end = position
+
+    def _unpack(self, form: str, start: int, field: str) -> tuple[int, ...]:
+        if start + struct.calcsize(form) > len(self._data):
+            raise corrupt(self._source, "a bsi index that ends early", offset=start, field=field)
+        return struct.unpack_from(form, self._data, start)
+
+    def _measure(self, start: int) -> tuple[int, int]:
+        origin: int = getattr(self._source, "origin", 0)
+        return start, roaring.layout(self._data, start, path=self._source.name, origin=origin).size
+
+    def _bitmap(self, number: int) -> BitMap:
+        bitmap = self._decoded.get(number)
+        if bitmap is None:
+            start, size = self._places[number]
+            origin = getattr(self._source, "origin", 0) + start
+            data = self._data[start : start + size]
+            bitmap = roaring.decode(data, row_count=self._row_count, path=self._source.name, origin=origin)
+            self._decoded[number] = bitmap
+        return bitmap
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def existing(self) -> BitMap:
+        return self._bitmap(0)
+
+    def load(self, first: int) -> list[BitMap]:
+        return [self._bitmap(1 + number) for number in range(first, self._count)]
+
+    def between(self, low: int, high: int) -> BitMap:
+        """Rows whose absolute value lies between ``low`` and ``high``, both included."""
+        if low <= self.low and high >= self.high:
+            return self.existing().copy()
+        return rows_between(self, max(low, self.low) - self.low, min(high, self.high) - self.low)
+
+
+class BsiReader:
+    """An open bit-slice index. It is read whole: the format tells no lengths."""
+
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
+        self._source = source
+        self._codec = codec
+        self._data = memoryview(source.read(0, source.size))
+        if len(self._data) < 7:
+            raise corrupt(source, f"{len(self._data)} bytes are too few for a bsi index", offset=0, field="version")
+        version, rows = struct.unpack_from(">Bi", self._data)
+        if version != _VERSION:
+            raise corrupt(source, f"bsi index version {version} is not known", offset=0, field="version")
+        if rows < 0:
+            raise corrupt(source, f"{rows} rows", offset=1, field="row count")
+        self.row_count: int = rows
+        position = 5
+        parts: list[_Part | None] = []
+        for field in ("has positive value", "has negative value"):
+            if position >= len(self._data):
+                raise corrupt(source, "a bsi index that ends early", offset=position, field=field)
+            part = _Part(source, self._data, position + 1, rows) if self._data[position] else None
+            position = position + 1 if part is None else part.end
+            parts.append(part)
+        self._positive, self._negative = parts
+
+    @staticmethod
+    def open(source: ByteSource, type_: DataType) -> BsiReader:
+        """Open the index of a column of this type. Raises CorruptFileError."""
+        return BsiReader(source, key_codec(type_))
+
+    def _between(self, low: int, high: int) -> BitMap:
+        rows = BitMap()
+        if self._positive is not None and high >= 0:
+            rows |= self._positive.between(max(low, 0), high)
+        if self._negative is not None and low < 0:
+            rows |= self._negative.between(-min(high, -1), -low)
+        return rows
+
+    def _existing(self) -> BitMap:
+        rows = BitMap()
+        for part in (self._positive, self._negative):
+            if part is not None:
+                rows |= part.existing()
+        return rows
+
+    def answer(self, probe: Probe, *, extended: bool = True) -> Answer:
+        """Points, intervals and nulls; rows that are null are in no answer but that to IS NULL."""
+        if isinstance(probe, Nulls):
+            rows = self._existing()
+            return Answer(RowSelection(rows if probe.negated else rows.flip(0, self.row_count)), True)
+        rows = BitMap()
+        if isinstance(probe, Interval):
+            low, high = probe.low, probe.high
+            if isinstance(low, int) and isinstance(high, int) and low <= high:
+                rows = self._between(low, high)
+        else:
+            for key in probe.keys:
+                if isinstance(key, int):
+                    rows |= self._between(key, key)
+        if probe.negated:
+            rows = self._existing() - rows
+        return Answer(RowSelection(rows), probe.exact)
+
+    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
+        """The rows that may satisfy ``column op literals``."""
+        probe = make_probe(op, literals, self._codec)
+        return RowSelection.ALL if probe is None else self.answer(probe).selection
