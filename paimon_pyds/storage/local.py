@@ -181,14 +181,12 @@ class LocalFileIO:
             try:
                 shutil.rmtree(path)
                 return
-            except FileNotFoundError:
+            except OSError as error:
                 if not os.path.lexists(path):
                     return
-            except OSError as error:
-                if error.errno != errno.ENOTEMPTY or attempt == 2:
+                # Somebody else writes into it, or deletes it too: what is left goes with the next try.
+                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
                     raise storage_error(error, "delete", path) from error
-        with storage_faults("delete", path):
-            shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage.local import LocalFileIO
+
+
+def _race(arguments: tuple[str, int, int, str]) -> list[int]:
+    """Try to publish every one of ``rounds`` files; the numbers of those that we won."""
+    directory, who, rounds, kind = arguments
+    if kind != "links":
+        _refuse_links(kind)
+    io = LocalFileIO()
+    content = f"writer {who} ".encode() * 1000
+    return [n for n in range(rounds) if io.create_if_absent(f"{directory}/snapshot-{n}", content)]
+
+
+def _refuse_links(kind: str) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    os.link = refuse  # type: ignore[assignment]
+    if kind == "exclusive":
+        local_module._rename_noreplace = lambda source, target: False  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+def test_processes_race_and_exactly_one_wins_each_file(tmp_path: Path, kind: str) -> None:
+    writers, rounds = 6, 40
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(writers) as pool:
+        won = pool.map(_race, [(str(tmp_path), who, rounds, kind) for who in range(writers)], chunksize=1)
+    assert sorted(n for numbers in won for n in numbers) == list(range(rounds))
+    for who, numbers in enumerate(won):
+        for n in numbers:
+            assert (tmp_path / f"snapshot-{n}").read_bytes() == f"writer {who} ".encode() * 1000
+    assert len(os.listdir(tmp_path)) == rounds
+
+
+def test_threads_race_and_readers_see_whole_files_only(tmp_path: Path) -> None:
+    io = LocalFileIO()
+    writers, rounds = 8, 30
+    barrier = Barrier(writers)
+    content = [f"writer {who} ".encode() * 5000 for who in range(writers)]
+
+    def write(who: int) -> list[int]:
+        barrier.wait()
+        return [n for n in range(rounds) if io.create_if_absent(f"{tmp_path}/s-{n}", content[who])]
+
+    def read() -> int:
+        seen = 0
+        while seen < rounds:
+            seen = 0
+            for n in range(rounds):
+                try:
+                    assert io.read_bytes(f"{tmp_path}/s-{n}") in content
+                    seen += 1
+                except FileNotFoundError:
+                    continue
+        return seen
+
+    with ThreadPoolExecutor(writers + 1) as pool:
+        reader = pool.submit(read)
+        won = list(pool.map(write, range(writers)))
+        assert reader.result(timeout=60) == rounds
+    assert sorted(n for numbers in won for n in numbers) == list(range(rounds))

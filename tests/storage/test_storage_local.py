@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import stat
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
+from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage.base import FileIO, FileSource
+from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.storage.ranges import read_coalesced
+
+IO = LocalFileIO()
+
+
+def test_it_is_a_file_io_and_pickles() -> None:
+    assert isinstance(IO, FileIO)
+    assert pickle.loads(pickle.dumps(IO)) == IO
+
+
+def test_read_and_size(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    Path(path).write_bytes(b"0123456789")
+    assert IO.read_bytes(path) == b"0123456789"
+    assert IO.read_range(path, 3, 4) == b"3456"
+    assert IO.read_range(path, 10, 0) == b""
+    assert IO.size(path) == 10
+    assert IO.exists(path) and IO.exists(str(tmp_path))
+    with IO.open_input(path) as file:
+        file.seek(8)
+        assert file.read() == b"89"
+    source = FileSource(IO, path)
+    assert source.size == 10 and source.read(0, 2) == b"01" and source.bytes_read == 2
+
+
+@pytest.mark.parametrize(("offset", "length"), [(5, 6), (11, 0), (-1, 2), (0, -1), (0, 1 << 62), (1 << 62, 1)])
+def test_ranges_outside_the_file_are_corruption(tmp_path: Path, offset: int, length: int) -> None:
+    path = str(tmp_path / "f")
+    Path(path).write_bytes(b"0123456789")
+    with pytest.raises(CorruptFileError, match="the file has 10"):
+        IO.read_range(path, offset, length)
+    with pytest.raises(CorruptFileError):
+        IO.read_ranges(path, [(0, 1), (offset, length)])
+
+
+def test_missing_files_are_told_as_such(tmp_path: Path) -> None:
+    for missing in (str(tmp_path / "no"), str(tmp_path / "file" / "below")):
+        (tmp_path / "file").touch()
+        for call in (
+            lambda m=missing: IO.read_bytes(m),
+            lambda m=missing: IO.read_range(m, 0, 1),
+            lambda m=missing: IO.read_ranges(m, [(0, 1)]),
+            lambda m=missing: IO.size(m),
+            lambda m=missing: IO.open_input(m),
+        ):
+            with pytest.raises(FileNotFoundError):
+                call()
+        assert not IO.exists(missing)
+        assert IO.list(missing) == []
+        IO.delete([missing])
+        IO.delete_tree(missing)
+
+
+def test_reading_a_directory_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="can't read"):
+        IO.read_bytes(str(tmp_path))
+
+
+@given(
+    data=st.binary(min_size=1, max_size=300),
+    picks=st.lists(st.tuples(st.integers(0, 299), st.integers(0, 60)), max_size=12),
+    gap=st.integers(0, 64),
+    max_request=st.integers(1, 300),
+)
+def test_coalesced_ranges_are_the_ranges(data: bytes, picks: list[tuple[int, int]], gap: int, max_request: int) -> None:
+    ranges = [(min(o, len(data)), min(n, len(data) - min(o, len(data)))) for o, n in picks]
+    requests = []
+
+    def read(offset: int, length: int) -> bytes:
+        requests.append((offset, length))
+        assert offset >= 0 and offset + length <= len(data)
+        return data[offset : offset + length]
+
+    assert read_coalesced(read, ranges, gap, max_request) == [data[o : o + n] for o, n in ranges]
+    longest = max((n for _, n in ranges), default=0)
+    assert all(n <= max(max_request, longest) for _, n in requests)
+    assert len(requests) <= max(1, len(ranges))
+
+
+def test_near_ranges_are_one_request() -> None:
+    requests = []
+
+    def read(offset: int, length: int) -> bytes:
+        requests.append((offset, length))
+        return bytes(length)
+
+    read_coalesced(read, [(100, 10), (0, 10), (20, 10)], gap=10, max_request=1000)
+    assert requests == [(0, 30), (100, 10)]
+
+
+def test_list_is_by_name_and_skips_what_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b", "a", "c"):
+        (tmp_path / name).write_bytes(b"xy")
+    (tmp_path / "d").mkdir()
+    entries = IO.list(str(tmp_path))
+    assert [(e.name, e.size, e.is_dir) for e in entries] == [
+        ("a", 2, False),
+        ("b", 2, False),
+        ("c", 2, False),
+        ("d", 0, True),
+    ]
+    assert entries[0].path == str(tmp_path / "a") and entries[0].modified_ms > 1_600_000_000_000
+    original = local_module._status
+
+    def vanishing(entry: os.DirEntry[str]) -> Any:
+        if entry.name == "b":
+            raise FileNotFoundError
+        return original(entry)
+
+    monkeypatch.setattr(local_module, "_status", vanishing)
+    assert [e.name for e in IO.list(str(tmp_path))] == ["a", "c", "d"]
+
+
+def test_write_bytes_makes_directories_and_refuses_to_replace(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "b" / "f")
+    IO.write_bytes(path, b"one")
+    with pytest.raises(StorageError, match="exists"):
+        IO.write_bytes(path, b"two")
+    assert IO.read_bytes(path) == b"one"
+
+
+def test_replace_is_atomic_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "hint")
+    IO.replace(path, b"1")
+    IO.replace(path, b"22")
+    assert IO.read_bytes(path) == b"22"
+    monkeypatch.setattr(os, "replace", _raising(errno.EACCES))
+    with pytest.raises(StorageError, match="permissions"):
+        IO.replace(path, b"3")
+    assert IO.read_bytes(path) == b"22" and os.listdir(tmp_path) == ["hint"]
+
+
+def test_files_get_the_usual_mode(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        IO.create_if_absent(str(tmp_path / "s"), b"x")
+        IO.write_bytes(str(tmp_path / "w"), b"x")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(os.stat(tmp_path / n).st_mode) for n in ("s", "w")} == {0o644}
+
+
+def test_output_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "f.parquet")
+    output = IO.open_output(path)
+    table = pa.table({"a": range(1000)})
+    with pq.ParquetWriter(output.sink, table.schema) as writer:
+        writer.write_table(table)
+    assert output.tell() > 0
+    size = output.close()
+    assert size == os.path.getsize(path) == output.close() == output.tell()
+    assert pq.read_table(path).equals(table)
+    with pytest.raises(StorageError, match="exists"):
+        IO.open_output(path)
+
+
+def test_aborted_output_is_gone_and_abort_never_raises(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    output = IO.open_output(path)
+    output.sink.write(b"x" * 3_000_000)
+    output.abort()
+    output.abort()
+    assert os.listdir(tmp_path) == []
+    late = IO.open_output(path)
+    os.unlink(path)
+    late.abort()
+
+
+def test_delete_tree_and_rename(tmp_path: Path) -> None:
+    (tmp_path / "t" / "x").mkdir(parents=True)
+    (tmp_path / "t" / "x" / "f").touch()
+    (tmp_path / "other").mkdir()
+    with pytest.raises(AlreadyExistsError):
+        IO.rename(str(tmp_path / "t"), str(tmp_path / "other"))
+    IO.rename(str(tmp_path / "t"), str(tmp_path / "u"))
+    with pytest.raises(FileNotFoundError):
+        IO.rename(str(tmp_path / "t"), str(tmp_path / "v"))
+    assert IO.exists(str(tmp_path / "u" / "x" / "f"))
+    IO.delete_tree(str(tmp_path / "u"))
+    assert not IO.exists(str(tmp_path / "u"))
+    IO.make_dir(str(tmp_path / "m" / "n"))
+    IO.make_dir(str(tmp_path / "m" / "n"))
+    assert IO.list(str(tmp_path / "m"))[0].is_dir
+
+
+def test_rename_without_the_system_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_module, "_rename_noreplace", lambda source, target: False)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with pytest.raises(AlreadyExistsError):
+        IO.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    IO.rename(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert IO.exists(str(tmp_path / "c"))
+
+
+# ------------------------------------------------------------------------------------------------------- publishing
+
+
+def _raising(code: int) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+def _without_links(monkeypatch: pytest.MonkeyPatch, *, rename: bool) -> None:
+    monkeypatch.setattr(os, "link", _raising(errno.EPERM))
+    if not rename:
+        monkeypatch.setattr(local_module, "_rename_noreplace", lambda source, target: False)
+
+
+@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+def test_create_if_absent_publishes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    if kind != "links":
+        _without_links(monkeypatch, rename=kind == "renameat2")
+    path = str(tmp_path / "snapshot" / "snapshot-1")
+    assert IO.create_if_absent(path, b"first")
+    assert not IO.create_if_absent(path, b"second")
+    assert IO.read_bytes(path) == b"first"
+    assert os.listdir(tmp_path / "snapshot") == ["snapshot-1"]
+
+
+@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+def test_a_rival_between_look_and_leap_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The target appears after the first look: the atomic step itself has to notice."""
+    if kind != "links":
+        _without_links(monkeypatch, rename=kind == "renameat2")
+    path = str(tmp_path / "s")
+    Path(path).write_bytes(b"rival")
+    monkeypatch.setattr(os.path, "lexists", lambda p: False)
+    assert not IO.create_if_absent(path, b"ours")
+    assert IO.read_bytes(path) == b"rival" and os.listdir(tmp_path) == ["s"]
+
+
+def test_a_link_that_was_made_counts_whatever_the_file_system_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def lying(source: str, target: str) -> None:
+        real(source, target)
+        raise OSError(errno.EEXIST, "File exists")
+
+    monkeypatch.setattr(os, "link", lying)
+    assert IO.create_if_absent(str(tmp_path / "s"), b"ours")
+    assert os.listdir(tmp_path) == ["s"]
+
+
+def test_the_content_is_complete_and_synced_before_the_name_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "s")
+    seen: list[str] = []
+    real_sync, real_link = os.fsync, os.link
+
+    def sync(fd: int) -> None:
+        seen.append("sync")
+        real_sync(fd)
+
+    def link(source: str, target: str) -> None:
+        assert Path(source).read_bytes() == b"x" * 100_000
+        assert not os.path.exists(path)
+        seen.append("link")
+        real_link(source, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "link", link)
+    assert IO.create_if_absent(path, b"x" * 100_000)
+    assert seen == ["sync", "link", "sync"]
