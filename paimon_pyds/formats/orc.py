@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import CorruptFileError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, StorageError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.formats.orc_tail import (
@@ -32,9 +32,10 @@ from paimon_pyds.formats.orc_tail import (
     parse_tail,
 )
 from paimon_pyds.formats.orc_timestamps import decode_timestamps
+from paimon_pyds.formats.orc_writer import OrcWriter
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO, OutputFile
+from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     ArrayType,
@@ -54,17 +55,6 @@ __all__ = ["OrcFormat"]
 _SAFE_MILLIS = (-9_223_372_036_000, 9_223_372_036_000)
 """What nanoseconds in 64 bits can hold, in milliseconds, less a second at either end."""
 
-_COMPRESSIONS = {
-    "zstd": "zstd",
-    "zlib": "zlib",
-    "gzip": "zlib",
-    "deflate": "zlib",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "none": "uncompressed",
-    "null": "uncompressed",
-    "uncompressed": "uncompressed",
-}
 _NATIVE = {
     Kind.BOOLEAN: {OrcKind.BOOLEAN},
     Kind.TINYINT: {OrcKind.BYTE},
@@ -158,6 +148,7 @@ class OrcReader:
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
         self._file: Any = None
+        self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
     def _range(self, offset: int, length: int) -> bytes:
         data = self._io.read_range(self._path, offset, length)
@@ -214,12 +205,11 @@ class OrcReader:
     def _stripe(
         self, number: int, stripe: Stripe, fields: Sequence[DataField], types: Sequence[OrcType]
     ) -> list[pa.Array]:
-        wide = [self._is_wide(t) for t in types]
+        wide = [self._is_wide(t) or self._is_foreign(stripe, f.type, t) for f, t in zip(fields, types, strict=True)]
         plain = [f.name for f, w in zip(fields, wide, strict=True) if not w]
         batch = self._read_stripe(number, stripe, plain) if plain else None
         columns = []
         for field, type_, is_wide in zip(fields, types, wide, strict=True):
-            self._check_clock(stripe, field.type, type_)
             if is_wide:
                 columns.append(self._wide_column(stripe, type_, field))
             elif batch is not None:
@@ -265,20 +255,27 @@ class OrcReader:
         return self._file
 
     def _footer(self, stripe: Stripe) -> StripeFooter:
-        at = stripe.offset + stripe.index_length + stripe.data_length
-        return parse_stripe_footer(self._range(at, stripe.footer_length), stripe, self._tail, self._path)
+        if self._stripe_footer is None or self._stripe_footer[0] is not stripe:
+            at = stripe.offset + stripe.index_length + stripe.data_length
+            data = self._range(at, stripe.footer_length)
+            self._stripe_footer = stripe, parse_stripe_footer(data, stripe, self._tail, self._path)
+        return self._stripe_footer[1]
 
-    def _check_clock(self, stripe: Stripe, type_: DataType, orc: OrcType) -> None:
-        """Refuse instants stored as the clock time of a zone other than UTC (orc.timestamp-ltz.legacy.type)."""
-        if not _has_clock_instants(type_, orc):
-            return
-        zone = self._footer(stripe).timezone
-        if zone not in ("", "UTC", "GMT", "Etc/UTC"):
+    def _is_foreign(self, stripe: Stripe, type_: DataType, orc: OrcType) -> bool:
+        """Whether the column holds clock times of a writer outside UTC, which pyarrow errs on.
+
+        Raises:
+            UnsupportedError: instants stored as such clock times (``orc.timestamp-ltz.legacy.type``).
+        """
+        if not any(inner.kind is OrcKind.TIMESTAMP for inner in orc.walk()) or self._footer(stripe).is_utc:
+            return False
+        if _has_clock_instants(type_, orc):
             raise UnsupportedError(
-                f"TIMESTAMP WITH LOCAL TIME ZONE is stored as the clock time of {zone!r:.60}",
+                f"instants are stored as the clock time of {self._footer(stripe).timezone!r:.60}",
                 path=self._path,
                 hint="rewrite the table with orc.timestamp-ltz.legacy.type = false",
             )
+        return orc.kind is OrcKind.TIMESTAMP
 
     def _wide_column(self, stripe: Stripe, type_: OrcType, field: DataField) -> pa.Array:
         footer = self._footer(stripe)
@@ -360,150 +357,3 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
         values = counts.fill_null(0).to_numpy(zero_copy_only=False)
         counts = pa.array(values // factor, pa.int64(), mask=np.asarray(array.is_null()))
     return counts.view(target)
-
-
-# --------------------------------------------------------------------------------------------------------- writing
-
-
-class OrcWriter:
-    """One ORC file being written."""
-
-    def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        import pyarrow.orc as orc
-
-        settings = _settings(options)
-        self._path = path
-        self._fields = tuple(fields)
-        self._schema = pa.schema([_orc_field(f) for f in fields])
-        self._output: OutputFile = io.open_output(path)
-        self._buffered = 0
-        try:
-            self._writer: Any = orc.ORCWriter(self._output.sink, **settings)
-        except BaseException:
-            self._output.abort()
-            raise
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows.
-
-        Raises:
-            UnsupportedError: a timestamp that nanoseconds cannot hold.
-        """
-        columns = [
-            _to_orc(c, f.type, s.type, self._path)
-            for c, f, s in zip(batch.columns, self._fields, self._schema, strict=True)
-        ]
-        self._buffered += batch.nbytes
-        self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
-
-    @property
-    def bytes_written(self) -> int:
-        """Encoded size so far; what waits for the end of its stripe is taken for a third of its size in memory."""
-        done = self._output.tell()
-        return done if done > 3 else done + self._buffered // 3
-
-    def close(self) -> int:
-        """Finish the file; its size in bytes."""
-        try:
-            self._writer.close()
-        except BaseException:
-            self._output.abort()
-            raise
-        return self._output.close()
-
-    def abort(self) -> None:
-        """Drop the file."""
-        self._output.abort()
-
-
-def _settings(options: Mapping[str, str]) -> dict[str, Any]:
-    compression = options.get("orc.compress", options.get("file.compression", "zstd")).strip().lower()
-    if compression not in _COMPRESSIONS:
-        raise UnsupportedError(
-            f"ORC files can't be compressed with {compression!r}", hint="use zstd, snappy, lz4, zlib or none"
-        )
-    return {
-        "compression": _COMPRESSIONS[compression],
-        "compression_block_size": 128 * 1024,
-        "stripe_size": _size(options, 64 * 2**20),
-        "row_index_stride": 10_000,
-        "dictionary_key_size_threshold": 0.8,
-    }
-
-
-def _size(options: Mapping[str, str], default: int) -> int:
-    for name in ("orc.stripe.size", "file.block-size"):
-        text = options.get(name)
-        if text is not None:
-            return _parse_size(text, name)
-    return default
-
-
-_SIZE_UNITS: dict[str, int] = {
-    "": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30
-}  # fmt: skip
-
-
-def _parse_size(text: str, name: str) -> int:
-    lower = text.strip().lower()
-    digits = lower.rstrip("bkmg ")
-    unit = _SIZE_UNITS.get(lower[len(digits) :].strip())
-    if not digits.isdigit() or unit is None or int(digits) < 1:
-        raise OptionError(f"{name} = {text!r} is not a size", hint="write it as 64 mb")
-    return int(digits) * unit
-
-
-def _orc_field(field: DataField) -> pa.Field:
-    return pa.field(field.name, _orc_arrow(field.type), field.type.nullable)
-
-
-def _orc_arrow(type_: DataType) -> pa.DataType:
-    """The Arrow type that pyarrow writes as ORC's type for Paimon's type."""
-    match type_:
-        case RowType():
-            return pa.struct([_orc_field(f) for f in type_.fields])
-        case ArrayType():
-            return pa.list_(pa.field("element", _orc_arrow(type_.element), type_.element.nullable))
-        case MapType():
-            item = pa.field("value", _orc_arrow(type_.value), type_.value.nullable)
-            return pa.map_(pa.field("key", _orc_arrow(type_.key), False), item)
-        case MultisetType():
-            return pa.map_(pa.field("key", _orc_arrow(type_.element), False), pa.field("value", pa.int32(), False))
-    if type_.kind is Kind.TIME:
-        return pa.int32()
-    if type_.kind in TIMESTAMP_KINDS:
-        return pa.timestamp("ns", "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
-    return arrow_type(type_)
-
-
-def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType, path: str) -> pa.Array:
-    if array.type == target:
-        return array
-
-    def inner(child: pa.Array, child_type: DataType, child_target: pa.DataType) -> pa.Array:
-        return _to_orc(child, child_type, child_target, path)
-
-    match type_:
-        case RowType():
-            children = [inner(array.field(i), f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
-            return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-        case ArrayType():
-            return rebuild(array, target, [inner(array.values, type_.element, target.value_type)])
-        case MapType() | MultisetType():
-            key, value = (*type_.children(), AtomicType(Kind.INT))[:2]
-            entries = [inner(array.keys, key, target.key_type), inner(array.items, value, target.item_type)]
-            fields = [target.key_field, target.item_field]
-            return rebuild(array, target, [pa.StructArray.from_arrays(entries, fields=fields)])
-    if type_.kind is Kind.TIME:
-        return array.view(pa.int32())
-    if type_.kind in TIMESTAMP_KINDS:
-        factor = {"ms": 1_000_000, "us": 1_000, "ns": 1}[array.type.unit]
-        try:
-            return pc.multiply_checked(array.view(pa.int64()), pa.scalar(factor, pa.int64())).view(target)
-        except pa.ArrowInvalid as error:
-            raise UnsupportedError(
-                "a timestamp outside the years 1677 to 2262 can't be written to an ORC file",
-                path=path,
-                hint="use file.format=parquet",
-            ) from error
-    return pc.cast(array, target)

@@ -130,6 +130,11 @@ class StripeFooter:
     encodings: tuple[int, ...]
     timezone: str
 
+    @property
+    def is_utc(self) -> bool:
+        """Clock times are those of UTC."""
+        return self.timezone in ("", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
+
 
 # -------------------------------------------------------------------------------------------------------- protobuf
 

@@ -1,8 +1,9 @@
-"""Timestamps of ORC files that nanoseconds in 64 bits cannot hold (before 1677 or after 2262).
+"""Timestamps of ORC files that pyarrow gets wrong: those before 1677 or after 2262, and those of other time zones.
 
-pyarrow gives ORC timestamps as nanoseconds and has no other way, so the few files with such values have these columns
-decoded here: seconds and nanoseconds are two integer streams (ORC specification v1, Timestamp Columns, Run Length
-Encoding version 2, Boolean Run Length Encoding). Runs are decoded one by one, the values of a run at once.
+pyarrow gives ORC timestamps as 64-bit nanoseconds and has no other way, and it errs on clock times before 1901 of
+writers outside UTC. The few files with such values have these columns decoded here: seconds and nanoseconds are two
+integer streams (ORC specification v1, Timestamp Columns, Run Length Encoding version 2, Boolean Run Length Encoding).
+Runs are decoded one by one, the values of a run at once.
 """
 
 from __future__ import annotations
@@ -87,10 +88,10 @@ def _assemble(
         raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
         raise CorruptFileError("seconds out of any range", path=path, field="DATA")
-    zone = "UTC" if type_.kind is OrcKind.TIMESTAMP_INSTANT or footer.timezone in ("", "GMT") else footer.timezone
-    seconds = _to_utc_clock(seconds, zone, path)
-    # Seconds before the epoch were rounded up when there was a fraction.
-    seconds = seconds - ((seconds < 0) & (nanos > 999_999))
+    zone = "UTC" if type_.kind is OrcKind.TIMESTAMP_INSTANT or footer.is_utc else footer.timezone
+    instants = seconds + _epoch(zone, path)
+    # Seconds before 1970 were rounded up when there was a fraction.
+    seconds = _clock(instants - ((instants < 0) & (nanos > 999_999)), zone)
     factor = _UNITS[target.unit]
     limit = (2**63 - 1) // factor - 1
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > limit:
@@ -105,16 +106,23 @@ def _assemble(
     return pa.array(whole, pa.int64(), mask=~valid).view(target)
 
 
-def _to_utc_clock(seconds: npt.NDArray[np.int64], zone: str, path: object) -> npt.NDArray[np.int64]:
-    """Seconds since 1970 of the clock on the writer's wall."""
+def _epoch(zone: str, path: object) -> int:
+    """The moment when 2015 began in that zone."""
     if zone == "UTC":
-        return seconds + _ORC_EPOCH
+        return _ORC_EPOCH
     try:
-        start = pc.assume_timezone(pa.array([_ORC_EPOCH], pa.timestamp("s")), zone).view(pa.int64())[0].as_py()
-        moments = pa.array(seconds + start, pa.int64()).view(pa.timestamp("s", zone))
-        return pc.local_timestamp(moments).view(pa.int64()).to_numpy()  # type: ignore[no-any-return]
+        start = pc.assume_timezone(pa.array([_ORC_EPOCH], pa.timestamp("s")), zone)
     except (pa.ArrowInvalid, KeyError) as error:
         raise UnsupportedError(f"the time zone {zone!r:.60} of the writer is not known", path=path) from error
+    return int(start.view(pa.int64())[0].as_py())
+
+
+def _clock(instants: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """The time that clocks show in that zone, as seconds since 1970."""
+    if zone == "UTC":
+        return instants
+    moments = pa.array(instants, pa.int64()).view(pa.timestamp("s", zone))
+    return pc.local_timestamp(moments).view(pa.int64()).to_numpy()  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------------------------------------------- run lengths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ def values(text: str) -> st.SearchStrategy[Any]:
     if name == "DECIMAL":
         precision, scale = (int(p) for p in text[8:-1].split(","))
         whole = st.integers(-(10**precision) + 1, 10**precision - 1)
-        return whole.map(lambda v: Decimal(v).scaleb(-scale))
+        return whole.map(lambda v: Decimal(v).scaleb(-scale, Context(prec=60)))
     if name in ("CHAR", "VARCHAR"):
         return st.text(st.characters(exclude_categories=["Cs"]), max_size=int(text.split("(")[1][:-1]))
     if name == "STRING":

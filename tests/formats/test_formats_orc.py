@@ -1,0 +1,377 @@
+"""ORC data files: Java's files, round trips, extremes, damage."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+import pytest
+from hypothesis import given, settings
+
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.orc import OrcFormat
+from paimon_pyds.formats.orc_tail import OrcKind, parse_tail, unpack
+from paimon_pyds.formats.orc_timestamps import _booleans, _integers
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.fixtures import DEV, requires_shared, table_fields, table_path
+from support.strategies import tables
+from support.values import expected_lines, lines
+
+FORMAT = OrcFormat()
+
+
+def _fields(*types: Any) -> tuple[DataField, ...]:
+    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
+
+
+def _open(path: Path, counters: ReadCounters | None = None) -> Any:
+    return FORMAT.open_reader(open_file_io(str(path))[0], str(path), path.stat().st_size, counters or ReadCounters())
+
+
+def _read(
+    path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL, batch_rows: int = 1000
+) -> pa.Table:
+    reader = _open(path)
+    try:
+        return pa.Table.from_batches(list(reader.read(fields, selection, batch_rows)), arrow_schema(fields))
+    finally:
+        reader.close()
+
+
+def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, options: dict[str, str] | None = None) -> int:
+    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, options or {})
+    for batch in table.to_batches():
+        writer.write(batch)
+        assert writer.bytes_written >= 0
+    size = writer.close()
+    assert size == path.stat().st_size
+    return size
+
+
+def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
+    schema = arrow_schema(fields)
+    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
+
+
+def _java_files(name: str) -> list[Path]:
+    return sorted(table_path(name).rglob("*.orc"))
+
+
+# ------------------------------------------------------------------------------------------------------ Java's files
+
+
+@requires_shared
+def test_files_of_java() -> None:
+    fields = table_fields(table_path("append_orc"))
+    found = pa.concat_tables([_read(p, fields, batch_rows=7) for p in _java_files("append_orc")])
+    assert DEV is not None
+    assert lines(found) == expected_lines(DEV / "append_orc" / "expected" / "full.jsonl.gz")
+
+
+@requires_shared
+def test_projection_and_selection_of_java_files() -> None:
+    fields = table_fields(table_path("append_orc"))
+    path = _java_files("append_orc")[0]
+    whole = _read(path, fields)
+    some = (fields[15], fields[0], fields[10])
+    wanted = RowSelection.of([0, 3, 59])
+    assert _read(path, some, wanted).equals(whole.select([f.name for f in some]).take([0, 3, 59]))
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    assert reader.groups() == [(0, 60)]
+    assert reader.prune(Const.FALSE).is_all
+    before = counters.bytes_read
+    list(reader.read(fields[:1], RowSelection.NONE, 10))
+    assert counters.bytes_read == before
+    list(reader.read(fields[:1], RowSelection.ALL, 10))
+    assert counters.bytes_read > before
+
+
+# ------------------------------------------------------------------------------------------------------- round trips
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=tables())
+def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_factory: pytest.TempPathFactory) -> None:
+    fields, table = data
+    path = tmp_path_factory.mktemp("orc") / "data-1.orc"
+    _write(path, fields, table)
+    found = _read(path, fields, batch_rows=7)
+    assert found.schema == table.schema
+    assert lines(found) == lines(table)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "ZLIB", "snappy", "lz4", "none"])
+def test_compressions(compression: str, tmp_path: Path) -> None:
+    fields = _fields("BIGINT", "STRING")
+    table = _table(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
+    path = tmp_path / "a.orc"
+    _write(path, fields, table, {"file.compression": compression})
+    assert _read(path, fields).equals(table)
+    codec = parse_tail(lambda at, n: path.read_bytes()[at : at + n], path.stat().st_size).codec
+    assert codec == compression.lower()
+
+
+def test_stripes(tmp_path: Path) -> None:
+    fields = _fields("BIGINT", "DOUBLE")
+    rng = np.random.default_rng(1)
+    table = _table(fields, rng.integers(0, 2**60, 200_000), rng.random(200_000))
+    path = tmp_path / "a.orc"
+    _write(path, fields, table, {"orc.stripe.size": "512 kb"})
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    groups = reader.groups()
+    assert len(groups) > 2
+    assert groups[0][0] == 0
+    assert groups[-1][1] == 200_000
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(groups))
+    row = groups[1][0] + 5
+    picked = pa.Table.from_batches(list(reader.read(fields, RowSelection.of([row, 199_999]), 10)))
+    assert picked.equals(table.take([row, 199_999]))
+    assert counters.row_groups_read == 2
+    assert counters.bytes_read < path.stat().st_size
+
+
+def test_names_with_dots(tmp_path: Path) -> None:
+    row = {"type": "ROW", "fields": [{"id": 9, "name": "b", "type": "INT"}]}
+    fields = (DataField(0, "a.b", parse_type("INT")), DataField(1, "a", parse_type(row)))
+    table = _table(fields, [1, None], [{"b": 5}, None])
+    path = tmp_path / "a.orc"
+    _write(path, fields, table)
+    assert _read(path, fields[:1]).column(0).to_pylist() == [1, None]
+    assert _read(path, fields).equals(table)
+
+
+def test_settings_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    with pytest.raises(UnsupportedError, match="brotli"):
+        _write(path, _fields("INT"), _table(_fields("INT"), [1]), {"file.compression": "brotli"})
+    with pytest.raises(OptionError):
+        _write(path, _fields("INT"), _table(_fields("INT"), [1]), {"orc.stripe.size": "many"})
+    assert not path.exists()
+
+
+def test_abort(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), {})
+    writer.write(_table(_fields("INT"), [1]).to_batches()[0])
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+class _FullDisk:
+    """An output that takes some bytes and then no more."""
+
+    def __init__(self, room: int) -> None:
+        self.sink = self
+        self.room = room
+        self.aborted = False
+
+    def write(self, data: Any) -> int:
+        self.room -= memoryview(data).nbytes
+        if self.room < 0:
+            raise StorageError("no space left")
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return 0
+
+    def close(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.parametrize("room", [0, 10, 400])
+def test_full_disk(room: int) -> None:
+    """pyarrow's writer would end the process if it met this error while closing."""
+    output = _FullDisk(room)
+
+    class _Io:
+        def open_output(self, path: str) -> _FullDisk:
+            return output
+
+    fields = _fields("BIGINT")
+    table = _table(fields, np.random.default_rng(0).integers(0, 2**60, 10_000))
+
+    def attempt() -> None:
+        writer = FORMAT.open_writer(_Io(), "x.orc", fields, {"orc.stripe.size": "1 kb"})  # type: ignore[arg-type]
+        try:
+            for batch in table.to_batches(max_chunksize=1000):
+                writer.write(batch)
+        except StorageError:
+            writer.abort()
+            raise
+        writer.close()
+
+    with pytest.raises(StorageError, match="no space left"):
+        attempt()
+    assert output.aborted
+
+
+# --------------------------------------------------------------------------------------------------------- timestamps
+
+
+def test_timestamps_that_cannot_be_written(tmp_path: Path) -> None:
+    for type_, value in [("TIMESTAMP(3)", 253402300799999), ("TIMESTAMP(6) WITH LOCAL TIME ZONE", -(10**17))]:
+        fields = _fields(type_)
+        with pytest.raises(UnsupportedError, match="1677 to 2262"):
+            _write(tmp_path / f"{value}.orc", fields, _table(fields, [value]))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_wide_timestamps_by_another_writer(zone: str, tmp_path: Path) -> None:
+    pyorc = pytest.importorskip("pyorc")
+    import datetime
+    from zoneinfo import ZoneInfo
+
+    rng = random.Random(7)
+    low, high = -62_135_500_000, 253_402_200_000
+    special = [-1, 0, 1, low, high, 4_000_000_000]
+    picks = special + [rng.randrange(low, high) for _ in range(700)] + [5] * 40 + list(range(-900, 900, 3))
+    micros = [s * 10**6 + rng.choice([0, 0, 1, 500, 120_000, 999_999]) for s in picks]
+    epoch = datetime.datetime(1970, 1, 1)
+    moments = [None if i % 17 == 3 else epoch + datetime.timedelta(microseconds=v) for i, v in enumerate(micros)]
+    path = tmp_path / "wide.orc"
+    with path.open("wb") as f, pyorc.Writer(f, "struct<c0:timestamp,c1:int>", timezone=ZoneInfo(zone)) as writer:
+        for i, m in enumerate(moments):
+            writer.write((m, i))
+    fields = _fields("TIMESTAMP(6)", "INT")
+    found = _read(path, fields)
+    assert found.column(1).to_pylist() == list(range(len(moments)))
+    expected = pyorc.Reader(path.open("rb"), timezone=ZoneInfo(zone)).read()
+    assert found.column(0).to_pylist() == [row[0] and row[0].replace(tzinfo=None) for row in expected]
+
+
+def test_wide_nanoseconds_and_nested_ones_are_refused(tmp_path: Path) -> None:
+    pyorc = pytest.importorskip("pyorc")
+    import datetime
+
+    path = tmp_path / "wide.orc"
+    late = datetime.datetime(9999, 1, 1)
+    with path.open("wb") as f, pyorc.Writer(f, "struct<c0:timestamp,c1:array<timestamp>>") as writer:
+        writer.write((late, [late]))
+    assert _read(path, _fields("TIMESTAMP(3)")).column(0).to_pylist() == [late]
+    with pytest.raises(UnsupportedError, match="1677 to 2262"):
+        _read(path, _fields("TIMESTAMP(9)"))
+    with pytest.raises(UnsupportedError, match="nested timestamps"):
+        _read(path, _fields("TIMESTAMP(3)", {"type": "ARRAY", "element": "TIMESTAMP(3)"}))
+
+
+def test_run_lengths_of_the_specification() -> None:
+    # The examples of the ORC specification, Run Length Encoding version 2.
+    assert _integers(bytes.fromhex("0a2710"), 5, False, None).tolist() == [10000] * 5
+    direct = bytes.fromhex("5e035ca1ab1edeadbeef")
+    assert _integers(direct, 4, False, None).tolist() == [23713, 43806, 57005, 48879]
+    delta = bytes.fromhex("c609020222424246")
+    assert _integers(delta, 10, False, None).tolist() == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+    patched = bytes.fromhex("8e132b2107d01e0014702832 3c46505a646e78828c96a0aab4be fce8".replace(" ", ""))
+    expected = [2030, 2000, 2020, 1000000, *range(2040, 2200, 10)]
+    assert _integers(patched, 20, False, None).tolist() == expected
+    assert _booleans(bytes.fromhex("fd4445"), 0, None).tolist() == []
+    assert _booleans(bytes.fromhex("ff80"), 8, None).tolist() == [True] + [False] * 7
+    for broken in (b"", b"\x5e", b"\x5e\x03\x5c", patched[:9]):
+        with pytest.raises(CorruptFileError):
+            _integers(broken, 20, False, None)
+    with pytest.raises(CorruptFileError):
+        _booleans(b"\xff", 8, None)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_run_lengths_of_another_writer(signed: bool) -> None:
+    """What pyarrow encodes as LONG (signed) or as lengths of strings (unsigned) is decoded to the same."""
+    rng = np.random.default_rng(3)
+    parts = [np.repeat(7, 30), np.arange(600) * 3, rng.integers(0, 100, 700), rng.integers(0, 100, 600)]
+    parts[3][::100] = 3000
+    values = np.concatenate(parts).astype(np.int64)
+    if signed:
+        values = np.concatenate([values, -values, rng.integers(-(2**62), 2**62, 300), [-(2**63), 2**63 - 1]])
+        column = pa.array(values)
+    else:
+        column = pa.array(["x" * int(v) for v in values])
+    sink = io.BytesIO()
+    orc.write_table(pa.table({"a": column}), sink, compression="uncompressed", dictionary_key_size_threshold=0.0)
+    data = sink.getvalue()
+    tail = parse_tail(lambda at, n: data[at : at + n], len(data))
+    stripe = tail.stripes[0]
+    from paimon_pyds.formats.orc_tail import parse_stripe_footer
+
+    at = stripe.offset + stripe.index_length + stripe.data_length
+    footer = parse_stripe_footer(data[at : at + stripe.footer_length], stripe, tail)
+    stream = next(s for s in footer.streams if s.column == 1 and s.kind == (1 if signed else 2))
+    words = _integers(data[stream.offset : stream.offset + stream.length], len(values), signed, None)
+    assert words.view(np.int64).tolist() == values.tolist()
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def test_what_is_no_orc_file(tmp_path: Path) -> None:
+    for content in (b"", b"ORC", b"PAR1" * 10, b"\xff" * 100):
+        path = tmp_path / "a.orc"
+        path.write_bytes(content)
+        with pytest.raises(CorruptFileError):
+            _open(path)
+
+
+def test_wrong_columns(tmp_path: Path) -> None:
+    fields = _fields("INT", {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT"}]})
+    path = tmp_path / "a.orc"
+    _write(path, fields, _table(fields, [1], [{"x": 1}]))
+    other = {"type": "ROW", "fields": [{"id": 5, "name": "y", "type": "INT"}]}
+    for wrong in ((DataField(7, "missing", parse_type("INT")),), _fields("BIGINT"), _fields("INT", other)):
+        with pytest.raises(CorruptFileError):
+            _read(path, wrong)
+
+
+def test_unpack_refuses_bombs_and_overruns() -> None:
+    for codec, data in [
+        ("zlib", b"\xff\xff\x7f"),
+        ("zstd", b"\x08\x00\x00abcd"),
+        ("snappy", b"\x0a\x00\x00\xff\xff\xff\x7f\x00"),
+    ]:
+        with pytest.raises(CorruptFileError):
+            unpack(data, codec, 1000)
+    with pytest.raises(CorruptFileError):
+        unpack(b"\x04\x00\x00\x1fab"[:6], "lz4", 1000)
+    with pytest.raises(UnsupportedError):
+        unpack(b"\x00", "brotli", 1000)
+    many = b"\x03\x00\x00a" * 50
+    with pytest.raises(CorruptFileError):
+        unpack(many, "zlib", 1000, limit=10)
+    assert unpack(many, "zlib", 1000) == b"a" * 50
+
+
+def test_kinds() -> None:
+    assert OrcKind(18) is OrcKind.TIMESTAMP_INSTANT
+
+
+@requires_shared
+def test_damaged_tails() -> None:
+    """Every error of a damaged footer is one of ours, or the file reads."""
+    data = _java_files("append_orc")[0].read_bytes()
+    rng = random.Random(5)
+    begin = len(data) - 3000
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(data)
+        for _ in range(rng.choice([1, 1, 3])):
+            damaged[rng.randrange(begin, len(data))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            damaged = damaged[: rng.randrange(len(damaged))]
+        try:
+            parse_tail(lambda at, n, d=bytes(damaged): d[at : at + n], len(damaged))  # type: ignore[misc]
+        except PaimonError:
+            refused += 1
+    assert refused > 50
