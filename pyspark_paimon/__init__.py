@@ -7,7 +7,7 @@ import logging
 
 try:
     from paimon_pyds.spark.source import PaimonDataSource as DefaultSource
-except Exception:  # noqa: BLE001 - see above
+except Exception:
     logging.getLogger(__name__).warning(
         "paimon_pyds can't be imported by Spark's Python worker: the data source 'paimon' is not there. "
         "PYSPARK_PYTHON must be the interpreter that paimon-pyds is installed for.",

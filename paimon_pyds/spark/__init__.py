@@ -1,6 +1,6 @@
 """Paimon tables in Spark: the data source, and functions that take a DataFrame or a session.
 
-The only room that imports pyspark. Everything is imported on first use: a planning process of Spark passes through here.
+The only room that imports pyspark. Everything is imported on first use: Spark's planning processes pass through here.
 """
 
 from __future__ import annotations

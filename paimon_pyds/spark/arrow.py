@@ -213,7 +213,7 @@ def _same_meaning(source: pa.DataType, target: pa.DataType) -> bool:
     if t.is_floating(target) or t.is_decimal(target):
         return bool(t.is_integer(source) or t.is_floating(source) or t.is_decimal(source))
     if t.is_timestamp(source) and t.is_timestamp(target):
-        return (source.tz is None) == (target.tz is None)
+        return bool((source.tz is None) == (target.tz is None))
     kinds = (
         (t.is_string, t.is_large_string, t.is_string_view),
         (t.is_binary, t.is_large_binary, t.is_fixed_size_binary, t.is_binary_view),

@@ -22,6 +22,7 @@ __all__ = [
     "spark_version",
     "target_schema",
     "time_type",
+    "version_text",
 ]
 
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
@@ -29,13 +30,18 @@ SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 
 
 def spark_version() -> tuple[int, ...]:
-    """pyspark's version as numbers, (4, 3, 0) for example; what is not a number ends it."""
+    """The version of pyspark as numbers, (4, 3, 0) for example; what is not a number ends it."""
     numbers = []
     for part in pyspark.__version__.split("."):
         if not part.isdigit():
             break
         numbers.append(int(part))
     return tuple(numbers)
+
+
+def version_text() -> str:
+    """The version of pyspark as people write it."""
+    return str(pyspark.__version__)
 
 
 def pushdown_leaks() -> bool:

@@ -53,7 +53,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={_partition_value(part)}" for key, part in value.items())
+        return ",".join(f"{_quoted(str(key))}={_partition_value(part)}" for key, part in value.items())
     if isinstance(value, Iterable):
         parts = [str(part) for part in value]
         if name in _NAME_LISTS:
@@ -63,7 +63,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`" if set(name) & set(",.` ") else name
+    return "`" + name.replace("`", "``") + "`" if set(name) & set(",.`=' ") else name
 
 
 def _partition_value(value: Any) -> str:

@@ -6,6 +6,7 @@ and to the table when that is created. A name that nothing knows is refused, wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -193,34 +194,30 @@ def _names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
         raise OptionError(f"{name}: {error.message}") from None
 
 
+_PARTITION = re.compile(
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^=,`']+?))\s*=\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<value>[^,']*?))\s*(?:,|\Z)"
+)
+
+
 def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
     """``dt=2024-01-01,hh=1``; a value in single quotes may hold commas; NULL without quotes is the NULL partition."""
     text = given.get("overwrite-partition")
     if text is None:
         return None
     found: dict[str, str | None] = {}
-    for part in _split_outside_quotes(text):
-        name, equals, value = part.partition("=")
-        name, value = name.strip().strip("`"), value.strip()
-        if not equals or not name or name in found:
+    at = 0
+    while at < len(text) or not found:
+        match = _PARTITION.match(text, at)
+        name = None if match is None else match["name"] or match["quoted"].replace("``", "`")
+        if match is None or name is None or name in found:
             raise OptionError(
                 f"overwrite-partition must look like dt=2024-01-01,hh=1, not {text!r}",
                 hint="one value for each partition column, 'in quotes' when it holds a comma",
             )
-        quoted = len(value) >= 2 and value[0] == value[-1] == "'"
-        found[name] = value[1:-1].replace("''", "'") if quoted else None if value.upper() == "NULL" else value
+        plain = match["value"]
+        found[name] = match["text"].replace("''", "'") if plain is None else None if plain.upper() == "NULL" else plain
+        at = match.end()
     return found
-
-
-def _split_outside_quotes(text: str) -> list[str]:
-    parts, start, quoted = [], 0, False
-    for i, character in enumerate(text):
-        if character == "'":
-            quoted = not quoted
-        elif character == "," and not quoted:
-            parts.append(text[start:i])
-            start = i + 1
-    return [*parts, text[start:]]
 
 
 def _location(given: Mapping[str, str]) -> str:

@@ -49,7 +49,7 @@ LEAK_WARNING = (
 _log = logging.getLogger("paimon_pyds.spark")
 
 
-class SplitPartition(InputPartition):
+class SplitPartition(InputPartition):  # type: ignore[misc]
     """What one task reads: a split, and how many rows of it at most."""
 
     def __init__(self, split: Split, limit: int | None) -> None:
@@ -61,7 +61,7 @@ class SplitPartition(InputPartition):
         return f"SplitPartition({len(self.split.tasks)} files, {self.split.row_count} rows)"
 
 
-class PaimonReader(DataSourceReader):
+class PaimonReader(DataSourceReader):  # type: ignore[misc]
     """Reads a table for Spark. ``schema`` is what Spark wants, the user's projection included."""
 
     def __init__(self, schema: StructType, options: ReadOptions, pin: Pin | None) -> None:
@@ -122,7 +122,7 @@ class PaimonPushdownReader(PaimonReader):
     """A reader that takes Spark's filters. A class of its own: where it is defined, Spark's setting must be on."""
 
     @clear_errors
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Take the filters that are answered exactly; give back the others."""
         from paimon_pyds.spark.filters import to_predicate
 
@@ -191,7 +191,8 @@ def check_metadata_columns(names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in METADATA_FIELDS]
     if unknown:
         raise OptionError(
-            f"metadata-columns: there is no metadata column {unknown[0]!r}", hint=f"there are {', '.join(METADATA_FIELDS)}"
+            f"metadata-columns: there is no metadata column {unknown[0]!r}",
+            hint=f"there are {', '.join(METADATA_FIELDS)}",
         )
 
 

@@ -15,7 +15,9 @@ _log = logging.getLogger("paimon_pyds.spark")
 
 
 def register(spark: Any, pushdown: bool = False) -> None:
-    """Make the formats ``paimon`` and ``paimon_pyds`` known to a session; where a jar holds ``paimon``, only the second.
+    """Make the formats ``paimon`` and ``paimon_pyds`` known to a session.
+
+    Where Paimon's jar holds the name ``paimon``, only the second is.
 
     Args:
         spark: a session, classic or Connect.
@@ -35,7 +37,7 @@ def register(spark: Any, pushdown: bool = False) -> None:
     spark.dataSource.register(second)
     try:
         spark.dataSource.register(first)
-    except Exception as error:  # noqa: BLE001 - pyspark's kinds of error differ between classic and Connect
+    except Exception as error:
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")

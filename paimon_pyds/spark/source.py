@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class PaimonDataSource(DataSource):
+class PaimonDataSource(DataSource):  # type: ignore[misc]
     """Paimon tables as ``spark.read.format("paimon")`` and ``df.write.format("paimon")``.
 
     The snapshot that is read is pinned when the DataFrame or view is made; load again to see a newer one.
@@ -38,7 +38,7 @@ class PaimonDataSource(DataSource):
     """Whether Spark's filters are taken when the option ``pushdown`` does not say."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = dict(options)  # type: ignore[assignment]
+        self.options = dict(options)
         self._pin: Pin | None = None
 
     @classmethod

@@ -108,11 +108,11 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
         case AtomicType(kind=Kind.TIME, precision=precision):
             time = compat.time_type(precision or 0)
             if time is not None:
-                return time  # type: ignore[no-any-return]
+                return time
     known = _TO_SPARK.get(type_.kind)
     if known is None:
         raise UnsupportedError(
-            f"column {column} has the type {type_}, which Spark {'.'.join(map(str, compat.spark_version()))} can't read",
+            f"column {column} has the type {type_}, which this Spark ({compat.version_text()}) can't read",
             hint="leave it out: option('columns', …) or .schema(…) with the other columns",
         )
     return known()

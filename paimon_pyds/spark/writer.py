@@ -33,18 +33,18 @@ _SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 
 
 @dataclass
-class PaimonCommitMessage(WriterCommitMessage):
+class PaimonCommitMessage(WriterCommitMessage):  # type: ignore[misc]
     """What one task wrote."""
 
     message: CommitMessage
 
 
-class PaimonWriter(DataSourceArrowWriter):
+class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a DataFrame's rows into a table. Made by `open_writer`; it is pickled into every task.
 
     Attributes:
         context: the table as it is written to.
-        incoming: the Arrow schema that batches are brought to: the DataFrame's columns under the table's names and types.
+        incoming: what batches are brought to: the DataFrame's columns under the table's names and types.
         options: what the write was asked for.
     """
 

@@ -31,14 +31,18 @@ def test_nanoseconds_round_down(numbers, skip):
 
 
 @given(
-    st.lists(st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-(10**12), 10**12)), max_size=4)), max_size=12),
+    st.lists(
+        st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(-(10**12), 10**12)), max_size=4)), max_size=12
+    ),
     st.integers(0, 4),
 )
 def test_nested_timestamps_round_down_in_slices(lists, skip):
     values = pa.array(lists, pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("ns"))).slice(skip)
     target = pa.list_(pa.field("element", pa.timestamp("us")))
     back = conform(values, target).cast(pa.list_(pa.int64()))
-    assert back.to_pylist() == [None if x is None else [None if n is None else n // 1000 for n in x] for x in lists[skip:]]
+    assert back.to_pylist() == [
+        None if x is None else [None if n is None else n // 1000 for n in x] for x in lists[skip:]
+    ]
 
 
 def test_maps_keep_their_keys_and_nulls():
@@ -90,7 +94,11 @@ def test_times_round_down():
     ("values", "target", "message"),
     [
         (pa.array([300]), pa.int8(), "c is int64 and does not fit int8"),
-        (pa.array([{"a": None}], pa.struct([("a", pa.int32())])), pa.struct([pa.field("a", pa.int32(), False)]), "c.a is NOT NULL"),
+        (
+            pa.array([{"a": None}], pa.struct([("a", pa.int32())])),
+            pa.struct([pa.field("a", pa.int32(), False)]),
+            "c.a is NOT NULL",
+        ),
         (pa.array([[1, None]]), pa.list_(pa.field("element", pa.int64(), False)), "c.element is NOT NULL"),
         (pa.array([{"a": 1}]), pa.struct([("b", pa.int64())]), "has no field 'b'"),
     ],

@@ -11,7 +11,17 @@ from pyspark.sql import types as spark
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.types import fields_from_spark, spark_schema
-from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, MapType, MultisetType, RowType, arrow_schema, parse_type
+from paimon_pyds.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    Kind,
+    MapType,
+    MultisetType,
+    RowType,
+    arrow_schema,
+    parse_type,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +70,10 @@ def test_from_spark(text, nullable):
 
 def nested() -> spark.StructType:
     inner = spark.StructType(
-        [spark.StructField("x", spark.IntegerType(), False), spark.StructField("y", spark.ArrayType(spark.StringType()))]
+        [
+            spark.StructField("x", spark.IntegerType(), False),
+            spark.StructField("y", spark.ArrayType(spark.StringType())),
+        ]
     )
     return spark.StructType(
         [
@@ -123,7 +136,13 @@ def test_refused_types_name_the_column(kind):
 
 @pytest.mark.parametrize(
     "type_",
-    [spark.NullType(), spark.VariantType(), spark.DayTimeIntervalType(), spark.YearMonthIntervalType(), spark.CalendarIntervalType()],
+    [
+        spark.NullType(),
+        spark.VariantType(),
+        spark.DayTimeIntervalType(),
+        spark.YearMonthIntervalType(),
+        spark.CalendarIntervalType(),
+    ],
     ids=str,
 )
 def test_types_that_paimon_does_not_have(type_):

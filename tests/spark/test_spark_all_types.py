@@ -1,0 +1,186 @@
+"""Every type that Spark and Paimon share, both ways: Spark writes and reads, Arrow reads and writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+import paimon_pyds as pp
+from paimon_pyds.spark import compat
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {
+    # name: (Paimon type, values as SQL)
+    "yes": ("BOOLEAN", ["true", "false"]),
+    "tiny": ("TINYINT", ["-128Y", "127Y"]),
+    "small": ("SMALLINT", ["-32768S", "32767S"]),
+    "int": ("INT", ["int('-2147483648')", "2147483647"]),
+    "big": ("BIGINT", ["long('-9223372036854775808')", "9223372036854775807L"]),
+    "real": ("FLOAT", ["float('NaN')", "float('-0.0')", "1.1F"]),
+    "double": ("DOUBLE", ["double('-Infinity')", "double('NaN')", "1.1D"]),
+    "dec": ("DECIMAL(10, 2)", ["-12345678.90BD", "cast(0 AS DECIMAL(10, 2))"]),
+    "wide": ("DECIMAL(38, 10)", ["cast('9999999999999999999999999999.9999999999' AS DECIMAL(38, 10))"]),
+    "text": ("STRING", ["''", "'äß€🎈'", "'a\\0b'"]),
+    "raw": ("BYTES", ["X''", "X'00FF'"]),
+    "day": ("DATE", ["DATE'0001-01-01'", "DATE'1969-12-31'", "DATE'9999-12-31'"]),
+    "at": ("TIMESTAMP(6)", ["TIMESTAMP_NTZ'1900-01-01 00:00:00.000001'", "TIMESTAMP_NTZ'2262-12-31 23:59:59.999999'"]),
+    "utc": (
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        ["TIMESTAMP'1969-12-31 23:59:59.999999Z'", "TIMESTAMP'2024-03-31 01:30:00+01:00'"],
+    ),
+    "list": ("ARRAY<INT>", ["array(1, NULL, 3)", "cast(array() AS array<int>)"]),
+    "map": ("MAP<STRING NOT NULL, DOUBLE>", ["map('a', 1.5D, 'b', NULL)", "cast(map() AS map<string, double>)"]),
+    "row": (
+        "ROW<a INT, b ROW<c STRING, d ARRAY<DATE>>>",
+        [
+            "named_struct('a', 1, 'b', named_struct('c', 'x', 'd', array(DATE'2024-01-01')))",
+            "named_struct('a', NULL, 'b', NULL)",
+        ],
+    ),
+    "deep": (
+        "ARRAY<MAP<BIGINT NOT NULL, ROW<t TIMESTAMP(6)>>>",
+        ["array(map(1L, named_struct('t', TIMESTAMP_NTZ'1969-12-31 23:59:59.5')), NULL)"],
+    ),
+}  # fmt: skip
+if compat.time_type(6) is not None:
+    COLUMNS["clock"] = ("TIME(6)", ["TIME'00:00:00'", "TIME'23:59:59.999'"])
+
+
+def query(columns) -> str:
+    """Rows of all values, the shorter lists repeated, and a row of NULLs; all columns nullable."""
+    count = max(len(values) for _, values in columns.values())
+    rows = []
+    for i in range(count):
+        cells = [f"{v[i % len(v)]} AS `{name}`" for name, (_, v) in columns.items()]
+        rows.append(f"SELECT {i} AS id, {', '.join(cells)}")
+    nulls = ", ".join(f"NULL AS `{name}`" for name in columns)
+    return " UNION ALL ".join([*rows, f"SELECT {count} AS id, {nulls}"])
+
+
+def same(a: pa.Table, b: pa.Table) -> None:
+    """Equal tables, NaN equal to NaN, whatever the fields inside lists and maps are called."""
+    assert a.schema.names == b.schema.names
+    assert repr(a.sort_by("id").to_pylist()) == repr(b.sort_by("id").to_pylist())
+
+
+def test_spark_writes_what_spark_and_arrow_read(frames, path):
+    frame = frames.spark.sql(query(COLUMNS))
+    frames.save(frame, path)
+    table = pp.Table.open(path)
+    assert {f.name: str(f.type) for f in table.schema.fields} == {
+        "id": "INT NOT NULL", **{name: type_ for name, (type_, _) in COLUMNS.items()},
+    }  # fmt: skip
+    back = frames.load(path)
+    assert back.schema == frame.schema
+    same(back.toArrow(), frame.toArrow())
+    same(table.scan().to_arrow(), frame.toArrow())
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_other_file_formats(frames, path, file_format):
+    columns = {name: column for name, column in COLUMNS.items() if name != "clock"}
+    frame = frames.spark.sql(query(columns))
+    frames.save(frame, path, file__format=file_format)
+    same(frames.load(path).toArrow(), frame.toArrow())
+
+
+PARTITION_TYPES = ("yes", "tiny", "small", "int", "big", "dec", "text", "day", "at", "utc")
+
+
+def test_partitions_of_every_type(frames, path):
+    columns = {name: COLUMNS[name] for name in PARTITION_TYPES}
+    columns["text"] = ("STRING", ["'äß€'", "'a b/c=d%'"])
+    frame = frames.spark.sql(query(columns))
+    frames.save(frame, path, partition_by=",".join(PARTITION_TYPES))
+    same(frames.load(path).toArrow(), frame.toArrow())
+    assert len(pp.Table.open(path).scan().plan().tasks) == len(frame.collect())
+
+
+ARROW = pa.table(
+    {
+        "id": pa.array([0, 1, 2, 3], pa.int32()),
+        "char": pa.array(["abc", "", None, "x"]),
+        "s": pa.array([-1, 0, None, 86_400], pa.int64()).cast(pa.timestamp("s")),
+        "ms": pa.array([-1, 0, None, 86_400_001], pa.int64()).cast(pa.timestamp("ms", "UTC")),
+        "ns": pa.array([-1, 1999, None, -1001], pa.int64()).cast(pa.timestamp("ns")),
+        "nested": pa.array([[-1, None], [], None, [1999]], pa.list_(pa.int64())).cast(
+            pa.list_(pa.timestamp("ns", "UTC"))
+        ),
+        "fixed": pa.array([b"ab", b"\x00\x01", None, b"zz"], pa.binary(2)),
+    }
+)
+
+
+def test_arrow_writes_what_spark_reads(frames, path):
+    table = pp.Table.create(path, ARROW.schema)
+    table.append(ARROW)
+    back = frames.load(path).toArrow().sort_by("id")
+
+    def micros(name):
+        return back[name].combine_chunks().cast(pa.int64()).to_pylist()
+
+    assert micros("s") == [-1_000_000, 0, None, 86_400_000_000]
+    assert micros("ms") == [-1000, 0, None, 86_400_001_000]
+    assert micros("ns") == [-1, 1, None, -2]  # rounded down, not towards zero
+    assert back["nested"].combine_chunks().cast(pa.list_(pa.int64())).to_pylist() == [[-1, None], [], None, [1]]
+    assert back["fixed"].to_pylist() == ARROW["fixed"].to_pylist()
+    assert back["char"].to_pylist() == ARROW["char"].to_pylist()
+
+
+def test_time_columns(frames, path):
+    schema = pa.schema([("id", pa.int32()), ("clock", pa.time32("ms"))])
+    pp.Table.create(path, schema).append(pa.table({"id": [1], "clock": [dt.time(1, 2, 3, 4000)]}, schema=schema))
+    assert frames.rows(frames.load(path, columns="id")) == [(1,)]
+    if compat.time_type(3) is None:
+        with pytest.raises(Exception, match=r"column clock has the type TIME\(3\).*option\('columns'"):
+            frames.load(path)
+        assert frames.spark.read.format("paimon").schema("id int").load(path).count() == 1
+    else:
+        assert frames.rows(frames.load(path)) == [(1, dt.time(1, 2, 3, 4000))]
+
+
+def test_lengths_hold(frames, path):
+    from paimon_pyds.types import DataField, parse_type
+
+    fields = [
+        DataField(0, "c", parse_type("CHAR(3)")),
+        DataField(1, "v", parse_type("VARCHAR(2)")),
+        DataField(2, "b", parse_type("VARBINARY(2)")),
+    ]
+    pp.Table.create(path, fields)
+    frames.save("SELECT 'abc' AS c, 'äß' AS v, X'0001' AS b", path)
+    assert frames.load(path).collect() == [("abc", "äß", b"\x00\x01")]
+    for bad in ("'abcd' AS c", "'abc' AS v", "X'000102' AS b"):
+        with pytest.raises(Exception, match="has length"):
+            frames.save(f"SELECT {bad}", path)
+
+
+def test_filters_on_every_type(frames, path):
+    frame = frames.spark.sql(query(COLUMNS))
+    frames.save(frame, path)
+    atoms = [name for name, (type_, _) in COLUMNS.items() if "<" not in type_]
+    total = frame.count()
+    for name in atoms:
+        for text in (f"`{name}` IS NOT NULL", f"`{name}` IS NULL"):
+            assert frames.load(path, filter=text).count() == frame.where(text).count(), text
+    texts = [f"`{name}` = {values[0]}" for name, (_, values) in COLUMNS.items() if name in atoms]
+    supported = [t for t in texts if "float(" not in t and "double(" not in t and "int(" not in t and "long(" not in t]
+    for text in itertools.chain(supported, ["row.a = 1", "row.b.c = 'x'", "map['a'] = 1.5D"]):
+        expected = frame.where(text.replace("row.", "`row`.").replace("map[", "`map`["))
+        assert frames.load(path, filter=text).count() == expected.count() < total, text
+
+
+def test_decimals_of_another_scale(frames, path):
+    pp.Table.create(path, pa.schema([("d", pa.decimal128(10, 2))]))
+    frames.save("SELECT 1.5BD AS d", path)
+    frames.save("SELECT cast(2 AS DECIMAL(20, 0)) AS d", path)
+    assert frames.ids(frames.load(path)) == [Decimal("1.50"), Decimal("2.00")]
+    with pytest.raises(Exception, match="column d"):
+        frames.save("SELECT 1.555BD AS d", path)

@@ -1,0 +1,109 @@
+"""What goes wrong reads as one clear sentence in a notebook, whatever stands around it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+
+pytestmark = pytest.mark.spark
+
+
+def failure(action) -> str:
+    with pytest.raises(Exception) as caught:
+        action()
+    return str(caught.value)
+
+
+def test_a_missing_table(frames, six, path):
+    text = failure(lambda: frames.load(path.replace("/db.db/t", "/db.db/T")))
+    assert "TableNotFoundError: no Paimon table is here" in text
+    assert "did you mean t?" in text
+    warehouse = str(Path(path).parents[1])
+    assert "this is a warehouse: name a table in it" in failure(lambda: frames.load(warehouse))
+
+
+def test_no_frames_of_this_package_above_the_sentence(frames, path):
+    text = failure(lambda: frames.load(path))
+    assert text.count('File "') < 8
+    assert "metadata/store.py" not in text
+    assert "During handling of the above exception" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filter": "colour = 'red'"}, "colour"),
+        ({"filter": "id = = 1"}, r"\^"),
+        ({"filter": "color = 5 +"}, r"\^"),
+        ({"columns": "nope"}, "columns: the table has no column 'nope' — it has id, color, size"),
+        ({"limit": "x"}, "limit must be a number of rows, not 'x'"),
+        ({"fliter": "id = 1"}, "there is no option fliter — did you mean filter"),
+        ({"metadata_columns": "__file"}, "there is no metadata column '__file'"),
+        ({"branch": "nope"}, "no branch 'nope'"),
+        ({"scan__snapshot_id": 99}, "snapshot 99"),
+        ({"scan__tag_name": "nope"}, "no tag 'nope'"),
+        ({"scan__snapshot_id": 1, "scan__tag_name": "x"}, "only one of"),
+        ({"topn": "id,3"}, "the option topn is not supported yet"),
+        (
+            {"timezone": "Mars/Olympus", "filter": "id = 1 AND TIMESTAMP'2024-01-01 00:00:00' IS NOT NULL"},
+            "Mars/Olympus",
+        ),
+    ],
+)
+def test_options_are_refused_when_the_table_is_loaded(frames, six, options, message):
+    text = failure(lambda: frames.load(six.path, **options))
+    import re
+
+    assert re.search(message, text), text
+
+
+def test_a_table_with_a_primary_key(frames, path):
+    schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
+    pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "1"})
+    assert "primary key can't be read yet" in failure(lambda: frames.load(path))
+    assert "primary key can't be written yet" in failure(lambda: frames.save("SELECT 1 AS id, 'a' AS v", path))
+
+
+def test_corrupt_metadata(frames, six):
+    snapshot = Path(six.path) / "snapshot" / "snapshot-2"
+    whole = snapshot.read_text()
+    snapshot.write_text(whole[: len(whole) // 2])
+    text = failure(lambda: frames.load(six.path))
+    assert "CorruptFileError" in text
+    assert "snapshot-2" in text
+    changed = json.loads(whole)
+    changed["deltaManifestList"] = "manifest-list-gone"
+    snapshot.write_text(json.dumps(changed))
+    assert "a file of the table is gone" in failure(lambda: frames.load(six.path).count())
+
+
+def test_a_data_file_that_is_gone_or_damaged(frames, six):
+    file = Path(six.scan().plan().files[0])
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    text = failure(lambda: frames.load(six.path).collect())
+    assert "CorruptFileError" in text
+    assert file.name in text
+    file.unlink()
+    text = failure(lambda: frames.load(six.path).collect())
+    assert file.name in text
+    assert "paimon_pyds.errors" in text
+
+
+def test_secrets_stay_secret(frames, six):
+    text = failure(
+        lambda: frames.load("s3://nobody:hunter2@bucket/t", **{"s3.secret-key": "canary-7531", "limit": "x"})
+    )
+    assert "canary-7531" not in text
+    assert "hunter2" not in text
+    text = failure(lambda: frames.load(six.path, **{"s3.secret-key": "canary-7531", "filter": "nope = 1"}))
+    assert "canary-7531" not in text
+
+
+def test_save_modes_that_spark_refuses_name_the_others(frames, six):
+    assert "Append" in failure(lambda: frames.save("SELECT 1 AS id", six.path, mode="ignore"))

@@ -1,0 +1,249 @@
+"""Options as Spark hands them over: what is known, what is refused, and what the refusal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.spark.options import parse_read_options, parse_write_options
+from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+
+pytestmark = pytest.mark.spark
+
+FIELDS = (
+    DataField(0, "id", parse_type("INT NOT NULL")),
+    DataField(1, "Name", parse_type("STRING")),
+    DataField(
+        2,
+        "info",
+        parse_type(
+            {
+                "type": "ROW",
+                "fields": [
+                    {"id": 3, "name": "a", "type": "INT"},
+                    {
+                        "id": 4,
+                        "name": "b",
+                        "type": {"type": "ROW", "fields": [{"id": 5, "name": "c", "type": "STRING"}]},
+                    },
+                ],
+            }
+        ),
+    ),
+    DataField(6, "x.y", parse_type("DOUBLE")),
+)
+
+
+def test_reading():
+    options = parse_read_options(
+        {
+            "path": "/t",
+            "filter": "a = 1",
+            "columns": "a, b",
+            "limit": "10",
+            "metadata-columns": "__paimon_bucket, _ROW_ID",
+            "pushdown": "on",
+            "explain": "log",
+            "timezone": "Europe/Berlin",
+            "scan.snapshot-id": "3",
+            "source.split.target-size": "8 mb",
+            "s3.endpoint": "http://localhost:9000",
+            "branch": "b",
+        }
+    )
+    assert (options.path, options.branch, options.filter, options.columns, options.limit) == (
+        "/t",
+        "b",
+        "a = 1",
+        "a, b",
+        10,
+    )
+    assert options.metadata_columns == ("__paimon_bucket", "_ROW_ID")
+    assert options.pushdown
+    assert options.travels
+    assert options.scan == {"timezone": "Europe/Berlin", "scan.snapshot-id": "3", "source.split.target-size": "8 mb"}
+    assert options.storage == {"s3.endpoint": "http://localhost:9000"}
+
+
+def test_defaults():
+    options = parse_read_options({"path": "/t"})
+    assert not options.pushdown
+    assert not options.travels
+    assert parse_read_options({"path": "/t"}, pushdown=True).pushdown
+    assert not parse_read_options({"path": "/t", "pushdown": "off"}, pushdown=True).pushdown
+    writing = parse_write_options({"path": "/t"}, overwrite=False)
+    assert (writing.create, writing.partition_by, writing.partition, writing.dynamic) == (True, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"path": "/t"}, "/t"),
+        ({"warehouse": "/wh/", "table": "db.t"}, "/wh/db.db/t"),
+        ({"warehouse": "s3://b/wh", "database": "db", "table": "t"}, "s3://b/wh/db.db/t"),
+        ({"warehouse": "/wh", "database": "db", "table": "db.t"}, "/wh/db.db/t"),
+        ({"path": "/t", "owner": "me", "provider": "paimon", "location": "file:/t"}, "/t"),
+    ],
+)
+def test_where_the_table_is(options, path):
+    assert parse_read_options(options).path == path
+    assert parse_write_options(options, overwrite=True).path == path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no table is named.*CREATE TEMPORARY VIEW"),
+        ({"warehouse": "/wh"}, "no table is named"),
+        ({"path": "/t", "warehouse": "/wh"}, "path and warehouse both name a table"),
+        ({"warehouse": "/wh", "table": "t"}, "must be 'database.table', not 't'"),
+        ({"warehouse": "/wh", "table": "a.t", "database": "b"}, "names the database 'a', database names 'b'"),
+        ({"paths": '["/a","/b"]'}, "one table at a time"),
+        ({"path": "/t", "fliter": "a = 1"}, "there is no option fliter.*did you mean filter"),
+        ({"path": "/t", "scan.snapshotid": "1"}, "there is no option scan.snapshotid.*did you mean scan.snapshot-id"),
+        ({"path": "/t", "limit": "-1"}, "limit must be a number of rows, not '-1'"),
+        ({"path": "/t", "limit": "ten"}, "limit must be a number of rows, not 'ten'"),
+        ({"path": "/t", "pushdown": "maybe"}, "pushdown is on or off"),
+        ({"path": "/t", "metadata-columns": "a,,b"}, "metadata-columns: an empty name"),
+    ],
+)
+def test_reading_refuses(options, message):
+    with pytest.raises(OptionError, match=message):
+        parse_read_options(options)
+
+
+def test_writing():
+    options = parse_write_options(
+        {
+            "path": "/t",
+            "create-if-missing": "false",
+            "partition-by": "dt, `odd,name`",
+            "bucket": "2",
+            "file-index.bitmap.columns": "a",
+            "file-index.bitmap.a.version": "1",
+            "variant.shreddingschema": "x",
+        },
+        overwrite=False,
+    )
+    assert not options.create
+    assert options.partition_by == ("dt", "odd,name")
+    assert options.table == {
+        "bucket": "2",
+        "file-index.bitmap.columns": "a",
+        "file-index.bitmap.a.version": "1",
+        "variant.shreddingSchema": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "partition"),
+    [
+        ("dt=2024-01-01", {"dt": "2024-01-01"}),
+        ("dt=2024-01-01, hh = 1", {"dt": "2024-01-01", "hh": "1"}),
+        ("a='x,y=''z'", {"a": "x,y='z"}),
+        ("a=null,b='null'", {"a": None, "b": "null"}),
+        ("a=", {"a": ""}),
+        ("`odd,``name` = 'x', b=2", {"odd,`name": "x", "b": "2"}),
+    ],
+)
+def test_partitions_to_overwrite(text, partition):
+    assert parse_write_options({"path": "/t", "overwrite-partition": text}, overwrite=True).partition == partition
+
+
+@pytest.mark.parametrize(
+    ("options", "overwrite", "message"),
+    [
+        ({"overwrite-partition": "dt"}, True, "must look like dt=2024-01-01,hh=1, not 'dt'"),
+        ({"overwrite-partition": "dt=1,dt=2"}, True, "must look like"),
+        ({"overwrite-partition": ""}, True, "must look like"),
+        ({"overwrite-partition": "dt='1"}, True, "must look like"),
+        ({"overwrite-partition": "dt=1"}, False, "goes with mode"),
+        ({"dynamic-partition-overwrite": "true"}, False, "goes with mode"),
+        ({"overwrite-partition": "dt=1", "dynamic-partition-overwrite": "true"}, True, "not both"),
+        ({"filter": "a = 1"}, True, "filter is an option of reading"),
+        ({"scan.snapshot-id": "1"}, False, "scan.snapshot-id is an option of reading"),
+        ({"partition-by": "a b"}, False, None),
+        ({"create-if-mising": "true"}, False, "did you mean create-if-missing"),
+    ],
+)
+def test_writing_refuses(options, overwrite, message):
+    if message is None:
+        assert parse_write_options({"path": "/t", **options}, overwrite=overwrite).partition_by == ("a b",)
+        return
+    with pytest.raises(OptionError, match=message):
+        parse_write_options({"path": "/t", **options}, overwrite=overwrite)
+
+
+@pytest.mark.parametrize("name", ["primary-key", "rowkind-column", "operation"])
+def test_options_of_later_versions_are_refused_by_name(name):
+    with pytest.raises(UnsupportedError, match=f"the option {name} is not supported yet"):
+        parse_write_options({"path": "/t", name: "x"}, overwrite=False)
+    with pytest.raises(UnsupportedError, match="the option topn is not supported yet"):
+        parse_read_options({"path": "/t", "topn": "a,3"})
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("a", [("a",)]),
+        (" a , b.c ,`x.y`.z", [("a",), ("b", "c"), ("x.y", "z")]),
+        ("`a``b`, `c,d`", [("a`b",), ("c,d",)]),
+        ("a b", [("a b",)]),
+    ],
+)
+def test_column_lists(text, paths):
+    assert split_names(text) == paths
+
+
+@pytest.mark.parametrize("text", ["", "a,", ",a", "a..b", "`a", "`a`b", "a.`", "``"])
+def test_column_lists_that_do_not_parse(text):
+    with pytest.raises(OptionError):
+        split_names(text)
+
+
+def names(fields):
+    return [(f.name, str(f.type)) for f in fields]
+
+
+def test_columns():
+    assert names(select_columns(FIELDS, split_names("name, ID"))) == [("Name", "STRING"), ("id", "INT NOT NULL")]
+    assert names(select_columns(FIELDS, split_names("info.b.c,id"))) == [
+        ("info", "ROW<b ROW<c STRING>>"),
+        ("id", "INT NOT NULL"),
+    ]
+    assert names(select_columns(FIELDS, split_names("info.b, id, info.a"))) == [
+        ("info", "ROW<b ROW<c STRING>, a INT>"),
+        ("id", "INT NOT NULL"),
+    ]
+    assert names(select_columns(FIELDS, split_names("x.y"))) == [("x.y", "DOUBLE")]
+    assert names(select_columns(FIELDS, split_names("`x.y`"))) == [("x.y", "DOUBLE")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nope", "no column 'nope'.*id, Name, info, x.y"),
+        ("id, ID", "'ID' is named twice"),
+        ("info, info.a", "named twice"),
+        ("info.z", "no column 'z'"),
+        ("id.a", "'id' is INT NOT NULL, it has no member 'a'"),
+    ],
+)
+def test_columns_that_are_not_there(text, message):
+    with pytest.raises(OptionError, match=message):
+        select_columns(FIELDS, split_names(text))
+
+
+def test_a_schema_as_projection():
+    import pyarrow as pa
+
+    wanted = pa.schema([("NAME", pa.string()), ("id", pa.int64())])
+    assert resolve_schema(FIELDS, wanted) == ["Name", "id"]
+    assert resolve_schema(FIELDS, arrow_schema(FIELDS)) == ["id", "Name", "info", "x.y"]
+    with pytest.raises(SchemaError, match="names a column 'nope' that the table does not have"):
+        resolve_schema(FIELDS, pa.schema([("nope", pa.string())]))
+    with pytest.raises(SchemaError, match="column id is int32 here and string there"):
+        resolve_schema(FIELDS, pa.schema([("id", pa.string())]))
+    with pytest.raises(SchemaError, match="names column 'id' twice"):
+        resolve_schema(FIELDS, pa.schema([("id", pa.int32()), ("ID", pa.int32())]))

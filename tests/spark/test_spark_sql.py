@@ -1,0 +1,114 @@
+"""SQL: temporary views, INSERT INTO, INSERT OVERWRITE, and tables of the catalog by WITH."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+
+pytestmark = pytest.mark.spark
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def view(spark, six):
+    name = f"view_{next(_names)}"
+    spark.sql(f"CREATE TEMPORARY VIEW {name} USING paimon OPTIONS (path '{six.path}')")
+    yield name
+    spark.catalog.dropTempView(name)
+
+
+def test_select(frames, view):
+    assert frames.ids(f"SELECT id FROM {view} WHERE color = 'red' OR size > 2") == [1, 3, 4]
+    assert frames.rows(f"SELECT color, count(*) FROM {view} GROUP BY color") == [
+        ("blue", 1),
+        ("green", 2),
+        ("red", 2),
+        (None, 1),
+    ]
+    assert frames.ids(f"SELECT a.id FROM {view} a JOIN {view} b ON a.id = b.id + 1 WHERE a.color = 'blue'") == [6]
+
+
+def test_options_of_a_view(spark, frames, six):
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW reds USING paimon "
+        f"OPTIONS (path '{six.path}', filter 'color = \\'red\\'', columns 'id', `scan.snapshot-id` '1')"
+    )
+    assert frames.rows("SELECT * FROM reds") == [(1,), (4,)]
+
+
+def test_insert_into(frames, six, view):
+    frames.spark.sql(f"INSERT INTO {view} VALUES (7, 'pink', 1.0)")
+    frames.spark.sql(f"INSERT INTO {view} SELECT id + 10, color, size FROM {view} WHERE id = 1")
+    frames.spark.sql(f"INSERT INTO {view} (size, id) SELECT 5, 8")
+    frames.spark.sql(f"INSERT INTO {view} BY NAME SELECT 9 AS id, 2.5 AS size, 'x' AS color")
+    assert frames.rows(frames.load(six.path, filter="id > 6")) == [
+        (11, "red", 1.5), (7, "pink", 1.0), (8, None, 5.0), (9, "x", 2.5),
+    ]  # fmt: skip
+    assert len(six.snapshots()) == 6
+
+
+def test_insert_overwrite(frames, six, view):
+    frames.spark.sql(f"INSERT OVERWRITE {view} SELECT 1, 'only', NULL")
+    assert frames.rows(frames.load(six.path)) == [(1, "only", None)]
+
+
+def test_insert_that_does_not_fit(spark, six, view):
+    before = [s.id for s in six.snapshots()]
+    for query in ("VALUES (1)", "VALUES ('x', 'y', 'z')", "SELECT 1, 2, 3, 4"):
+        with pytest.raises(Exception, match=r"INSERT|CAST|cast|columns"):
+            spark.sql(f"INSERT INTO {view} {query}").collect()
+    assert [s.id for s in six.snapshots()] == before
+
+
+def test_insert_into_a_partitioned_table_by_options_of_the_view(spark, frames, path):
+    frames.save("SELECT id, int(id % 3) AS p FROM range(6)", path, partition_by="p")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW parts USING paimon "
+        f"OPTIONS (path '{path}', `dynamic-partition-overwrite` 'true')"
+    )
+    spark.sql("INSERT OVERWRITE parts SELECT 100L, 1")
+    assert frames.ids(frames.load(path)) == [0, 2, 3, 5, 100]
+
+
+def test_a_view_that_filters_is_read_only(spark, six):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW some USING paimon OPTIONS (path '{six.path}', filter 'id > 1')")
+    with pytest.raises(Exception, match="filter is an option of reading"):
+        spark.sql("INSERT INTO some VALUES (1, 'a', 1.0)").collect()
+
+
+def test_insert_into_a_new_table_through_a_view_with_columns(spark, frames, path):
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW fresh (a INT, b STRING) USING paimon OPTIONS (path '{path}')")
+    spark.sql("INSERT INTO fresh VALUES (1, 'x')")
+    assert frames.rows(frames.load(path)) == [(1, "x")]
+
+
+def test_tables_of_the_catalog_need_their_path_again(spark, frames, six):
+    name = f"catalogued_{next(_names)}"
+    spark.sql(f"CREATE TABLE {name} USING paimon OPTIONS (path '{six.path}')")
+    try:
+        spark.sql(f"INSERT INTO {name} WITH (path='{six.path}') VALUES (7, 'pink', 1.0)")
+        assert frames.ids(f"SELECT id FROM {name} WITH (path='{six.path}')") == [1, 2, 3, 4, 5, 6, 7]
+        with pytest.raises(Exception, match=r"no table is named.*CREATE TEMPORARY VIEW"):
+            spark.sql(f"SELECT * FROM {name}").collect()
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    assert pp.Table.open(six.path).count() == 7
+
+
+def test_describe(frames, view):
+    assert [(r[0], r[1]) for r in frames.spark.sql(f"DESCRIBE {view}").collect()] == [
+        ("id", "int"), ("color", "string"), ("size", "double"),
+    ]  # fmt: skip
+
+
+def test_create_table_as_select_through_the_writer(spark, frames, six, path):
+    target = path + "_copy"
+    frames.save(frames.load(six.path), target, **{"file-index.bitmap.columns": "color"})
+    assert pp.Table.open(target).scan("color = 'red'", columns=["id"]).to_arrow() == pa.table(
+        {"id": pa.array([1, 4], pa.int32())}
+    )

@@ -1,0 +1,261 @@
+"""df.write.format("paimon"): creation, append, overwrite, casts, refusals; on an error the table is as it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import OptionError
+from paimon_pyds.spark import write
+
+pytestmark = pytest.mark.spark
+
+
+def data_files(path: str) -> set[str]:
+    return {str(f.relative_to(path)) for f in Path(path).rglob("data-*")}
+
+
+def state(path: str) -> tuple[object, ...]:
+    table = pp.Table.open(path)
+    return [s.id for s in table.snapshots()], data_files(path), table.schema
+
+
+def test_a_table_is_made_with_its_options(frames, path):
+    frames.save(
+        "SELECT 1 AS Id, 'a' AS color, DATE'2024-01-01' AS dt",
+        path,
+        partition_by="DT",
+        comment="colours",
+        **{"file-index.bitmap.columns": "Color,Id", "file-index.bitmap.Id.version": "1", "file.format": "orc"},
+    )
+    table = pp.Table.open(path)
+    assert table.partition_by == ("dt",)
+    assert table.comment == "colours"
+    assert [(f.name, str(f.type)) for f in table.schema.fields] == [
+        ("Id", "INT NOT NULL"), ("color", "STRING NOT NULL"), ("dt", "DATE NOT NULL"),
+    ]  # fmt: skip
+    assert table.options["file-index.bitmap.Id.version"] == "1"
+    assert [f.rsplit(".")[-1] for f in table.scan().plan().files] == ["orc"]
+    assert frames.rows(frames.load(path).selectExpr("Id", "color", "string(dt)")) == [(1, "a", "2024-01-01")]
+
+
+def test_append_and_overwrite(frames, path):
+    frames.save("SELECT id FROM range(3)", path)
+    frames.save("SELECT id + 10 AS id FROM range(2)", path)
+    assert frames.ids(frames.load(path)) == [0, 1, 2, 10, 11]
+    frames.save("SELECT id FROM range(1)", path, mode="overwrite")
+    assert frames.ids(frames.load(path)) == [0]
+    frames.save("SELECT id FROM range(0)", path, mode="overwrite")
+    assert frames.load(path).count() == 0
+    assert [s.commit_kind.value for s in pp.Table.open(path).snapshots()] == [
+        "APPEND",
+        "APPEND",
+        "OVERWRITE",
+        "OVERWRITE",
+    ]
+
+
+def test_many_tasks_make_one_snapshot(frames, path):
+    frames.save(frames.spark.range(0, 25_000, 1, 4).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
+    table = pp.Table.open(path)
+    assert len(table.snapshots()) == 1
+    assert table.count() == 25_000
+    assert sorted(table.scan("p = 2", columns=["id"]).to_arrow()["id"].to_pylist()) == list(range(2, 25_000, 3))
+
+
+def test_rows_of_nothing(frames, path):
+    frames.save("SELECT id FROM range(0)", path)
+    table = pp.Table.open(path)
+    assert table.count() == 0
+    assert frames.load(path).collect() == []
+
+
+def test_columns_are_matched_by_name(frames, six):
+    frames.save("SELECT 9.5D AS SIZE, 'pink' AS color, 7 AS id", six.path)
+    frames.save("SELECT 8 AS id", six.path)
+    frames.save("SELECT 9 AS id, NULL AS color, NULL AS size", six.path)
+    assert frames.rows(frames.load(six.path, filter="id > 6")) == [(7, "pink", 9.5), (8, None, None), (9, None, None)]
+
+
+def test_values_are_cast_where_nothing_is_lost(frames, path):
+    pp.Table.create(
+        path,
+        pa.schema(
+            [
+                ("small", pa.int8()),
+                ("big", pa.int64()),
+                ("real", pa.float64()),
+                ("money", pa.decimal128(12, 3)),
+                ("ms", pa.timestamp("ms")),
+                ("ns", pa.timestamp("ns", "UTC")),
+                ("list", pa.list_(pa.int64())),
+            ]
+        ),
+    )
+    frames.save(
+        "SELECT 12L AS small, 3 AS big, 1.5BD AS real, 2.5BD AS money, TIMESTAMP_NTZ'1969-12-31 23:59:59.999999' AS ms,"
+        " TIMESTAMP'2024-01-01 00:00:00.000001Z' AS ns, array(1, NULL) AS list",
+        path,
+    )
+    row = pp.Table.open(path).scan().to_arrow()
+    assert row["ms"].cast(pa.int64()).to_pylist() == [-1]
+    assert row["ns"].cast(pa.int64()).to_pylist() == [1704067200000001000]
+    assert row.select(["small", "big", "real", "list"]).to_pylist() == [
+        {"small": 12, "big": 3, "real": 1.5, "list": [1, None]}
+    ]
+    assert str(row["money"][0]) == "2.500"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT 1 AS id, 'x' AS nope", "the table has no column 'nope'"),
+        ("SELECT 'x' AS id", "column id is string here and int32 there"),
+        ("SELECT 5000000000 AS id", "column id is int64 and does not fit int32"),
+        ("SELECT 1.5D AS id", "column id is double here and int32 there"),
+        ("SELECT 1 AS id, 2 AS ID", "same name|several incoming columns|COLUMN_ALREADY_EXISTS|no column"),
+        ("SELECT 1 AS id, array(1) AS color", "column color is list"),
+        ("SELECT explode(array(1, NULL)) AS id, 'a' AS color", "column id is NOT NULL, and 1 of 2 rows have no value"),
+        ("SELECT 'a' AS color", "the column 'id' is NOT NULL and missing"),
+    ],
+)
+def test_rows_that_do_not_fit_leave_the_table_as_it_was(frames, path, query, message):
+    schema = pa.schema([pa.field("id", pa.int32(), False), ("color", pa.string())])
+    table = pp.Table.create(path, schema)
+    table.append(pa.table({"id": [1], "color": ["red"]}, schema=schema))
+    before = state(path)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(Exception, match=message):
+            frames.save(query, path, mode=mode)
+    assert state(path) == before
+
+
+def test_a_task_that_fails_takes_the_files_of_the_others_away(frames, path):
+    frames.save("SELECT id, 1 AS one FROM range(0)", path)
+    before = state(path)
+    rows = frames.spark.range(0, 4, 1, 4).selectExpr(
+        "id", "CASE WHEN id < 3 THEN 1 ELSE raise_error('boom') END AS one"
+    )
+    with pytest.raises(Exception, match="boom"):
+        frames.save(rows, path)
+    assert state(path) == before
+
+
+def test_a_missing_table_is_not_made_when_told_so(frames, path):
+    with pytest.raises(Exception, match="no Paimon table is here"):
+        frames.save("SELECT 1 AS id", path, create_if_missing="false")
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partition-by": "nope"}, "partition-by names 'nope', which is no column"),
+        ({"bucket": "many"}, "bucket"),
+        ({"merge-engin": "x"}, "there is no option merge-engin.*did you mean merge-engine"),
+        ({"primary-key": "id"}, "the option primary-key is not supported yet"),
+        ({"file-index.bitmap.columns": "nope"}, "nope"),
+    ],
+)
+def test_a_table_that_can_not_be_made_is_not_made(frames, path, options, message):
+    with pytest.raises(Exception, match=message):
+        frames.save("SELECT 1 AS id", path, **options)
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partition-by": "color"}, "partition-by is color, and the table is partitioned by nothing"),
+        ({"bucket": "4", "bucket-key": "id"}, "bucket is 4 here and -1 in the table"),
+    ],
+)
+def test_options_that_contradict_the_table(frames, six, options, message):
+    with pytest.raises(Exception, match=message):
+        frames.save("SELECT 1 AS id", six.path, **options)
+
+
+def test_options_of_one_write(frames, six):
+    frames.save("SELECT 7 AS id", six.path, **{"file.format": "avro", "bucket": "-1"})
+    assert sorted(f.rsplit(".")[-1] for f in six.scan().plan().files) == ["avro", "parquet", "parquet"]
+    assert "file.format" not in pp.Table.open(six.path).options
+
+
+@pytest.fixture
+def days(frames, path):
+    frames.save("SELECT id, string(id % 3) AS day, int(id % 2) AS hour FROM range(6)", path, partition_by="day,hour")
+    return path
+
+
+def test_overwrite_of_named_partitions(frames, days):
+    frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="day=1")
+    assert frames.ids(frames.load(days)) == [0, 2, 3, 5, 100]
+    frames.save("SELECT 101L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="day='1',hour=1")
+    assert frames.ids(frames.load(days)) == [0, 2, 3, 5, 101]
+    frames.save(
+        "SELECT 101L AS id, '1' AS day, 1 AS hour FROM range(0)", days, "overwrite", overwrite_partition="day=0"
+    )
+    assert frames.ids(frames.load(days)) == [2, 5, 101]
+
+
+def test_dynamic_overwrite(frames, days):
+    frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", dynamic_partition_overwrite="true")
+    assert frames.ids(frames.load(days)) == [0, 2, 3, 4, 5, 100]
+    frames.save(
+        "SELECT 1L AS id, '1' AS day, 1 AS hour FROM range(0)", days, "overwrite", dynamic_partition_overwrite="true"
+    )
+    assert frames.ids(frames.load(days)) == [0, 2, 3, 4, 5, 100]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"overwrite-partition": "nope=1"}, "overwrite-partition names 'nope', which is no partition column"),
+        ({"overwrite-partition": "day=2"}, "lie outside of the overwritten one"),
+        ({"overwrite-partition": "hour=x"}, "x"),
+    ],
+)
+def test_overwrites_that_make_no_sense(frames, days, options, message):
+    before = state(days)
+    with pytest.raises(Exception, match=message):
+        frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", **options)
+    assert state(days) == before
+
+
+def test_null_partitions(frames, path):
+    frames.save("SELECT id, IF(id = 1, NULL, string(id)) AS p FROM range(3)", path, partition_by="p")
+    assert frames.rows(frames.load(path, filter="p IS NULL")) == [(1, None)]
+    frames.save("SELECT 9L AS id, string(NULL) AS p", path, "overwrite", overwrite_partition="p=NULL")
+    assert frames.rows(frames.load(path)) == [(0, "0"), (2, "2"), (9, None)]
+
+
+def test_write_in_python(frames, path):
+    df = frames.spark.sql("SELECT id, string(id) AS name, DATE'2024-01-01' AS `odd,day` FROM range(3)")
+    write(
+        df,
+        path,
+        partition_by=["odd,day"],
+        create_if_missing=True,
+        options={"file-index.bitmap.columns": ["id", "name"]},
+    )
+    table = pp.Table.open(path)
+    assert table.partition_by == ("odd,day",)
+    assert table.options["file-index.bitmap.columns"] == "id,name"
+    write(df.where("id = 0"), path, mode="overwrite", overwrite_partition={"odd,day": "2024-01-01"})
+    assert table.count() == 1
+    with pytest.raises(OptionError, match="mode is 'append' or 'overwrite', not 'ignore'"):
+        write(df, path, mode="ignore")
+    with pytest.raises(OptionError, match="partition-by is given twice"):
+        write(df, path, partition_by=["a"], options={"partition-by": "a"})
+
+
+def test_fixed_buckets(frames, path):
+    frames.save("SELECT int(id) AS id FROM range(100)", path, bucket=4, bucket_key="id")
+    table = pp.Table.open(path)
+    assert frames.load(path, metadata_columns="__paimon_bucket").select("__paimon_bucket").distinct().count() == 4
+    assert table.count("id = 17") == 1
+    assert len(table.scan("id = 17").plan().tasks) == 1
