@@ -6,6 +6,7 @@ few records; manifests, which have many, are read by `avro_lanes` and written by
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -75,10 +76,11 @@ def read_container(data: bytes, path: object = None) -> Container:
     if len(sync) < SYNC_SIZE:
         raise CorruptFileError("the file ends inside its header", path=path, offset=at, field="sync marker")
     try:
-        schema = json.loads(meta["avro.schema"].decode())
+        node = _schema(meta["avro.schema"])
     except (KeyError, ValueError, RecursionError) as error:
-        raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
-    node = parse_schema(schema, path)
+        raise CorruptFileError(
+            f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
+        ) from error
     codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
     decompress = _decompressor(codec, path)
     counts: list[int] = []
@@ -103,6 +105,11 @@ def read_container(data: bytes, path: object = None) -> Container:
         counts.append(count)
         blocks.append(block)
     return Container(node, tuple(counts), tuple(blocks), tuple(offsets), path)
+
+
+@functools.lru_cache(maxsize=16)
+def _schema(text: bytes) -> Node:
+    return parse_schema(json.loads(text.decode()))
 
 
 def _file_metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:

@@ -253,6 +253,7 @@ class _Walker:
                     pieces.append((live, totals[live] + index, found))
                 else:
                     longer = np.flatnonzero(counts > index)
+                    cursor = cursor.copy()  # what was captured before may be this very array
                     found, cursor[longer] = self.walk(item, cursor[longer], inner, keep)
                     pieces.append((live[longer], totals[live[longer]] + index, found))
             at[live] = cursor

@@ -3,6 +3,7 @@ Encoding). For files of few records; manifests are read by `avro_lanes` and writ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -71,8 +72,13 @@ _READERS: dict[str, Reader] = {
 }
 
 
+@functools.lru_cache(maxsize=16)
 def reader_of(node: Node) -> Reader:
     """A function from data and a place in it to a value and the place after it; it raises Overrun."""
+    return _reader(node)
+
+
+def _reader(node: Node) -> Reader:
     match node:
         case Primitive("float"):
             return _raw_reader(4)
@@ -83,14 +89,14 @@ def reader_of(node: Node) -> Reader:
         case Sized(size):
             return _raw_reader(size)
         case Array(item):
-            return _array_reader(reader_of(item))
+            return _array_reader(_reader(item))
         case Mapping(value):
-            pairs = _array_reader(_pair_reader(reader_of(value)))
+            pairs = _array_reader(_pair_reader(_reader(value)))
             return lambda data, at: (lambda found: (dict(found[0]), found[1]))(pairs(data, at))
         case Union(branches):
-            return _union_reader([reader_of(branch) for branch in branches])
+            return _union_reader([_reader(branch) for branch in branches])
         case Record(fields):
-            return _record_reader([(name, reader_of(member)) for name, member in fields])
+            return _record_reader([(name, _reader(member)) for name, member in fields])
 
 
 def _raw_reader(size: int) -> Reader:

@@ -3,8 +3,9 @@ concepts/spec/manifest)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ __all__ = [
 MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 
-_ONE_BY_ONE = 12
+_ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
 
 _T = TypeVar("_T")
@@ -245,13 +246,11 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
     fields = [field for field in ENTRY_SCHEMA if columns is None or field.name in columns]
-    present = {"_VERSION"} | {
-        manifest_schemas.ENTRY_PATHS[field.name] for field in fields if _is_present(schema, field, path)
-    }
-    if _resolve(schema, "_VERSION") != Primitive("int"):
-        raise CorruptFileError("entries have no version", path=path, field="_VERSION")
     try:
-        arrays = _read_arrays(container, schema, fields, frozenset(present))
+        present = _present(schema, tuple(field.name for field in fields))
+        arrays = _read_arrays(container, schema, fields, present)
+    except _Misfit as error:
+        raise CorruptFileError(f"entries do not fit: {error.reason}", path=path, field=error.name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CorruptFileError(f"entries do not decode: {error}", path=path, field="record") from error
     for field, array in zip(fields, arrays, strict=True):
@@ -271,17 +270,23 @@ def _resolve(schema: Record, path: str) -> Node | None:
     return node
 
 
-def _is_present(schema: Record, field: pa.Field, path: str) -> bool:
-    """Whether the writer has the column, in a form that can be read as it."""
-    place = manifest_schemas.ENTRY_PATHS[field.name]
-    node = _resolve(schema, place)
-    if node is None:
-        if not field.nullable:
-            raise CorruptFileError("entries lack a field", path=path, field=place)
-        return False
-    if not _fits(node, field.type):
-        raise CorruptFileError("a field of entries has another type", path=path, field=place)
-    return True
+@functools.lru_cache(maxsize=16)
+def _present(schema: Record, columns: tuple[str, ...]) -> frozenset[str]:
+    """Where the writer's schema has these columns, and the version; raises _Misfit unless they can be read as such."""
+    if _resolve(schema, "_VERSION") != Primitive("int"):
+        raise _Misfit("_VERSION", "there is no version")
+    places = {"_VERSION"}
+    for name in columns:
+        place = manifest_schemas.ENTRY_PATHS[name]
+        field = ENTRY_SCHEMA.field(name)
+        node = _resolve(schema, place)
+        if node is None and not field.nullable:
+            raise _Misfit(place, "it is missing")
+        if node is not None:
+            if not _fits(node, field.type):
+                raise _Misfit(place, "it has another type")
+            places.add(place)
+    return frozenset(places)
 
 
 def _fits(node: Node, type_: pa.DataType) -> bool:
@@ -433,6 +438,11 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     return avro.write_container(manifest_schemas.ENTRY, codec, blocks)
 
 
+@functools.lru_cache(maxsize=1)
+def _entry_schema() -> Record:
+    return cast(Record, parse_schema(manifest_schemas.ENTRY))
+
+
 def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
     from paimon_pyds.metadata.avro_columns import encode_field
 
@@ -447,7 +457,5 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
             else:
                 pieces.extend(encode_field(node, columns[prefix + name]))
 
-    schema = parse_schema(manifest_schemas.ENTRY)
-    assert isinstance(schema, Record)  # it is written above
-    add(schema, "")
+    add(_entry_schema(), "")
     return pieces

@@ -11,7 +11,6 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from support.fixtures import DEV, requires_shared
 
 from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
@@ -23,6 +22,7 @@ from paimon_pyds.metadata.manifest_codec import (
     encode_manifest,
     encode_manifest_list,
 )
+from support.fixtures import DEV, requires_shared
 
 pytestmark = requires_shared
 
