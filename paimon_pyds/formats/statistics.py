@@ -312,6 +312,11 @@ class StatsCollector:
 # -------------------------------------------------------------------------------------------------------- encoding
 
 
+def _stored_type(type_: DataType) -> DataType:
+    """Nested columns have no bounds: their field is always NULL, which looks the same for every type."""
+    return AtomicType(Kind.BIGINT) if type_.kind in NESTED_KINDS else type_.with_nullable(True)
+
+
 def encode_stats(stats: FileStats, *, dense: bool = True) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """The manifest form: (``_VALUE_STATS``, ``_VALUE_STATS_COLS``).
 
@@ -321,7 +326,7 @@ def encode_stats(stats: FileStats, *, dense: bool = True) -> tuple[SimpleStats, 
     from paimon_pyds.row import encode_row
 
     kept = [c for c in stats.columns if not (dense and c.is_none)]
-    types = [c.field.type.with_nullable(True) for c in kept]
+    types = [_stored_type(c.field.type) for c in kept]
     encoded = SimpleStats(
         encode_row([c.minimum for c in kept], types) if kept else EMPTY_ROW,
         encode_row([c.maximum for c in kept], types) if kept else EMPTY_ROW,
