@@ -85,6 +85,11 @@ class BitmapReader:
     def _entry_bytes(self) -> int:
         return (self._codec.width or 4) + (4 if self.version == 1 else 8)
 
+    @property
+    def block_count(self) -> int:
+        """Blocks of the dictionary; one in version 1."""
+        return 1 if self._whole is not None else len(self._first_keys)
+
     # ------------------------------------------------------------------------------------------------- dictionary
 
     def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, I64]:
@@ -108,7 +113,7 @@ class BitmapReader:
         keys, numbers = self._read_values(cursor, self._values, 1)
         self._body = Window(self._source, cursor.position, cursor.remaining())
         offsets = numbers[:, 0]
-        null = [] if self._null is None else [self._null[0]]
+        null = np.array([] if self._null is None else [self._null[0]], np.int64)
         starts = np.unique(np.append(offsets, null))
         ends = np.append(starts[1:], self._body.size)
         order = sorted(range(len(keys)), key=keys.__getitem__) if self._codec.is_binary else np.argsort(keys)

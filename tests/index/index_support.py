@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
 EPOCH = dt.datetime(1970, 1, 1)
@@ -87,3 +90,49 @@ def agrees(selection: RowSelection, java: Any) -> bool:
         crc = zlib.crc32(found.astype("<u4").tobytes())
         return {"cardinality": len(found), "crc32": crc} == java
     return bool(np.array_equal(found, java))
+
+
+# ------------------------------------------------------------------- where answers differ from Java's, by rule
+
+
+def _any_leaf(json: Mapping[str, Any], holds: Callable[[Mapping[str, Any]], bool]) -> bool:
+    return any(_any_leaf(child, holds) for child in json["args"]) if "args" in json else holds(json)
+
+
+def tells_zeros_apart(json: Mapping[str, Any], types: Mapping[str, DataType]) -> bool:
+    """Comparisons of floats with a zero: -0.0 = 0.0 here as in Spark SQL, where Java tells them apart."""
+    return _any_leaf(
+        json,
+        lambda leaf: (
+            types[leaf["field"]].kind in (Kind.FLOAT, Kind.DOUBLE)
+            and any(v is not None and float(v) == 0 for v in leaf.get("literals", ()))
+        ),
+    )
+
+
+def is_coarse(json: Mapping[str, Any], types: Mapping[str, DataType]) -> bool:
+    """Timestamps finer than their keys: Java compares truncated values and loses rows, except for = and IN."""
+
+    def holds(leaf: Mapping[str, Any]) -> bool:
+        type_ = types[leaf["field"]]
+        fine = type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) and (getattr(type_, "precision", 0) or 0) > 6
+        return fine and leaf["op"] in ("ne", "notin", "lt", "gt", "le", "ge", "between")
+
+    return _any_leaf(json, holds)
+
+
+def is_java_bug(json: Mapping[str, Any], java: Any, row_count: int) -> bool:
+    """IS NULL by the range bitmap of an all-null column: Java 1.4 answers the first and the last row only."""
+    return json["op"] == "isnull" and java == sorted({0, row_count - 1})
+
+
+def same_answers(ours: bytes, theirs: bytes, type_: DataType) -> bool:
+    """Whether two bitmap indexes hold the same values with the same rows, whatever their order."""
+    readers = [BitmapReader.open(BytesSource(body), type_) for body in (ours, theirs)]
+    contents = []
+    for reader in readers:
+        blocks = reader._load_blocks(range(reader.block_count))
+        keys = [key for block in blocks for key in block.keys]
+        rows = [list(reader.answer(Points((key,))).selection.positions) for key in keys]  # type: ignore[union-attr, arg-type]
+        contents.append((keys, rows, list(reader.answer(Nulls()).selection.positions)))  # type: ignore[union-attr, arg-type]
+    return contents[0] == contents[1]
