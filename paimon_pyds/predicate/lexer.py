@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 
 from paimon_pyds.errors import PredicateError
 
-__all__ = ["MAX_TEXT", "Token", "TokenKind", "fail", "tokenize"]
+__all__ = ["MAX_TEXT", "Token", "TokenKind", "fail", "placed_error", "tokenize"]
 
 MAX_TEXT = 16 * 1024 * 1024
 """Longest filter text, in characters: room for an IN list of a million values."""
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
     |(?P<quoted>`(?:[^`]|``)*`)
     |(?P<name>\w+)
-    |(?P<op><=>|<>|!=|!>|!<|==|<=|>=|\|\||&&|::|->|=>|[-=<>!()\[\],.+*/%&|^~?:;@{}])
+    |(?P<op><=>|<>|!=|!>|!<|==|<=|>=|\|\||&&|::|->|=>|/(?!\*)|[-=<>!()\[\],.+*%&|^~?:;@{}])
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
@@ -136,6 +136,11 @@ def _bad_character(text: str, position: int) -> NoReturn:
 
 def fail(text: str, position: int, message: str, *, hint: str | None = None) -> NoReturn:
     """Raise a PredicateError with the line of the filter and a caret under the place."""
+    raise placed_error(text, position, message, hint)
+
+
+def placed_error(text: str, position: int, message: str, hint: str | None) -> PredicateError:
+    """A PredicateError with the line of the filter and a caret under the place."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = text[begin : len(text) if end < 0 else end].replace("\t", " ")
@@ -145,4 +150,4 @@ def fail(text: str, position: int, message: str, *, hint: str | None = None) -> 
         lead, tail = "…" if left else "", "…" if right < len(line) else ""
         line = lead + line[left:right] + tail
         column += len(lead) - left
-    raise PredicateError(f"filter: {message}\n  {line}\n  {' ' * column}^", hint=hint)
+    return PredicateError(f"filter: {message}\n  {line}\n  {' ' * column}^", hint=hint)

@@ -15,7 +15,8 @@ from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Literal, Op,
 
 __all__ = ["All", "Any", "Condition", "Fixed", "Is", "Not", "Same", "Test", "Unknown", "lower"]
 
-MAX_LEAVES = 1_000_000
+MAX_GROWTH = 16
+"""So many times as many comparisons as were written; IS NULL of a condition doubles those in it."""
 
 
 class Test(NamedTuple):
@@ -77,7 +78,16 @@ def lower(condition: Condition) -> Predicate:
     Raises:
         PredicateError: IS NULL and IS TRUE of conditions are nested so that the tree gets too large.
     """
-    return _Lowering().true(condition)
+    return _Lowering(_count(condition)).true(condition)
+
+
+def _count(condition: Condition) -> int:
+    match condition:
+        case All(children) | Any(children):
+            return sum(map(_count, children))
+        case Not(child) | Unknown(child) | Is(child, _):
+            return _count(child)
+    return 1
 
 
 def _flat(kind: type[And] | type[Or], parts: Iterable[Predicate]) -> Predicate:
@@ -103,15 +113,17 @@ def _of_const(value: Const, *accepted: Const) -> Const:
 
 
 class _Lowering:
-    """One lowering, with the number of leaves it has made."""
+    """One lowering, with the number of leaves that it may still make."""
 
-    def __init__(self) -> None:
-        self._leaves = 0
+    def __init__(self, size: int) -> None:
+        self._left = MAX_GROWTH * size + 1000
 
     def _count(self) -> None:
-        self._leaves += 1
-        if self._leaves > MAX_LEAVES:
-            raise PredicateError(f"the filter has more than {MAX_LEAVES:,} comparisons", hint="split it")
+        self._left -= 1
+        if self._left < 0:
+            raise PredicateError(
+                "filter: IS NULL or IS TRUE of conditions are nested too deep", hint="write out when they hold"
+            )
 
     def true(self, condition: Condition) -> Predicate:
         """Rows where the condition is true."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import predicate_model as model
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import bind
@@ -19,6 +18,7 @@ from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.types import DataField, parse_type
+from support import predicate_model as model
 
 MORE = settings(max_examples=max(200, settings.default.max_examples))
 
@@ -77,7 +77,9 @@ def test_text_of_an_unbound_tree_binds_to_the_same(condition: Any) -> None:
     assert bound(to_sql(tree)) == bind(tree, model.FIELDS)
 
 
-@given(st.lists(st.one_of(st.none(), st.floats(), st.floats(width=32)), max_size=20), st.floats(), st.sampled_from("=<>"))
+@given(
+    st.lists(st.one_of(st.none(), st.floats(), st.floats(width=32)), max_size=20), st.floats(), st.sampled_from("=<>")
+)
 def test_any_two_doubles_compare_as_in_spark(values: list[float | None], literal: float, op: str) -> None:
     fields = [DataField(0, "d", parse_type("DOUBLE"))]
     shown = "CAST('NaN' AS DOUBLE)" if math.isnan(literal) else f"CAST('{literal!r}' AS DOUBLE)"

@@ -1,4 +1,4 @@
-"""The law of pruning: what statistics keep is a superset of what exact evaluation keeps, and what they prove is true."""
+"""The law of pruning: statistics keep a superset of what exact evaluation keeps, and what they prove is true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import predicate_model as model
 
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
@@ -20,6 +19,7 @@ from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match, partition_filter, text_successor
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, make_and, root_columns
 from paimon_pyds.types import DataField, Kind, arrow_schema, parse_type
+from support import predicate_model as model
 
 SCHEMA = arrow_schema(model.FIELDS)
 KINDS = {f.name: f.type.kind for f in model.FIELDS}
@@ -73,7 +73,12 @@ class Files:
             highs.append(None if state == "counts" else high)
             nulls.append(None if state == "bounds" else len(rows) - len(values))
         if name in NESTED:
-            return ColumnStats(pa.nulls(len(lows), pa.int32()), pa.nulls(len(lows), pa.int32()), pa.array(nulls, pa.int64()), self.row_counts)
+            return ColumnStats(
+                pa.nulls(len(lows), pa.int32()),
+                pa.nulls(len(lows), pa.int32()),
+                pa.array(nulls, pa.int64()),
+                self.row_counts,
+            )
         type_ = SCHEMA.field(name).type
         return ColumnStats(
             pa.array(lows, type_), pa.array(highs, type_), pa.array(nulls, pa.int64()), self.row_counts,
@@ -125,7 +130,9 @@ _UNDECIDED = {Kind.VARCHAR, Kind.ROW, Kind.MAP}
 
 @MORE
 @given(model.conditions(leaves=6), model.rows(), st.sets(st.sampled_from(["i", "da", "s", "bo", "d"]), min_size=1))
-def test_partition_filter_is_implied_and_leaves_the_rest(condition: Any, rows: list[dict[str, Any]], keys: set[str]) -> None:
+def test_partition_filter_is_implied_and_leaves_the_rest(
+    condition: Any, rows: list[dict[str, Any]], keys: set[str]
+) -> None:
     predicate = bound(model.to_text(condition))
     projected, residual = partition_filter(predicate, sorted(keys))
     assert set(root_columns(projected)) <= keys

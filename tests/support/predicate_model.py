@@ -109,11 +109,14 @@ def _literals(column: Any) -> st.SearchStrategy[tuple[str, Any]]:
     if column in NUMBERS:
         pool = _POOLS.get(column, [0, 1, 2, -1])
         exact = [v for v in pool if isinstance(v, int | Decimal)]
-        near = [("int", int(v)) for v in exact] + [("decimal", Decimal(str(v)) + Decimal("0.5")) for v in exact[:4] if abs(v) < 10**20]
+        near = [("int", int(v)) for v in exact] + [
+            ("decimal", Decimal(str(v)) + Decimal("0.5")) for v in exact[:4] if abs(v) < 10**20
+        ]
         near += [("double", float(v)) for v in pool] + [("decimal", v) for v in exact if isinstance(v, Decimal)]
         other = [
-            ("int", 0), ("int", 1), ("int", 2), ("int", 300), ("int", 2**62), ("int", 10**20), ("decimal", Decimal("1.5")),
-            ("decimal", Decimal("0.1")), ("decimal", Decimal("1.00")), ("double", 1.0), ("double", 0.1),
+            ("int", 0), ("int", 1), ("int", 2), ("int", 300), ("int", 2**62), ("int", 10**20),
+            ("decimal", Decimal("1.5")), ("decimal", Decimal("0.1")), ("decimal", Decimal("1.00")),
+            ("double", 1.0), ("double", 0.1),
             ("double", math.nan), ("double", -0.0), ("double", math.inf), ("double", -1e30), ("float", 0.5),
             ("float", 0.10000000149011612),
         ]  # fmt: skip
@@ -174,7 +177,8 @@ def _literal_text(literal: tuple[str, Any]) -> str:
 # ---------------------------------------------------------------------------------------------------------- conditions
 
 _COLUMNS: list[Any] = [*_POOLS, ("r", "x"), ("m", "k")]
-_LIKES = ["", "%", "a%", "%c", "%b%", "a_c", "a\\_c", "a\\%%", "_", "__", "%_", "a%c", "\\\\", "a\\\\c", "é", "%\U0001f600%"]
+_LIKES = ["", "%", "a%", "%c", "%b%", "a_c", "a\\_c", "a\\%%", "_", "__", "%_", "a%c", "\\\\", "a\\\\c", "é"]
+_LIKES.append("%\U0001f600%")
 
 
 def _leaf() -> st.SearchStrategy[Any]:
@@ -190,7 +194,9 @@ def _leaf() -> st.SearchStrategy[Any]:
         if column in NUMBERS:
             # One list, one kind: Spark compares a list in the common type of all its values.
             kinds = st.sampled_from([("int",), ("int", "decimal"), ("double", "float")])
-            lists = kinds.flatmap(lambda k: st.lists(literal.filter(lambda v: v[0] in (*k, "null")), min_size=1, max_size=4))
+            lists = kinds.flatmap(
+                lambda k: st.lists(literal.filter(lambda v: v[0] in (*k, "null")), min_size=1, max_size=4)
+            )
         else:
             lists = st.lists(literal, min_size=1, max_size=20)
         choices.append(st.tuples(st.sampled_from(["in", "not in"]), at, lists))
@@ -237,7 +243,9 @@ def to_text(condition: Any) -> str:
         case "and" | "or":
             return "(" + f" {op.upper()} ".join(map(to_text, condition[1])) + ")"
         case "not":
-            return f"NOT {to_text(condition[1])}" if condition[1][0] in ("and", "or") else f"NOT ({to_text(condition[1])})"
+            return (
+                f"NOT {to_text(condition[1])}" if condition[1][0] in ("and", "or") else f"NOT ({to_text(condition[1])})"
+            )
         case "const":
             return {True: "TRUE", False: "false", None: "NULL"}[condition[1]]
         case "column":
@@ -349,7 +357,9 @@ def evaluate(condition: Any, row: Mapping[str, Any]) -> bool | None:
             return _compare(turned, condition[2], _value(row, condition[2]), condition[3])
         case "between" | "not between":
             value = _value(row, condition[1])
-            low, high = (_compare(o, condition[1], value, lit) for o, lit in zip((">=", "<="), condition[2:], strict=True))
+            low, high = (
+                _compare(o, condition[1], value, lit) for o, lit in zip((">=", "<="), condition[2:], strict=True)
+            )
             return _and([low, high]) if op == "between" else _not(_and([low, high]))
         case "in" | "not in":
             value = _value(row, condition[1])

@@ -1,0 +1,106 @@
+"""A place in the tokens of a filter, and errors that point at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol, TypeVar
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate.lexer import Token, fail, placed_error, tokenize
+
+__all__ = ["AFTERWARDS", "RESERVED", "SUFFIXES", "Cursor"]
+
+AFTERWARDS = "not supported in filter; apply it after the read with DataFrame.filter"
+SUFFIXES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "NOT", "ILIKE", "RLIKE", "REGEXP"})
+"""Words that follow an operand and make a condition of it."""
+RESERVED = SUFFIXES | {"AND", "OR", "ESCAPE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
+"""Words that no operand begins with."""
+_ARITHMETIC = ("+", "-", "*", "/", "%", "&", "|", "^", "~", "||")
+_T = TypeVar("_T")
+
+
+class _Placed(Protocol):
+    @property
+    def start(self) -> int: ...
+
+
+class Cursor:
+    """Reads tokens one after the other; words are compared in upper case."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokenize(text)
+        self.at = 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token, or one further ahead; the last one for ever."""
+        at = self.at + ahead
+        return self.tokens[at] if at < len(self.tokens) else self.tokens[-1]
+
+    def next(self) -> Token:
+        """The next token, stepping over it."""
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def word(self, ahead: int = 0) -> str:
+        """The next token in upper case if it is an unquoted name, else an empty text."""
+        token = self.peek(ahead)
+        return token.value.upper() if token.kind == "name" else ""
+
+    def is_word(self, *words: str) -> bool:
+        """Whether the next token is one of these words."""
+        return self.word() in words
+
+    def is_op(self, *ops: str, ahead: int = 0) -> bool:
+        """Whether the next token is one of these operators."""
+        token = self.peek(ahead)
+        return token.kind == "op" and token.value in ops
+
+    def accept_word(self, *words: str) -> bool:
+        """Step over one of these words, if it is there."""
+        found = self.is_word(*words)
+        self.at += found
+        return found
+
+    def accept_op(self, *ops: str) -> bool:
+        """Step over one of these operators, if it is there."""
+        found = self.is_op(*ops)
+        self.at += found
+        return found
+
+    def expect_op(self, op: str) -> None:
+        """Step over this operator, or raise."""
+        if not self.accept_op(op):
+            self.unexpected(f"{op!r}")
+
+    def expect_word(self, word: str) -> None:
+        """Step over this word, or raise."""
+        if not self.accept_word(word):
+            self.unexpected(word)
+
+    def fail(self, where: _Placed | int, message: str, *, hint: str | None = None) -> NoReturn:
+        """Raise a PredicateError that points at a token, an operand or a position."""
+        fail(self.text, where if isinstance(where, int) else where.start, message, hint=hint)
+
+    def unexpected(self, wanted: str) -> NoReturn:
+        """Raise a PredicateError about the next token."""
+        token = self.peek()
+        if token.kind == "end":
+            self.fail(token, f"expected {wanted}, but the filter ends here")
+        shown = self.text[token.start : min(token.stop, token.start + 40)]
+        hint = None
+        if token.kind == "op" and token.value in _ARITHMETIC:
+            hint = f"arithmetic is {AFTERWARDS}"
+        elif token.kind == "op" and token.value in ("&&", "->", "=>", "?", ":", ";"):
+            hint = {"&&": "write AND", ";": "a filter has no semicolon"}.get(token.value)
+        elif token.kind == "name" and self.word() in RESERVED:
+            hint = f"a column of this name is written `{token.value}`"
+        self.fail(token, f"expected {wanted}, found {shown}", hint=hint)
+
+    def located(self, start: int, function: Callable[[], _T]) -> _T:
+        """Call a function; its PredicateError gets this place."""
+        try:
+            return function()
+        except PredicateError as error:
+            raise placed_error(self.text, start, error.message, error.hint) from None
