@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+    parse_snapshot,
+    snapshot_to_json,
+)
+from support.fixtures import DEV, requires_shared
+
+SAMPLE: dict[str, Any] = {
+    "version": 3,
+    "id": 2,
+    "schemaId": 0,
+    "baseManifestList": "manifest-list-u-0",
+    "baseManifestListSize": 1108,
+    "deltaManifestList": "manifest-list-u-1",
+    "deltaManifestListSize": 1109,
+    "changelogManifestList": "manifest-list-u-2",
+    "changelogManifestListSize": 7,
+    "indexManifest": "index-manifest-u-0",
+    "commitUser": "88a1e104",
+    "commitIdentifier": BATCH_COMMIT_IDENTIFIER,
+    "commitKind": "APPEND",
+    "timeMillis": 1795221093876,
+    "logOffsets": {"0": 12},
+    "totalRecordCount": 60,
+    "deltaRecordCount": 60,
+    "changelogRecordCount": 0,
+    "watermark": -9223372036854775808,
+    "statistics": "stat-1",
+    "properties": {"a": "b"},
+    "nextRowId": 0,
+}
+OPTIONAL = [
+    "baseManifestListSize", "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize",
+    "indexManifest", "logOffsets", "totalRecordCount", "deltaRecordCount", "changelogRecordCount", "watermark",
+    "statistics", "properties", "nextRowId",
+]  # fmt: skip
+
+
+def _data(**changes: Any) -> bytes:
+    return json.dumps({**SAMPLE, **changes}).encode()
+
+
+@requires_shared
+def test_every_snapshot_and_tag_of_java_comes_back_byte_for_byte() -> None:
+    assert DEV is not None
+    paths = [p for kind in ("snapshot", "tag") for p in DEV.glob(f"*/table/db.db/t/**/{kind}-*") if p.is_file()]
+    assert len(paths) > 200
+    for path in paths:
+        data = path.read_bytes()
+        assert snapshot_to_json(parse_snapshot(data, str(path))).encode() == data, path
+
+
+def test_every_member_is_read_and_written() -> None:
+    snapshot = parse_snapshot(_data(), "s")
+    assert all(getattr(snapshot, f.name) is not None for f in fields(Snapshot))
+    assert snapshot.commit_kind is CommitKind.APPEND
+    assert json.loads(snapshot_to_json(snapshot)) == SAMPLE
+    assert list(json.loads(snapshot_to_json(snapshot))) == list(SAMPLE)
+
+
+@pytest.mark.parametrize("member", OPTIONAL)
+def test_absent_members_are_none_and_stay_absent(member: str) -> None:
+    members = {k: v for k, v in SAMPLE.items() if k != member}
+    assert json.loads(snapshot_to_json(parse_snapshot(json.dumps(members).encode(), "s"))) == members
+    assert json.loads(snapshot_to_json(parse_snapshot(_data(**{member: None}), "s"))) == members
+
+
+def test_members_of_newer_versions_pass() -> None:
+    data = _data(uuid="x", writerVersion="2.1", operation="MERGE", tagCreateTime=[2024, 1, 1])
+    assert parse_snapshot(data, "s") == parse_snapshot(_data(), "s")
+
+
+def test_newer_versions_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="snapshot version 4"):
+        parse_snapshot(_data(version=4), "s")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "empty"),
+        (_data()[:100], "not valid JSON"),
+        (b"[]", "object"),
+        (_data(commitKind="MERGE"), "kind of commit.*commitKind"),
+        (_data(commitKind=None), "missing"),
+        (_data(id=None), "missing.*id"),
+        (_data(baseManifestList=3), "string"),
+        (_data(totalRecordCount="60"), "64-bit integer"),
+        (_data(properties={"a": 1}), "strings"),
+        (_data(logOffsets={"0": "1"}), "integers"),
+        (_data(properties=[]), "object"),
+        (_data(timeMillis=2**63), "64-bit integer"),
+    ],
+)
+def test_what_is_no_snapshot_is_corrupt(data: bytes, what: str) -> None:
+    with pytest.raises(CorruptFileError, match=what) as caught:
+        parse_snapshot(data, "/t/snapshot/snapshot-2")
+    assert "/t/snapshot/snapshot-2" in str(caught.value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    cut=st.tuples(st.integers(0, 900), st.integers(0, 8)),
+    put=st.sampled_from([b"", b"\0", b'"', b"{", b"9" * 30, b"null", b"-1", b"\xf0"]),
+)
+def test_damaged_snapshots_give_documented_errors_only(cut: tuple[int, int], put: bytes) -> None:
+    data = json.dumps(SAMPLE).encode()
+    start = min(cut[0], len(data))
+    try:
+        snapshot = parse_snapshot(data[:start] + put + data[start + cut[1] :], "s")
+    except (CorruptFileError, UnsupportedError):
+        return
+    assert snapshot_to_json(snapshot)
