@@ -46,9 +46,11 @@ def _load(name: str) -> FileFormat:
     if name == "orc":
         from paimon_pyds.formats.orc import OrcFormat
 
-        return OrcFormat()
+        orc: FileFormat = OrcFormat()
+        return orc
     if name == "avro":
         from paimon_pyds.formats.avro import AvroFormat
 
-        return AvroFormat()
+        avro: FileFormat = AvroFormat()
+        return avro
     raise UnsupportedError(f"data files of format {name!r:.40} are not supported", hint="parquet, orc and avro are")

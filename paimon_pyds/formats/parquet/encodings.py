@@ -1,9 +1,10 @@
 """Which encoding each column gets, decided on a sample of the first row group.
 
-Reading one row costs a page, and the column chunk's dictionary if it has one: a dictionary is worth its bytes only while
-it is small. Integers that go up, or move in a narrow range, are written as packed differences: they cost a third of the
-time and a fraction of the bytes of plain ones. Java Paimon 1.4.2 reads PLAIN, RLE_DICTIONARY and DELTA_BINARY_PACKED; it
-refuses BYTE_STREAM_SPLIT and returns wrong rows for DELTA_LENGTH_BYTE_ARRAY, so nothing else is used here.
+Reading one row costs a page, and the column chunk's dictionary if it has one: a dictionary is worth its bytes only
+while it is small. Integers that go up, or move in a narrow range, are written as packed differences: they cost a
+third of the time and a fraction of the bytes of plain ones. Java Paimon 1.4.2 reads PLAIN, RLE_DICTIONARY and
+DELTA_BINARY_PACKED; it refuses BYTE_STREAM_SPLIT and returns wrong rows for DELTA_LENGTH_BYTE_ARRAY, so nothing else
+is used here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _MINIBLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
-    """Paths of the leaves with a dictionary, of those written as packed differences, and the widest value's mean bytes."""
+    """Paths of the leaves with a dictionary, of those written as packed differences, and the widest value's mean
+    bytes."""
 
     dictionary: list[str]
     delta: list[str]
@@ -110,7 +112,7 @@ def _stored_width(type_: pa.DataType) -> int:
     """Bytes of a plain value in the file: small integers are stored as INT32."""
     if pa.types.is_decimal(type_):
         return 4 if type_.precision <= 9 else 8
-    return max(4, type_.bit_width // 8)
+    return max(4, int(type_.bit_width) // 8)
 
 
 def _packed_bits(values: pa.Array, *, int96: bool) -> float | None:

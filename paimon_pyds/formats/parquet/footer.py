@@ -15,7 +15,19 @@ from typing import Any
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet.thrift import (
-    BINARY, I32, I64, LIST, STRUCT, Struct, decode_struct, field_head, list_head, skip_field, skip_struct, varint, zigzag,
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    decode_struct,
+    field_head,
+    list_head,
+    skip_field,
+    skip_struct,
+    varint,
+    zigzag,
 )  # fmt: skip
 from paimon_pyds.storage.base import FileIO
 
@@ -289,7 +301,9 @@ def _parse_chunk(data: bytes, pos: int, leaf: Leaf, file_size: int) -> Chunk:
     meta = require(outer, 3, STRUCT, "ColumnChunk.meta_data")
     physical = require(meta, 1, I32, "ColumnMetaData.type")
     if physical != leaf.physical:
-        raise CorruptFileError(f"physical type {physical}, the schema says {leaf.physical}", field="ColumnMetaData.type")
+        raise CorruptFileError(
+            f"physical type {physical}, the schema says {leaf.physical}", field="ColumnMetaData.type"
+        )
     encodings = require(meta, 2, LIST, "encodings")
     path = require(meta, 3, LIST, "path_in_schema")
     if (encodings[0] != I32 and encodings[1]) or path[0] != BINARY:
@@ -325,15 +339,17 @@ def _place(outer: Struct, offset_id: int, length_id: int, file_size: int, name: 
     if offset is None or length is None:
         return None
     if offset < len(MAGIC) or length <= 0 or offset + length > file_size:
-        raise CorruptFileError(f"an index of {length} bytes at {offset} in a file of {file_size}", field=f"{name}_offset")
+        raise CorruptFileError(
+            f"an index of {length} bytes at {offset} in a file of {file_size}", field=f"{name}_offset"
+        )
     return offset, length
 
 
 def read_footer(io: FileIO, path: str, size: int, counters: ReadCounters) -> tuple[Footer, Tail]:
     """The footer of a file of ``size`` bytes, in one request where the guess of its length holds.
 
-    A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be most
-    of what a lookup of one row reads.
+    A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be
+    most of what a lookup of one row reads.
 
     Raises:
         CorruptFileError: not a Parquet file, or a footer that makes no sense.

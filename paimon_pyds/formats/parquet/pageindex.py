@@ -15,7 +15,17 @@ import numpy.typing as npt
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.footer import Chunk, get, require
 from paimon_pyds.formats.parquet.thrift import (
-    BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT, Struct, decode_struct, varint, write_varint,
+    BINARY,
+    BOOL_FALSE,
+    BOOL_TRUE,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    decode_struct,
+    varint,
+    write_varint,
 )  # fmt: skip
 
 __all__ = [

@@ -134,7 +134,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool
         "compression": options.compression,
         "compression_level": options.level,
         "use_dictionary": encodings.dictionary,
-        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in encodings.delta},
+        "column_encoding": dict.fromkeys(encodings.delta, "DELTA_BINARY_PACKED"),
         "dictionary_pagesize_limit": DICTIONARY_LIMIT,
         "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),
         "max_rows_per_page": options.page_rows,

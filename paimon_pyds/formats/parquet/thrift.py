@@ -82,7 +82,7 @@ def _read_struct(data: bytes, pos: int, depth: int) -> tuple[Struct, int]:
         else:
             raw, pos = varint(data, pos)
             field_id = zigzag(raw)
-        if wire == I32 or wire == I64 or wire == I16:
+        if I16 <= wire <= I64:
             byte = data[pos]
             if byte < 0x80:
                 pos += 1
@@ -90,7 +90,7 @@ def _read_struct(data: bytes, pos: int, depth: int) -> tuple[Struct, int]:
             else:
                 raw, pos = varint(data, pos)
                 fields[field_id] = (wire, (raw >> 1) ^ -(raw & 1))
-        elif wire == BOOL_TRUE or wire == BOOL_FALSE:
+        elif BOOL_TRUE <= wire <= BOOL_FALSE:
             fields[field_id] = (wire, wire == BOOL_TRUE)
         else:
             value, pos = _read_value(data, pos, wire, depth)

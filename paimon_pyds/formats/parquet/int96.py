@@ -1,0 +1,91 @@
+"""INT96 timestamps: twelve bytes, nanoseconds of the day and Julian day.
+
+pyarrow's own conversion either wraps around outside 1677 to 2262 or drops nanoseconds, for all columns of a file alike.
+So pyarrow is told that they are twelve bytes of no meaning, and each column gets its own unit here; a value that does
+not fit is an error. Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's NanoTime.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
+
+__all__ = ["FIXED", "INT96", "as_fixed", "footer_without_int96", "is_int96_bytes", "timestamps"]
+
+INT96, FIXED = 3, 7
+"""Parquet's numbers of these physical types."""
+_WIDTH = 12
+_JULIAN_EPOCH = 2_440_588
+_DAY_MICROS = 86_400_000_000
+_PARTS = np.dtype([("nanos", "<i8"), ("day", "<i4")])
+_NANO_LIMIT = 9_223_372_036_854_775
+"""Microseconds: the last whole one before nanoseconds since 1970 leave 64 bits."""
+
+
+def as_fixed(element: Struct) -> Struct:
+    """A schema element with INT96 told as fixed-length bytes; any other as it is."""
+    if element.get(1) != (I32, INT96):
+        return element
+    kept = {i: f for i, f in element.items() if i in (3, 4, 9)}  # repetition, name, field id
+    return {1: (I32, FIXED), 2: (I32, _WIDTH), **kept}
+
+
+def footer_without_int96(footer: bytes) -> bytes:
+    """The same footer with every INT96 column told as fixed-length bytes, and without key-value metadata."""
+    meta, _ = decode_struct(footer)
+    meta[2] = (LIST, (STRUCT, [as_fixed(e) for e in meta[2][1][1]]))
+    for group in meta[4][1][1]:
+        for chunk in group[1][1][1]:
+            column = chunk[3][1]
+            if column[1] == (I32, INT96):
+                column[1] = (I32, FIXED)
+                column.pop(12, None)  # statistics: their order is undefined
+    meta.pop(5, None)
+    return encode_struct(meta)
+
+
+def is_int96_bytes(type_: pa.DataType) -> bool:
+    """Whether pyarrow's type is what INT96 is told as."""
+    return bool(pa.types.is_fixed_size_binary(type_)) and type_.byte_width == _WIDTH
+
+
+def timestamps(array: pa.FixedSizeBinaryArray, type_: pa.TimestampType, column: str, path: str) -> pa.Array:
+    """The timestamps in twelve-byte values; a unit coarser than nanoseconds is cut towards the past.
+
+    Raises:
+        UnsupportedError: a value outside what nanoseconds since 1970 can hold in 64 bits.
+    """
+    count = len(array)
+    data = array.buffers()[1]
+    if data is None or not count:
+        return pa.nulls(count, type_)
+    raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * _WIDTH)
+    nulls = np.asarray(array.is_null()) if array.null_count else None
+    nanos, days = raw["nanos"].copy(), raw["day"].astype(np.int64)
+    if nulls is not None:  # what stands under a NULL is no value
+        nanos[nulls], days[nulls] = 0, _JULIAN_EPOCH
+    micros = (days - _JULIAN_EPOCH) * _DAY_MICROS + nanos // 1000
+    values = _in_unit(micros, nanos % 1000, type_.unit, column, path)
+    return pa.array(values, pa.int64(), mask=nulls).view(type_)
+
+
+def _in_unit(
+    micros: npt.NDArray[np.int64], rest: npt.NDArray[np.int64], unit: str, column: str, path: str
+) -> npt.NDArray[np.int64]:
+    if unit == "us":
+        return micros
+    if unit in ("ms", "s"):
+        return micros // (1000 if unit == "ms" else 1_000_000)
+    outside = (micros >= _NANO_LIMIT) | (micros <= -_NANO_LIMIT)
+    if outside.any():
+        first = np.datetime64(int(micros[outside][0]), "us")
+        raise UnsupportedError(
+            f"column {column!r} holds the timestamp {first}; with nanoseconds, 1677-09-21 to 2262-04-11 can be read",
+            path=path,
+            hint="read the other columns, or change the column to TIMESTAMP(6)",
+        )
+    return micros * 1000 + rest

@@ -1,0 +1,104 @@
+"""One open Parquet file: its footer, its page indexes, its bytes, and what was read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_file
+from paimon_pyds.formats.parquet.footer import read_footer
+from paimon_pyds.formats.parquet.int96 import footer_without_int96
+from paimon_pyds.formats.parquet.pageindex import ColumnIndex, PageTable, decode_column_index, decode_offset_index
+from paimon_pyds.storage.base import FileIO
+
+__all__ = ["ParquetSource"]
+
+_NEAR = 4096
+"""Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
+
+
+class ParquetSource:
+    """What reading and pruning share. Page indexes are read once."""
+
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+        self.path = path
+        self.size = size
+        self.counters = counters
+        self._io = io
+        self.footer, self._tail = read_footer(io, path, size, counters)
+        self._tables: dict[tuple[int, int], PageTable] = {}
+        self._bounds: dict[tuple[int, int], ColumnIndex] = {}
+        self._files: dict[bool, Any] = {}
+
+    def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
+        """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
+        found = [self._tail.get(*r) for r in ranges]
+        missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
+        if missing:
+            size = sum(length for _, length in missing)
+            self.counters.bytes_read += size
+            self.counters.requests += _requests(missing)
+            if index:
+                self.counters.index_bytes += size
+            fresh = iter(self._io.read_ranges(self.path, missing))
+            found = [next(fresh) if data is None else data for data in found]
+        return [data for data in found if data is not None]
+
+    def has_pages(self, group: int, leaf: int) -> bool:
+        """Whether a column chunk has an OffsetIndex."""
+        return self.footer.chunk(group, leaf).offset_index is not None
+
+    def tables(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], PageTable]:
+        """Page tables of (row group, leaf) chunks that have one, read together."""
+        keys = [k for k in wanted if k not in self._tables and self.has_pages(*k)]
+        places = [self.footer.chunk(*k).offset_index or (0, 0) for k in keys]
+        for key, data in zip(keys, self.read(places, index=True), strict=True):
+            start, stop = self.footer.groups[key[0]]
+            try:
+                self._tables[key] = decode_offset_index(data, self.footer.chunk(*key), stop - start)
+            except CorruptFileError as error:
+                raise CorruptFileError(error.message, path=self.path) from error
+        return self._tables
+
+    def bounds(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], ColumnIndex]:
+        """Column indexes of (row group, leaf) chunks that have one and a page table, read together."""
+        keys = [k for k in wanted if k not in self._bounds and self.footer.chunk(*k).column_index is not None]
+        tables = self.tables(keys)
+        keys = [k for k in keys if k in tables]
+        places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
+        for key, data in zip(keys, self.read(places, index=True), strict=True):
+            try:
+                self._bounds[key] = decode_column_index(data, len(tables[key]))
+            except CorruptFileError as error:
+                raise CorruptFileError(error.message, path=self.path) from error
+        return self._bounds
+
+    def arrow_file(self, *, int96: bool) -> Any:
+        """Pyarrow's ParquetFile; with ``int96``, such columns come as twelve bytes. Opened once."""
+        found = self._files.get(int96)
+        if found is None:
+            whole = self._tail.get(0, self.size)
+            with decoding(self.path):
+                data = self.footer.data
+                metadata = metadata_of(footer_without_int96(data) if int96 else data)
+                source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
+                found = self._files[int96] = open_file(source, metadata)
+        return found
+
+    def close(self) -> None:
+        """Release the file."""
+        for file in self._files.values():
+            file.close(force=True)
+        self._files.clear()
+
+
+def _requests(ranges: Sequence[tuple[int, int]]) -> int:
+    count, stop = 0, -_NEAR - 1
+    for offset, length in sorted(ranges):
+        count += offset - stop > _NEAR
+        stop = max(stop, offset + length)
+    return count
