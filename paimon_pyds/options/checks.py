@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.table_options import OPTIONS, TableOptions, option_of
+from paimon_pyds.options.table_options import INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = ()) -> None:
     """
     import difflib
 
-    known = [*OPTIONS, *namespace]
+    known = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
     for key in options:
         if option_of(key) is None and key not in known:
             folded = key.lower().replace("_", "-")

@@ -37,8 +37,8 @@ _MODES = (
 _W = Scope.WRITE
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
-_NO_EXPIRY = "commits here expire nothing; expiry is an operation of its own"
 _NO_COMPACT = "writers here never compact inline"
+_NO_EMPTY = "a commit without changes makes no snapshot here"
 _EXTERNAL = "writing data files outside the table is not supported; reading them is"
 
 _TABLE = (
@@ -137,8 +137,8 @@ _FILES = (
 
 _DELETION = (
     _h("deletion-vectors.enabled", _B, "false", "rows are deleted by vectors beside the files"),
-    _h("deletion-vectors.bitmap64", _B, "false", "64-bit vectors"),
-    _h("deletion-vector.index-file.target-size", _M, "2 mb", "size of a file of vectors"),
+    _i("deletion-vectors.bitmap64", _B, "false", "64-bit vectors", "both kinds are read; none is written yet"),
+    _i("deletion-vector.index-file.target-size", _M, "2 mb", "size of a file of vectors", "none is written yet"),
     _i("deletion-vectors.modifiable", _B, "false", "allow switching deletion-vectors.enabled", "used by ALTER only"),
     _i("deletion-vectors.merge-on-read", _B, "false", "read level 0 too", "append tables have one level",
        primary_key_only=True),
@@ -206,8 +206,8 @@ _WRITE = (
     _r("commit.strict-mode.last-safe-snapshot", _L, None, "refuse to commit over others' compactions",
        "not supported yet", scope=_W),
     _i("commit.force-compact", _B, "false", "compact before a commit", _NO_COMPACT),
-    _h("commit.force-create-snapshot", _B, "false", "a commit without changes makes a snapshot"),
-    _h("snapshot.ignore-empty-commit", _B, None, "a commit without changes makes no snapshot"),
+    _i("commit.force-create-snapshot", _B, "false", "a commit without changes makes a snapshot", _NO_EMPTY),
+    _i("snapshot.ignore-empty-commit", _B, None, "a commit without changes makes no snapshot", _NO_EMPTY),
     _i("commit.discard-duplicate-files", _B, "false", "drop files that are committed already", "names are unique"),
     _r("commit.callbacks", _S, "", "Java classes called after a commit", "they can't be called from here", scope=_W),
     _i("tag.callbacks", _S, "", "Java classes called after tagging", "they can't be called from here"),

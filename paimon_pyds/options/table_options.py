@@ -39,7 +39,7 @@ _FIELD_OPTIONS: dict[str, tuple[Kind, str, Status, bool]] = {
     "map.shared-shredding.max-columns": (Kind.INT, "limit of shredding", Status.IGNORABLE, False),
     "map.shared-shredding.column-placement-policy": (Kind.STRING, "way of shredding", Status.IGNORABLE, False),
 }
-_INDEX_TYPES = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
+INDEX_TYPES = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 _INDEX_COLUMNS = re.compile(r"file-index\.([a-z0-9_-]+)\.columns")
 _INDEX_OPTION = re.compile(r"file-index\.([a-z0-9_-]+)\.(.+)\.([a-z0-9_-]+)")
 _INDEX_KINDS = {"fpp": Kind.DOUBLE, "items": Kind.LONG, "version": Kind.INT, "index-block-size": Kind.MEMORY,
@@ -57,7 +57,7 @@ def dynamic_option(key: str) -> Option | None:
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):
-        known = match[1] in _INDEX_TYPES
+        known = match[1] in INDEX_TYPES
         return Option(
             key=key,
             kind=Kind.LIST,
