@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.fixtures import DEV, requires_shared
 
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.row import decode_rows, encode_rows, hash_rows
 from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, parse_type
+from support.fixtures import DEV, requires_shared
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
