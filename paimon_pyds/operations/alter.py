@@ -171,8 +171,6 @@ class _Columns:
                 return [f for f in fields if f.name != last]
 
             self._edit(parents, _existing(last, name, without), name)
-        if not self.fields:
-            raise SchemaError("a table needs at least one column")
 
     def rename(self, names: Mapping[str, str]) -> None:
         for old, new in names.items():
