@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.catalog import Catalog
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    BranchNotFoundError,
+    DatabaseNotFoundError,
+    OptionError,
+    SchemaError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from paimon_pyds.metadata.store import TableStore
+from support.fixtures import DEV, requires_shared
+
+SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = Catalog(tmp_path / "wh")
+    made.create_database("shop")
+    return made
+
+
+def test_databases(catalog: Catalog) -> None:
+    assert catalog.databases() == ["default", "shop"]
+    assert os.path.isdir(f"{catalog.warehouse}/shop.db")
+    with pytest.raises(AlreadyExistsError, match="database shop"):
+        catalog.create_database("shop")
+    catalog.create_database("shop", ignore_if_exists=True)
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_database("default")
+    for name in ("", "a/b", "..", "sys", "a$b"):
+        with pytest.raises(OptionError):
+            catalog.create_database(name)
+    catalog.drop_database("shop")
+    assert catalog.databases() == ["default"]
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.drop_database("shop")
+    catalog.drop_database("shop", ignore_if_not_exists=True)
+    with pytest.raises(OptionError, match="always there"):
+        catalog.drop_database("default")
+
+
+def test_a_database_with_tables_is_dropped_on_purpose_only(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    with pytest.raises(OptionError, match=r"not empty.*cascade"):
+        catalog.drop_database("shop")
+    assert catalog.tables("shop") == ["t"]
+    catalog.drop_database("shop", cascade=True)
+    assert catalog.databases() == ["default"] and not os.path.exists(f"{catalog.warehouse}/shop.db")
+
+
+def test_tables(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "shop.orders", SCHEMA, partition_by=["name"], options={"write-only": "true"}, comment="c"
+    )
+    assert table.path == f"{catalog.warehouse}/shop.db/orders" == catalog.path("shop.orders")
+    assert (table.partition_by, table.options, table.comment) == (("name",), {"write-only": "true"}, "c")
+    catalog.create_table("plain", SCHEMA)
+    os.makedirs(f"{catalog.warehouse}/shop.db/not_a_table/schema")
+    Path(f"{catalog.warehouse}/shop.db/file").touch()
+    assert catalog.tables("shop") == ["orders"] and catalog.tables() == ["plain"] == catalog.tables("default")
+    assert catalog.table("shop.orders").schema == table.schema == catalog.table("`shop`.`orders`").schema
+    with pytest.raises(AlreadyExistsError, match=r"shop\.orders"):
+        catalog.create_table("shop.orders", SCHEMA)
+    assert catalog.create_table("shop.orders", SCHEMA, ignore_if_exists=True).schema == table.schema
+
+
+def test_what_is_missing_is_named_with_what_is_near(catalog: Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA)
+    calls: list[Any] = [catalog.table, catalog.drop_table, lambda n: catalog.rename_table(n, "x"), catalog.alter_table]
+    for call in calls:
+        with pytest.raises(TableNotFoundError, match=r"no table order.*did you mean orders"):
+            call("shop.order")
+        with pytest.raises(DatabaseNotFoundError, match=r"no database 'shp'.*did you mean shop"):
+            call("shp.orders")
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.tables("shp")
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.create_table("shp.orders", SCHEMA)
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.rename_table("shop.orders", "shp.orders")
+    catalog.drop_table("shop.order", ignore_if_not_exists=True)
+    catalog.drop_table("shp.order", ignore_if_not_exists=True)
+    with pytest.raises(BranchNotFoundError, match="no branch 'b'"):
+        catalog.table("shop.orders$branch_b")
+    with pytest.raises(UnsupportedError, match="system table"):
+        catalog.table("shop.orders$files")
+
+
+def test_a_warehouse_that_is_not_there(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path / "nowhere")
+    assert catalog.databases() == ["default"] and catalog.tables() == []
+    with pytest.raises(DatabaseNotFoundError, match="the warehouse is not there either"):
+        catalog.table("a.b")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_rename(catalog: Catalog) -> None:
+    catalog.create_table("shop.a", SCHEMA)
+    catalog.create_table("shop.b", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match=r"shop\.b"):
+        catalog.rename_table("shop.a", "shop.b")
+    catalog.rename_table("shop.a", "c")
+    assert catalog.tables("shop") == ["b", "c"]
+    catalog.rename_table("shop.c", "default.d")
+    assert catalog.tables("shop") == ["b"] and catalog.tables() == ["d"]
+    for name in ("shop.x$branch_b", "shop.x$files", "a/b"):
+        with pytest.raises(OptionError):
+            catalog.rename_table("shop.b", name)
+
+
+def test_drop(catalog: Catalog) -> None:
+    catalog.create_table("shop.a", SCHEMA)
+    for name in ("shop.a$branch_b", "shop.a$files"):
+        with pytest.raises(OptionError, match="name the table, a"):
+            catalog.drop_table(name)
+    catalog.drop_table("shop.a")
+    assert catalog.tables("shop") == [] and not os.path.exists(catalog.path("shop.a"))
+
+
+def test_dropping_takes_tables_only(catalog: Catalog) -> None:
+    directory = Path(catalog.warehouse) / "shop.db" / "precious"
+    directory.mkdir()
+    (directory / "data").touch()
+    with pytest.raises(TableNotFoundError):
+        catalog.drop_table("shop.precious")
+    assert (directory / "data").exists()
+
+
+def test_alter(catalog: Catalog) -> None:
+    catalog.create_table("shop.a", SCHEMA)
+    schema = catalog.alter_table("shop.a", set_options={"write-only": "true"}, add_columns={"n": "INT"})
+    assert schema == catalog.table("shop.a").schema and schema.field_names == ("id", "name", "n")
+    with pytest.raises(SchemaError):
+        catalog.alter_table("shop.a", drop_columns=["nope"])
+
+
+def test_names_with_dots_and_signs(catalog: Catalog) -> None:
+    catalog.create_database("a.b")
+    catalog.create_table("`a.b`.`t.é 1`", SCHEMA)
+    assert catalog.tables("a.b") == ["t.é 1"] and catalog.table("`a.b`.`t.é 1`").schema.field_names == ("id", "name")
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, {"s3.secret-key": "hush"})
+    assert repr(catalog) == f"Catalog({str(tmp_path)!r})"
+    assert Catalog("s3://bucket/wh", {"s3.secret-key": "hush"}).warehouse == "s3://bucket/wh"
+    assert "hush" not in repr(Catalog("s3://bucket/wh", {"s3.secret-key": "hush"}))
+    assert pickle.loads(pickle.dumps(catalog)).warehouse == str(tmp_path)
+
+
+@requires_shared
+def test_a_warehouse_of_java(tmp_path: Path) -> None:
+    assert DEV is not None
+    shutil.copytree(DEV / "tags_branches" / "table", tmp_path / "wh")
+    catalog = Catalog(f"file://{tmp_path}/wh")
+    assert catalog.databases() == ["db", "default"] and catalog.tables("db") == ["t"]
+    assert len(catalog.table("db.t").snapshots()) == 3 and len(catalog.table("db.t$branch_b1").snapshots()) == 2
+    assert catalog.table("db.t$branch_empty").snapshots() == []
+    with pytest.raises(BranchNotFoundError, match="branches: b1, empty"):
+        catalog.table("db.t$branch_x")
+    catalog.rename_table("db.t", "u")
+    assert TableStore.open(catalog.path("db.u")).latest_snapshot_id() == 3
