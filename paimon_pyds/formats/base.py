@@ -52,9 +52,9 @@ class FormatReader(Protocol):
     def groups(self) -> Sequence[tuple[int, int]]:
         """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
 
-    def prune(self, predicate: Predicate) -> RowSelection:
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         """Rows that may match, by the file's own statistics (row groups, pages). ``predicate`` is bound to the file's
-        columns. Keeps a superset of what matches; ALL when nothing is known."""
+        columns; ``within`` says which rows matter at all. Keeps a superset of what matches; ALL when nothing is known."""
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The selected rows in file order, in batches of at most ``batch_rows`` rows, with schema `arrow_schema(fields)`.

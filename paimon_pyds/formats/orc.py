@@ -160,7 +160,7 @@ class OrcReader:
         """The row ranges of the stripes."""
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
-    def prune(self, predicate: Predicate) -> RowSelection:
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         """Every row: the statistics of stripes are not used, because those of Java are wrong for old dates."""
         return RowSelection.ALL
 

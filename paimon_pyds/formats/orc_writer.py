@@ -68,6 +68,13 @@ class _PatientSink(_io.RawIOBase):
         return size
 
 
+def _unsliced(column: pa.Array) -> pa.Array:
+    """The column without an offset: pyarrow's ORC writer takes the validity of a sliced struct from its first row."""
+    if column.offset == 0 or not pa.types.is_nested(column.type):
+        return column
+    return column.take(pa.array(range(len(column)), pa.int64()))
+
+
 class OrcWriter:
     """One ORC file being written."""
 
@@ -97,7 +104,7 @@ class OrcWriter:
         """
         self._started = True
         columns = [
-            _to_orc(c, f.type, s.type, self._path)
+            _to_orc(_unsliced(c), f.type, s.type, self._path)
             for c, f, s in zip(batch.columns, self._fields, self._schema, strict=True)
         ]
         self._buffered += batch.nbytes

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats.base import FormatReader, ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult
 from paimon_pyds.index.roaring import decode_roaring
@@ -85,11 +85,22 @@ def read_file(
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
     trace = FileTrace(task.path, task.row_count) if trace is None else trace
-    filter_fields = _filter_fields(spec)
-    filtering = file_evolution(spec, task, filter_fields)
+    try:
+        yield from _read(spec, task, batch_rows, trace)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError(
+            "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was read",
+            path=error.filename or task.path,
+            hint="read again to get the newest snapshot; tags keep a snapshot from expiring",
+        ) from error
+
+
+def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> Iterator[pa.RecordBatch]:
+    filtering = file_evolution(spec, task, spec.filter_fields)
     devolved = filtering.devolve(spec.predicate)
     if devolved in (Const.FALSE, Const.UNKNOWN):
         trace.rows_after_index = trace.rows_after_deletions = 0
@@ -105,7 +116,7 @@ def read_file(
                 f"the data file has {reader.row_count} rows, the manifest says {task.row_count}", path=task.path
             )
         if devolved is not Const.TRUE:
-            selection = selection & reader.prune(devolved)
+            selection = selection & reader.prune(devolved, selection)
         trace.rows_after_pages = selection.count(task.row_count)
         if selection.is_none:
             return
@@ -118,10 +129,6 @@ def read_file(
             yield batch
     finally:
         reader.close()
-
-
-def _filter_fields(spec: ReadSpec) -> tuple[DataField, ...]:
-    return spec.filter_fields
 
 
 def _read_plain(

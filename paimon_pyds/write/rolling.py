@@ -26,6 +26,8 @@ __all__ = ["RollingWriter"]
 
 _LANE_DEPTH = 4
 """Batches that may wait in a lane: bounds memory when one lane is slower."""
+_LOOKS = 8
+"""How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 _NO_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
@@ -73,12 +75,16 @@ class RollingWriter:
         while start < batch.num_rows:
             if self._open is None:
                 self._open = self._start()
-            room = self._target_rows - self._open.rows
+            room = min(self._target_rows - self._open.rows, self._step(batch))
             part = batch.slice(start, min(room, batch.num_rows - start))
             self._open.write(part)
             start += part.num_rows
-            if self._open.rows >= self._target_rows or self._open.bytes_written >= self._target_size:
+            if self._open.rows >= self._target_rows or self._open.reached(self._target_size):
                 self._finish()
+
+    def _step(self, batch: pa.RecordBatch) -> int:
+        """Rows between two looks at the file's size: so few that a file overshoots the target by a small part."""
+        return max(1, int(batch.num_rows * self._target_size / _LOOKS / max(1, batch.nbytes)))
 
     def close(self) -> tuple[DataFile, ...]:
         """Finish the last file; the files written."""
@@ -128,13 +134,19 @@ class _OpenFile:
         self._index = FileIndexBuilder(context.index_specs, context.fields) if context.index_specs else None
         self._encode = _Lane(pools[0], [])
         self._measure = _Lane(pools[1], [])
+        self._unseen = 0
         self.rows = 0
 
-    @property
-    def bytes_written(self) -> int:
-        return self._writer.bytes_written
+    def reached(self, target: int) -> bool:
+        """Whether the file is as large as ``target`` bytes. Waits for the encoder now and then, to know."""
+        if self._unseen < target / _LOOKS:
+            return False
+        self._encode.drain()
+        self._unseen = 0
+        return self._writer.bytes_written >= target
 
     def write(self, batch: pa.RecordBatch) -> None:
+        self._unseen += batch.nbytes
         self._encode.run(self._writer.write, batch)
         self._measure.run(self._measure_batch, batch)
         self.rows += batch.num_rows
