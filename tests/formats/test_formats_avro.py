@@ -1,0 +1,383 @@
+"""Avro data files: Java's files, round trips, another writer's files, damage."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.formats import avro_blocks
+from paimon_pyds.formats.avro import AvroFormat
+from paimon_pyds.formats.avro_types import plain_schema, write_schema
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.fixtures import DEV, requires_shared, table_fields, table_path
+from support.strategies import ATOMS, NESTED, tables
+from support.values import expected_lines, lines
+
+FORMAT = AvroFormat()
+MAP_OF_INTS = {"type": "MAP", "key": "INT NOT NULL", "value": {"type": "ARRAY", "element": "STRING"}}
+DEEP = {"type": "MAP", "key": "DATE NOT NULL", "value": "DECIMAL(20, 3) NOT NULL"}
+TYPES = [*(t for t in ATOMS if "(9)" not in t), *NESTED, MAP_OF_INTS, DEEP]
+
+
+def _fields(*types: Any) -> tuple[DataField, ...]:
+    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
+
+
+def _open(path: Path, counters: ReadCounters | None = None) -> Any:
+    return FORMAT.open_reader(open_file_io(str(path))[0], str(path), path.stat().st_size, counters or ReadCounters())
+
+
+def _read(
+    path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL, batch_rows: int = 1000
+) -> pa.Table:
+    reader = _open(path)
+    try:
+        batches = list(reader.read(fields, selection, batch_rows))
+        assert all(0 < b.num_rows <= batch_rows for b in batches)
+        return pa.Table.from_batches(batches, arrow_schema(fields))
+    finally:
+        reader.close()
+
+
+def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, options: dict[str, str] | None = None) -> None:
+    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, options or {})
+    for batch in table.to_batches(max_chunksize=1000):
+        before = writer.bytes_written
+        writer.write(batch)
+        assert writer.bytes_written >= before
+    assert writer.close() == path.stat().st_size
+
+
+def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
+    schema = arrow_schema(fields)
+    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
+
+
+def _java_files() -> list[Path]:
+    return sorted(table_path("append_avro").rglob("*.avro"))
+
+
+# ------------------------------------------------------------------------------------------------------ Java's files
+
+
+@requires_shared
+def test_files_of_java() -> None:
+    fields = table_fields(table_path("append_avro"))
+    found = pa.concat_tables([_read(p, fields, batch_rows=7) for p in _java_files()])
+    assert DEV is not None
+    assert lines(found) == expected_lines(DEV / "append_avro" / "expected" / "full.jsonl.gz")
+
+
+@requires_shared
+def test_projection_and_selection_of_java_files() -> None:
+    fields = table_fields(table_path("append_avro"))
+    path = _java_files()[0]
+    whole = _read(path, fields)
+    some = (fields[15], fields[0], fields[23])
+    assert _read(path, some, RowSelection.of([0, 3, 59])).equals(whole.select([f.name for f in some]).take([0, 3, 59]))
+    reader = _open(path)
+    assert reader.row_count == 60
+    assert reader.groups() == [(0, 60)]
+    assert reader.prune(Const.FALSE).is_all
+    assert list(reader.read(fields, RowSelection.NONE, 5)) == []
+
+
+@requires_shared
+def test_schema_is_that_of_java() -> None:
+    java = json.loads(fastavro.block_reader(_java_files()[0].open("rb")).metadata["avro.schema"])
+    ours = write_schema(table_fields(table_path("append_avro")))
+    assert json.loads(json.dumps(ours)) == java
+
+
+# ------------------------------------------------------------------------------------------------------- round trips
+
+
+@given(data=tables(types=TYPES), codec=st.sampled_from(["zstd", "snappy", "deflate", "bzip2", "xz", "none"]))
+def test_round_trip(
+    data: tuple[tuple[DataField, ...], pa.Table], codec: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fields, table = data
+    path = tmp_path_factory.mktemp("avro") / "data-1.avro"
+    _write(path, fields, table.slice(0, 3), {"file.compression": codec})
+    assert lines(_read(path, fields)) == lines(table.slice(0, 3))
+    _write(path.with_name("b.avro"), fields, pa.concat_tables([table.slice(2), table]), {"file.compression": codec})
+    found = _read(path.with_name("b.avro"), fields, batch_rows=7)
+    assert found.schema == table.schema
+    assert lines(found) == lines(pa.concat_tables([table.slice(2), table]))
+
+
+@given(data=tables(types=TYPES))
+def test_fastavro_reads_the_same(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_factory: Any) -> None:
+    fields, table = data
+    path = tmp_path_factory.mktemp("avro") / "data-1.avro"
+    _write(path, fields, table)
+    with path.open("rb") as f:
+        records = list(fastavro.reader(f))
+    assert [r["id"] for r in records] == table.column("id").to_pylist()
+    for i, field in enumerate(fields):
+        nulls = [r[field.name] is None for r in records]
+        assert nulls == table.column(i).is_null().to_pylist()
+
+
+def test_many_blocks(tmp_path: Path) -> None:
+    fields = _fields("BIGINT", "STRING", "DOUBLE")
+    rng = np.random.default_rng(1)
+    n = 20_000
+    table = _table(
+        fields, rng.integers(-(2**60), 2**60, n), [f"text {i % 91}" * (i % 5) for i in range(n)], rng.random(n)
+    )
+    path = tmp_path / "a.avro"
+    _write(path, fields, table)
+    with path.open("rb") as f:
+        sizes = [b.bytes_.getbuffer().nbytes for b in fastavro.block_reader(f)]
+    assert len(sizes) > 5
+    assert all(avro_blocks.BLOCK_BYTES <= s < avro_blocks.BLOCK_BYTES + 100 for s in sizes[:-1])
+    assert _read(path, fields, batch_rows=999).equals(table)
+    rows = [0, 1, 7_000, 7_001, 19_999]
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    found = pa.Table.from_batches(list(reader.read(fields, RowSelection.of(rows), 100)))
+    assert found.equals(table.take(rows))
+    assert counters.rows_decoded < n
+    assert counters.requests == 1
+    assert reader.row_count == n
+
+
+def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro_blocks, "_WHOLE_FILE", 1000)
+    monkeypatch.setattr(avro_blocks, "_WINDOW", 5000)
+    fields = _fields("BIGINT", "BYTES")
+    table = _table(fields, range(3000), [random.Random(i).randbytes(100) for i in range(3000)])
+    path = tmp_path / "a.avro"
+    _write(path, fields, table)
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    assert reader.row_count == 3000
+    assert counters.bytes_read < path.stat().st_size / 3
+    assert pa.Table.from_batches(list(reader.read(fields, RowSelection.ALL, 10_000))).equals(table)
+    assert counters.requests > 5
+
+
+def test_a_record_larger_than_a_block(tmp_path: Path) -> None:
+    fields = _fields("BYTES")
+    table = _table(fields, [b"a", b"x" * 300_000, None, b"y" * 70_000])
+    path = tmp_path / "a.avro"
+    _write(path, fields, table)
+    assert _read(path, fields).equals(table)
+
+
+@pytest.mark.parametrize("element", ["STRING NOT NULL", "BIGINT NOT NULL"])
+def test_multisets(element: str, tmp_path: Path) -> None:
+    fields = _fields({"type": "MULTISET", "element": element})
+    keys = ["a", "b"] if element.startswith("STRING") else [1, 2**40]
+    table = _table(fields, [[(keys[0], 2), (keys[1], 1)], None, []])
+    path = tmp_path / "a.avro"
+    _write(path, fields, table)
+    assert _read(path, fields).equals(table)
+
+
+def test_decimals_of_every_length(tmp_path: Path) -> None:
+    fields = _fields("DECIMAL(38, 0)")
+    values = [0, 1, -1, 127, 128, -128, -129, 255, 256, 2**63, -(2**63) - 1, 10**38 - 1, -(10**38) + 1]
+    table = _table(fields, [Decimal(v) for v in values])
+    path = tmp_path / "a.avro"
+    _write(path, fields, table)
+    assert _read(path, fields).equals(table)
+    with path.open("rb") as f:
+        raw = [len(b) for b in _raw_column(f.read())]
+    assert raw == [max(1, ((v if v >= 0 else ~v).bit_length() + 8) // 8) for v in values]
+
+
+def _raw_column(data: bytes) -> list[bytes]:
+    """The bytes of the column as fastavro sees them without its logical types."""
+    reader = avro_blocks.BlockReader(lambda at, n: data[at : at + n], len(data), "x")
+    plain = fastavro.parse_schema(plain_schema(reader.schema))
+    found: list[bytes] = []
+    for block in reader.blocks(lambda row, count: True):
+        stream = io.BytesIO(block.body or b"")
+        found += [fastavro.schemaless_reader(stream, plain)["c0"] for _ in range(block.count)]  # type: ignore[call-arg, index]
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_what_avro_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "a.avro"
+    bad_name = (DataField(0, "é", parse_type("INT")),)
+    for fields in (_fields("TIMESTAMP(9)"), _fields({"type": "ARRAY", "element": "TIMESTAMP(7)"}), bad_name):
+        with pytest.raises(UnsupportedError):
+            FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, {})
+    for options, error in [
+        ({"file.compression": "lz4"}, UnsupportedError),
+        ({"file.compression.zstd-level": "x"}, OptionError),
+    ]:
+        with pytest.raises(error):
+            FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), options)
+    assert not path.exists()
+
+
+def test_names_of_records_are_unique() -> None:
+    row = {
+        "type": "ROW",
+        "fields": [{"id": 9, "name": "b", "type": {"type": "ROW", "fields": [{"id": 8, "name": "x", "type": "INT"}]}}],
+    }
+    fields = (
+        DataField(0, "a", parse_type(row)),
+        DataField(1, "a_b", parse_type({"type": "ROW", "fields": [{"id": 7, "name": "y", "type": "INT"}]})),
+    )
+    fastavro.parse_schema(write_schema(fields))
+
+
+def test_abort(tmp_path: Path) -> None:
+    path = tmp_path / "a.avro"
+    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), {})
+    writer.write(_table(_fields("INT"), [1]).to_batches()[0])
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------------------------- damage
+
+
+def test_what_is_no_avro_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.avro"
+    good = b"Obj\x01"
+    for content in (b"", b"ORC1", good, good + b"\x00" + b"s" * 16, good + b"\xff" * 40, good + b"\x02\x02a\x02{"):
+        path.write_bytes(content)
+        with pytest.raises(CorruptFileError):
+            _open(path)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "1", '"int"', "[]", '{"type":"record","name":"r"}', '{"type":"record","name":"r","fields":[{"name":"a"}]}',
+        '{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}',
+        "[" * 5000, '{"type":"record","name":"r","fields":[{"name":"c0","type":"Nowhere"}]}',
+        '{"type":"record","name":"r","fields":[{"name":"c0","type":' + "[" * 200 + "]" * 200 + "}]}",
+    ],
+)  # fmt: skip
+def test_broken_schemas(schema: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.avro"
+    body = schema.encode()
+    size = avro_blocks._put_long(len(body))
+    path.write_bytes(b"Obj\x01\x02\x16avro.schema" + size + body + b"\x00" + b"s" * 16)
+    with pytest.raises(CorruptFileError):
+        _read(path, _fields("INT"))
+
+
+def test_wrong_columns(tmp_path: Path) -> None:
+    fields = _fields(
+        "INT", {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT"}]}, "DECIMAL(4, 2)", "TIMESTAMP(3)"
+    )
+    path = tmp_path / "a.avro"
+    _write(path, fields, _table(fields, [1], [{"x": 1}], [Decimal("1.00")], [1]))
+    assert _read(path, fields).num_rows == 1
+    wrong: list[tuple[DataField, ...]] = [
+        (DataField(7, "missing", parse_type("INT")),),
+        _fields("BIGINT"),
+        _fields("DATE"),
+        _fields("INT", {"type": "ROW", "fields": [{"id": 5, "name": "y", "type": "INT"}]}),
+        _fields("INT", {"type": "ARRAY", "element": "INT"}),
+        (DataField(2, "c2", parse_type("DECIMAL(4, 3)")),),
+        (DataField(3, "c3", parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")),),
+        (DataField(3, "c3", parse_type("TIMESTAMP(6)")),),
+    ]
+    for fields in wrong:
+        with pytest.raises(CorruptFileError):
+            _read(path, fields)
+
+
+def test_nulls_where_none_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.avro"
+    _write(path, _fields("INT"), _table(_fields("INT"), [1, None]))
+    with pytest.raises(CorruptFileError, match="NOT NULL"):
+        _read(path, _fields("INT NOT NULL"))
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "deflate", "bzip2", "xz", "none"])
+def test_damaged_files(codec: str, tmp_path: Path) -> None:
+    """Every error is one of ours; a compressed block never gives other rows unnoticed when it carries a checksum."""
+    fields = _fields("BIGINT", "STRING", NESTED[0], "DECIMAL(10, 2)", MAP_OF_INTS)
+    table = _table(
+        fields, range(200), [f"v{i}" for i in range(200)], [[i, None] for i in range(200)],
+        [Decimal(i) for i in range(200)], [[(i, ["a", None])] for i in range(200)],
+    )  # fmt: skip
+    path = tmp_path / "a.avro"
+    _write(path, fields, table, {"file.compression": codec})
+    data = path.read_bytes()
+    rng = random.Random(codec)
+    refused = 0
+    for i in range(150):
+        damaged = bytearray(data)
+        if i % 5 == 0:
+            damaged = damaged[: rng.randrange(len(damaged))]
+        else:
+            for _ in range(rng.choice([1, 2, 4])):
+                damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            found = _read(path, fields)
+        except PaimonError:
+            refused += 1
+        else:
+            assert found.num_rows <= 200
+    assert refused > 60
+
+
+class _FullDisk:
+    def __init__(self, room: int) -> None:
+        self.sink, self.room, self.aborted = self, room, False
+
+    def write(self, data: bytes) -> int:
+        self.room -= len(data)
+        if self.room < 0:
+            raise StorageError("no space left")
+        return len(data)
+
+    def tell(self) -> int:
+        return 0
+
+    def close(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.parametrize("room", [0, 2000])
+def test_full_disk(room: int) -> None:
+    output = _FullDisk(room)
+
+    class _Io:
+        def open_output(self, path: str) -> _FullDisk:
+            return output
+
+    fields = _fields("BIGINT")
+
+    def attempt() -> None:
+        writer = FORMAT.open_writer(_Io(), "x.avro", fields, {})  # type: ignore[arg-type]
+        for batch in _table(fields, np.random.default_rng(0).integers(0, 2**60, 5_000)).to_batches():
+            writer.write(batch)
+        writer.close()
+
+    with pytest.raises(StorageError):
+        attempt()
+    assert output.aborted
