@@ -31,8 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`classic` and `connect` tests run only with the session they are about."""
+    """`classic` and `connect` tests run only with the session they are about; users of `oracle` are marked `java`."""
     for item in items:
+        if "oracle" in getattr(item, "fixturenames", ()):
+            item.add_marker("java")
         for mode in ("classic", "connect"):
             if item.get_closest_marker(mode) is not None and mode != MODE:
                 item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))

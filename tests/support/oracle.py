@@ -64,10 +64,8 @@ def _bundle() -> Path | None:
     return path if path.is_file() else None
 
 
-def requires_java_oracle(test: Any) -> Any:
-    """Mark a test that needs Java Paimon; ask for the fixture `oracle` too, which fetches and compiles it."""
-    reason = missing()
-    return pytest.mark.java(pytest.mark.skipif(reason is not None, reason=reason or "")(test))
+requires_java_oracle = pytest.mark.skipif(missing() is not None, reason=missing() or "Java Paimon is at hand")
+"""For tests that need Java Paimon. Ask for the fixture `oracle` too: it fetches and compiles what is needed."""
 
 
 @dataclass(slots=True)
