@@ -94,6 +94,8 @@ class _Planner:
                 ("embedded index", self.by_embedded_index),
             ):
                 before = entries.num_rows
+                if not before:
+                    break
                 entries, detail = prune(entries)
                 if detail or entries.num_rows != before:
                     self.note(name, entries, detail)
