@@ -22,9 +22,9 @@ from paimon_pyds.metadata.manifest_codec import (
     encode_manifest,
     encode_manifest_list,
 )
-from support.fixtures import DEV, requires_shared
+from support.fixtures import DEV, has_shared
 
-pytestmark = requires_shared
+pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -86,7 +86,7 @@ def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
 
     monkeypatch.setattr(manifest_codec, "_walk", spy)
     paths = manifests()
-    assert len(paths) > 300
+    assert len(paths) > (300 if has_shared() else 20)
     for path in paths:
         data = path.read_bytes()
         batch = decode_manifest(data, str(path))
@@ -98,7 +98,7 @@ def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
 
 def test_manifest_lists() -> None:
     paths = files("manifest-list-")
-    assert len(paths) > 700
+    assert len(paths) > (700 if has_shared() else 20)
     for path in paths:
         data = path.read_bytes()
         found = decode_manifest_list(data, str(path))
@@ -125,7 +125,7 @@ def test_manifest_lists() -> None:
 
 def test_index_manifests() -> None:
     paths = files("index-manifest-")
-    assert len(paths) > 40
+    assert len(paths) > (40 if has_shared() else 0)
     ranges = 0
     for path in paths:
         data = path.read_bytes()
@@ -147,7 +147,7 @@ def test_index_manifests() -> None:
         again = encode_index_manifest(found, "null")
         assert generic(again) == expected
         assert decode_index_manifest(again, "again") == found
-    assert ranges > 20
+    assert ranges > (20 if has_shared() else 0)
 
 
 def test_our_schemas_are_javas_to_the_byte() -> None:

@@ -15,7 +15,11 @@ from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.row import decode_rows, encode_rows, hash_rows
 from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, parse_type
-from support.fixtures import DEV, requires_shared
+from support.fixtures import DEV
+
+requires_vectors = pytest.mark.skipif(
+    DEV is None or not (DEV / "hash_vectors.json").exists(), reason="needs hash_vectors.json of Java Paimon"
+)
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -89,7 +93,7 @@ def check(values: list[dict[str, Any]], columns: list[pa.Array], types: list[Dat
 NESTED = ("ARRAY", "MAP", "ROW")
 
 
-@requires_shared
+@requires_vectors
 def test_every_single_column_vector() -> None:
     checked = 0
     for entry in vectors()["types"]:
@@ -102,7 +106,7 @@ def test_every_single_column_vector() -> None:
     assert checked > 400
 
 
-@requires_shared
+@requires_vectors
 def test_every_multi_column_vector() -> None:
     for entry in vectors()["rows"]:
         types = [parse_type(f["type"]) for f in entry["fields"]]
@@ -113,14 +117,13 @@ def test_every_multi_column_vector() -> None:
         check(entry["values"], columns, types)
 
 
-@requires_shared
 @pytest.mark.parametrize("text", [{"type": "ARRAY", "element": "INT"}, "VARIANT"])
 def test_nested_types_are_refused(text: Any) -> None:
     with pytest.raises(UnsupportedError, match="can't be"):
         hash_rows([pa.array([None], pa.int32())], [parse_type(text)])
 
 
-def test_ten_million_keys_hash_in_seconds() -> None:
+def test_a_million_keys_hash_in_seconds() -> None:
     import time
 
     keys = pa.array(np.arange(1_000_000, dtype=np.int64))
