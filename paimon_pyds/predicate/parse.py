@@ -107,13 +107,15 @@ class _Parser(Cursor):
         if self._depth > MAX_DEPTH:
             self.fail(self.peek(), f"the filter is nested deeper than {MAX_DEPTH} levels")
         left = self._prefix()
+        value = True  # what may be compared: not a condition that IS, IN and their like have closed
         while True:
             token = self.peek()
-            if token.kind == "op" and (token.value in _COMPARISONS or token.value == "<=>") and power < _COMPARE:
+            compares = token.kind == "op" and (token.value in _COMPARISONS or token.value == "<=>")
+            if compares and value and power < _COMPARE:
                 self.next()
                 left = self._compare(token, left, self._expression(_COMPARE))
-            elif token.kind == "name" and power < _SUFFIX and self.word() in SUFFIXES:
-                left = self._suffix(left)
+            elif token.kind == "name" and value and power < _SUFFIX and self.word() in SUFFIXES:
+                left, value = self._suffix(left), False
             elif token.kind == "name" and power < _AND and self.is_word("AND"):
                 left = self._chain(left, "AND", _AND)
             elif token.kind == "name" and power < _OR and self.is_word("OR"):
@@ -398,7 +400,7 @@ class _Parser(Cursor):
             parts = (self._comparison(Op.GE, token, left, low), self._comparison(Op.LE, token, left, high))
             found = _Boolean(All((parts[0].condition, parts[1].condition)), left.start)
         elif word == "LIKE":
-            found = self._like(left)
+            return self._like(left, negated)
         elif word in ("ILIKE", "RLIKE", "REGEXP"):
             self.fail(token, f"{word} is {AFTERWARDS}")
         else:
@@ -456,7 +458,7 @@ class _Parser(Cursor):
             return _Constant(self._literal(), token.start)
         return self._expression(_SUFFIX)
 
-    def _like(self, left: _Operand) -> _Boolean:
+    def _like(self, left: _Operand, negated: bool) -> _Boolean:
         if self.is_word("ANY", "SOME", "ALL") and self.is_op("(", ahead=1):
             every = self.next().value.upper() == "ALL"
             self.expect_op("(")
@@ -464,7 +466,9 @@ class _Parser(Cursor):
             while self.accept_op(","):
                 parts.append(self._text_test(Op.LIKE, left, self._expression(_SUFFIX), "\\").condition)
             self.expect_op(")")
-            return _Boolean(All(tuple(parts)) if every else Any(tuple(parts)), left.start)
+            # NOT LIKE ANY holds where some pattern does not match: it is not the opposite of LIKE ANY.
+            tests = tuple(Not(part) if negated else part for part in parts)
+            return _Boolean(All(tests) if every else Any(tests), left.start)
         pattern = self._expression(_SUFFIX)
         escape = "\\"
         if self.accept_word("ESCAPE"):
@@ -472,7 +476,8 @@ class _Parser(Cursor):
             if token.kind != "string" or len(token.value) != 1:
                 self.fail(token, "ESCAPE takes a string of one character")
             escape = self.next().value
-        return self._text_test(Op.LIKE, left, pattern, escape)
+        found = self._text_test(Op.LIKE, left, pattern, escape)
+        return _Boolean(Not(found.condition), left.start) if negated else found
 
     def _text_test(self, op: Op, left: _Operand, right: _Operand, escape: str) -> _Boolean:
         if not isinstance(left, _Column):
