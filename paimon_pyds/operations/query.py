@@ -66,6 +66,9 @@ class Scan:
         self._limit = limit
         self._batch_rows = batch_rows
         given = {str(k): str(v) for k, v in (options or {}).items() if v is not None}
+        branch = given.pop("branch", store.branch)
+        if branch != store.branch:
+            store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
         self._state = resolve_state(store, given)
         self._between = resolve_between(store, given)
