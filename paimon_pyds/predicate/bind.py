@@ -176,12 +176,12 @@ class _Binder:
         assert column.type is not None
         kind = column.type.kind
         if kind in REFUSED_KINDS:
-            raise PredicateError(f"column {column} is a {kind.value}; filters on it are not supported")
+            raise PredicateError(f"column {column} is of type {kind.value}; filters on it are not supported")
         if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return Leaf(leaf.op, column)
         if kind in NESTED_KINDS:
             raise PredicateError(
-                f"column {column} is a {kind.value}; only IS NULL and IS NOT NULL apply to it",
+                f"column {column} is of type {kind.value}; only IS NULL and IS NOT NULL apply to it",
                 hint="name a field of it (a.b) or a key (m['k'])" if kind in (Kind.ROW, Kind.MAP) else None,
             )
         try:
@@ -247,7 +247,7 @@ class _Binder:
                 others.append(part)
         if gathered:
             ordered = tuple(gathered[key] for key in sorted(gathered))  # type: ignore[type-var]
-            others.append(Leaf(op if len(ordered) > 1 else single, column, ordered))
+            others.insert(0, Leaf(op if len(ordered) > 1 else single, column, ordered))
         if not others:
             return unequal if negated else (Const.FALSE if known else Const.UNKNOWN)
         return make_and(*others) if negated else make_or(*others)
