@@ -46,11 +46,9 @@ def _load(name: str) -> FileFormat:
     if name == "orc":
         from paimon_pyds.formats.orc import OrcFormat
 
-        orc: FileFormat = OrcFormat()
-        return orc
+        return OrcFormat()
     if name == "avro":
         from paimon_pyds.formats.avro import AvroFormat
 
-        avro: FileFormat = AvroFormat()
-        return avro
+        return AvroFormat()
     raise UnsupportedError(f"data files of format {name!r:.40} are not supported", hint="parquet, orc and avro are")

@@ -7,13 +7,13 @@ with an entry per page; the usual spelling is decoded with numpy for all pages a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.footer import Chunk, get, require
+from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     BOOL_FALSE,
@@ -22,10 +22,13 @@ from paimon_pyds.formats.parquet.thrift import (
     I64,
     LIST,
     STRUCT,
-    Struct,
     decode_struct,
+    field_head,
+    list_head,
+    skip_field,
     varint,
     write_varint,
+    zigzag,
 )  # fmt: skip
 
 __all__ = [
@@ -79,6 +82,8 @@ def decode_offset_index(data: bytes, chunk: Chunk, rows: int) -> PageTable:
     return PageTable(offsets, sizes, first_rows)
 
 
+_NULL_PAGES, _MIN_VALUES, _MAX_VALUES, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
+"""Fields of a ColumnIndex."""
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
 _TOKENS_PER_PAGE = 7
@@ -177,20 +182,65 @@ def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
     """The bounds of ``pages`` pages.
 
     Raises:
-        CorruptFileError: another number of entries, or a field of the wrong type.
+        CorruptFileError: another number of entries, a field of the wrong type, or one that is missing.
     """
-    index, _ = decode_struct(data)
-    null_pages = _entries(index, 1, (BOOL_TRUE, BOOL_FALSE), pages, "null_pages")
-    minima = _entries(index, 2, (BINARY,), pages, "min_values")
-    maxima = _entries(index, 3, (BINARY,), pages, "max_values")
-    counts = None
-    if get(index, 5, LIST, "null_counts") is not None:
-        counts = _int64(_entries(index, 5, (I64,), pages, "null_counts"))
-    return ColumnIndex(np.array(null_pages, np.bool_), minima, maxima, counts)
+    null_pages: npt.NDArray[np.bool_] | None = None
+    bounds: dict[int, list[bytes]] = {}
+    counts: _Int64s | None = None
+    pos = field_id = 0
+    try:
+        while True:
+            wire, field_id, pos = field_head(data, pos, field_id)
+            if wire == 0 or field_id > _NULL_COUNTS:  # fields ascend; histograms of levels follow
+                break
+            if wire != LIST or field_id == _BOUNDARY_ORDER:
+                pos = skip_field(data, pos, wire)
+                continue
+            element, size, pos = list_head(data, pos)
+            if size != pages:
+                raise CorruptFileError(f"{size} entries for {pages} pages", field=f"ColumnIndex field {field_id}")
+            if field_id == _NULL_PAGES and element in (BOOL_TRUE, BOOL_FALSE):
+                null_pages = np.frombuffer(data, np.uint8, size, pos) == 1
+                pos += size
+            elif field_id in (_MIN_VALUES, _MAX_VALUES) and element == BINARY:
+                bounds[field_id], pos = _binaries(data, pos, size)
+            elif field_id == _NULL_COUNTS and element == I64:
+                counts, pos = _numbers(data, pos, size)
+            else:
+                raise CorruptFileError(f"a list of Thrift type {element}", field=f"ColumnIndex field {field_id}")
+    except (IndexError, ValueError) as error:
+        if isinstance(error, CorruptFileError):
+            raise
+        raise CorruptFileError("the column index is cut off", field="ColumnIndex") from None
+    if null_pages is None or len(bounds) != 2:
+        raise CorruptFileError("a required field is missing", field="ColumnIndex")
+    return ColumnIndex(null_pages, bounds[_MIN_VALUES], bounds[_MAX_VALUES], counts)
 
 
-def _entries(index: Struct, field_id: int, wires: tuple[int, ...], pages: int, name: str) -> list[Any]:
-    element, values = require(index, field_id, LIST, f"ColumnIndex.{name}")
-    if len(values) != pages or (values and element not in wires):
-        raise CorruptFileError(f"{len(values)} entries for {pages} pages", field=f"ColumnIndex.{name}")
-    return values  # type: ignore[no-any-return]
+def _binaries(data: bytes, pos: int, count: int) -> tuple[list[bytes], int]:
+    """A list of byte strings; those of one short length, as numbers are, are cut out in one go."""
+    length = data[pos] if count else 0
+    stop = pos + count * (length + 1)
+    if 0 < length < 0x80 and stop <= len(data):
+        heads = data[pos : stop : length + 1]
+        if heads.count(length) == count:
+            return [data[p : p + length] for p in range(pos + 1, stop, length + 1)], stop
+    values = []
+    for _ in range(count):
+        length, pos = varint(data, pos)
+        if length > len(data) - pos:
+            raise CorruptFileError(f"{length} bytes claimed, {len(data) - pos} left", offset=pos, field="ColumnIndex")
+        values.append(data[pos : pos + length])
+        pos += length
+    return values, pos
+
+
+def _numbers(data: bytes, pos: int, count: int) -> tuple[_Int64s, int]:
+    raw = np.frombuffer(data, np.uint8, count, pos)
+    if (raw < 0x80).all():  # one byte each
+        return (raw >> 1).astype(np.int64) ^ -(raw & 1).astype(np.int64), pos + count
+    values = []
+    for _ in range(count):
+        number, pos = varint(data, pos)
+        values.append(zigzag(number))
+    return _int64(values), pos

@@ -62,6 +62,7 @@ class ParquetReader:
         self._source = ParquetSource(io, path, size, counters)
         self._path = path
         self._counters = counters
+        self._groups_read: set[int] = set()
         self.row_count = self._source.footer.row_count
         counters.row_groups_total += self._source.footer.group_count
 
@@ -141,21 +142,20 @@ class ParquetReader:
         return end - begin
 
     def _choose_pages(self, task: _Task, flat: Sequence[int]) -> _Task:
-        """The task with those of its flat columns whose pages cost less than the whole chunk."""
+        """The task with picks for its flat columns, if their pages cost less than the row group."""
         if task.rows is None:
             return task
         footer, tables = self._source.footer, self._source.tables(())
-        rows = self._rows_of(task.group)
-        picks = {}
+        picks: dict[int, PagePick] = {}
         for leaf in flat:
             table = tables.get((task.group, leaf))
-            if table is None:
-                continue
-            pick = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
-            if pages_pay_off(pick, rows):
-                picks[leaf] = pick
-                self._counters.pages_total += len(table)
-                self._counters.pages_read += len(pick.starts)
+            if table is not None:
+                picks[leaf] = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
+        sizes = {leaf: len(tables[task.group, leaf]) for leaf in picks}
+        if not pages_pay_off([(picks[leaf], sizes[leaf]) for leaf in picks], self._rows_of(task.group)):
+            return task
+        self._counters.pages_total += sum(sizes.values())
+        self._counters.pages_read += sum(len(pick.starts) for pick in picks.values())
         return _Task(task.group, task.rows, picks)
 
     # ---------------------------------------------------------------------------------------------------- reading
@@ -166,7 +166,7 @@ class ParquetReader:
         order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
         place = [order.index(i) for i in range(len(order))]
         counters, footer = self._counters, self._source.footer
-        counters.row_groups_read += 1
+        self._count_group(task.group)
         counters.requests += 1
         counters.bytes_read += sum(footer.chunk(task.group, leaf.index).compressed_size for leaf in leaves)
         counters.rows_decoded += self._rows_of(task.group)
@@ -217,9 +217,15 @@ class ParquetReader:
         data = iter(self._source.read([r for column in ranges for of_pick in column for r in of_pick]))
         joined = [[b"".join([next(data) for _ in of_pick]) for of_pick in column] for column in ranges]
         self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
-        self._counters.row_groups_read += len(tasks)
+        for task in tasks:
+            self._count_group(task.group)
         self._note(by_pages, tasks, sum(len(d) for column in joined for d in column))
         return decode_picks(picks, joined, self._path)
+
+    def _count_group(self, group: int) -> None:
+        if group not in self._groups_read:
+            self._groups_read.add(group)
+            self._counters.row_groups_read += 1
 
     def _note(self, by_pages: Sequence[int], tasks: Sequence[_Task], size: int) -> None:
         pages = sum(len(pick.starts) for task in tasks for pick in task.picks.values())

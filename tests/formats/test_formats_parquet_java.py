@@ -1,0 +1,105 @@
+"""Parquet data files that Java Paimon wrote, read whole and by pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats import by_name, by_path
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema
+from support.fixtures import fixture_dir, fixture_names, requires_shared, table_fields, table_path
+from support.values import expected_lines, lines
+
+
+def _open(path: Path, counters: ReadCounters | None = None) -> Any:
+    io, name = open_file_io(str(path))
+    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+
+
+def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL) -> pa.Table:
+    reader = _open(path)
+    try:
+        return pa.Table.from_batches(list(reader.read(fields, selection, 1000)), arrow_schema(fields))
+    finally:
+        reader.close()
+
+
+def _files(name: str) -> list[Path]:
+    return sorted(table_path(name).rglob("data-*.parquet"))
+
+
+@pytest.fixture
+def always_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read by pages wherever that is possible, whatever it costs."""
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["append_all_types", "append_parquet_gzip", "append_parquet_lz4", "append_parquet_none", "append_parquet_snappy"],
+)
+def test_rows_of_java_files(name: str) -> None:
+    if name not in fixture_names():
+        pytest.skip(f"needs the full set of Java-written tables ({name})")
+    fields = table_fields(table_path(name))
+    found = pa.concat_tables([_read(p, fields) for p in _files(name)])
+    expected = expected_lines(next((fixture_dir(name) / "expected").glob("full.jsonl*")))
+    assert lines(found) == expected
+
+
+@requires_shared
+def test_pages_of_java_files(always_pages: None) -> None:
+    """Every fixture's files: some rows by pages equal the same rows of a whole read."""
+    read = 0
+    for name in fixture_names():
+        fields = table_fields(table_path(name), 0) if table_path(name).is_dir() else ()
+        for path in _files(name)[:2] if fields else []:
+            reader = _open(path)
+            known = tuple(f for f in fields if f.name in pq.read_schema(path).names and "VARIANT" not in str(f.type))
+            rows = reader.row_count
+            wanted = RowSelection.of(range(0, rows, 3)) & RowSelection.of(range(1, rows))
+            if not known or wanted.is_none or not _matches(path, known):
+                continue
+            some = pa.Table.from_batches(list(reader.read(known, wanted, 7)), arrow_schema(known))
+            whole = pa.Table.from_batches(list(reader.read(known, RowSelection.ALL, 1000)), arrow_schema(known))
+            assert some.to_batches()[0].num_rows <= 7
+            assert lines(some) == lines(whole.take(wanted.to_array(rows))), path
+            read += 1
+    assert read > 50
+
+
+def _matches(path: Path, fields: tuple[DataField, ...]) -> bool:
+    """Whether the file was written with this version of the schema, as far as the types' names tell."""
+    schema = pq.read_schema(path)
+    return all(str(schema.field(f.name).type) == str(arrow_schema([f]).field(0).type) for f in fields)
+
+
+@requires_shared
+def test_java_page_index_is_used(always_pages: None) -> None:
+    path = _files("append_large_files")[0] if "append_large_files" in fixture_names() else _files("append_all_types")[0]
+    fields = table_fields(table_path("append_large_files"))
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    row = reader.row_count - 1
+    found = pa.Table.from_batches(list(reader.read(fields, RowSelection.of([row]), 10)), arrow_schema(fields))
+    assert lines(found) == lines(_read(path, fields).slice(row))
+    assert 0 < counters.pages_read <= counters.pages_total
+    assert counters.notes
+
+
+def test_formats_by_name_and_suffix() -> None:
+    assert by_name("PARQUET") is by_path("/warehouse/db.db/t/bucket-0/data-1-0.zst.parquet")
+    with pytest.raises(UnsupportedError, match="csv"):
+        by_path("/t/data-1.csv")
+    with pytest.raises(UnsupportedError, match="suffix"):
+        by_path("/t.parquet/data-1")

@@ -1,0 +1,211 @@
+"""Reading single pages of Parquet files, and choosing between pages and row groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats.parquet.footer import Footer, read_footer
+from paimon_pyds.formats.parquet.pageindex import decode_locations, decode_offset_index, encode_offset_index
+from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.values import lines
+
+N = 60_000
+NESTED = {"type": "ARRAY", "element": "INT"}
+FIELDS = tuple(
+    DataField(i, name, parse_type(type_))
+    for i, (name, type_) in enumerate(
+        [("id", "BIGINT NOT NULL"), ("few", "STRING"), ("text", "STRING"), ("real", "DOUBLE"), ("nano", "TIMESTAMP(9)"),
+         ("money", "DECIMAL(30, 2)"), ("list", NESTED), ("flag", "BOOLEAN")]
+    )
+)  # fmt: skip
+
+
+def _table() -> pa.Table:
+    rng = np.random.default_rng(3)
+    empty = rng.random(N) < 0.1
+    columns: list[Any] = [
+        np.arange(N),
+        pa.array([f"kind {k}" for k in rng.integers(0, 40, N)], mask=empty),
+        pa.array(["t" * (i % 300) + str(i) for i in range(N)]),
+        pa.array(rng.random(N), mask=empty),
+        pa.array(rng.integers(-(2**62), 2**62, N)).cast(pa.timestamp("ns")),
+        pa.array(rng.integers(0, 10**9, N)).cast(pa.decimal128(30, 2)),
+        pa.array([[i, None] if i % 3 else None for i in range(N)]),
+        pa.array(rng.random(N) < 0.5),
+    ]
+    schema = arrow_schema(FIELDS)
+    return pa.Table.from_arrays([pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+TABLE = _table()
+
+
+@pytest.fixture(scope="module", params=["ours", "v1", "v2", "plain"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table as we write it, and as others might."""
+    path = tmp_path_factory.mktemp("pages") / "a.parquet"
+    if request.param == "ours":
+        io, name = open_file_io(str(path))
+        target = ParquetFormat().open_writer(io, name, FIELDS, {"file.block-size": "2 mb"})
+        for batch in TABLE.to_batches(10_000):
+            target.write(batch)
+        target.close()
+        return path
+    version = "2.0" if request.param == "v2" else "1.0"
+    pq.write_table(
+        TABLE, path, row_group_size=25_000, data_page_version=version, write_page_index=True, data_page_size=3000,
+        use_deprecated_int96_timestamps=True, use_dictionary=request.param != "plain",
+        compression="none" if request.param == "plain" else "snappy",
+    )  # fmt: skip
+    return path
+
+
+def _open(path: Path, counters: ReadCounters | None = None) -> Any:
+    io, name = open_file_io(str(path))
+    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+
+
+def _read(
+    path: Path, fields: Any, wanted: RowSelection, counters: ReadCounters | None = None, rows: int = 999
+) -> pa.Table:
+    batches = list(_open(path, counters).read(fields, wanted, rows))
+    assert all(0 < b.num_rows <= rows for b in batches)
+    return pa.Table.from_batches(batches, arrow_schema(fields))
+
+
+@pytest.mark.parametrize(
+    "rows", [[0], [N - 1], [5, 6, 7, 30_000, 59_000], list(range(100, 9000)), list(range(0, N, 7))]
+)
+def test_selected_rows(path: Path, rows: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = TABLE.take(rows)
+    wanted = RowSelection.of(rows)
+    assert _read(path, FIELDS, wanted).equals(expected)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+    counters = ReadCounters()
+    assert _read(path, FIELDS, wanted, counters).equals(expected)
+    assert counters.pages_read > 0
+    flat = [FIELDS[3], FIELDS[0], FIELDS[4]]
+    assert _read(path, flat, wanted, rows=10).equals(expected.select(["real", "id", "nano"]))
+
+
+def test_everything_and_nothing(path: Path) -> None:
+    assert _read(path, FIELDS, RowSelection.ALL, rows=10_000).equals(TABLE)
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    before = counters.bytes_read
+    assert list(reader.read(FIELDS, RowSelection.NONE, 10)) == []
+    assert counters.bytes_read == before
+    holes = RowSelection.of([3, 40_000]).invert(N)
+    assert _read(path, FIELDS, holes).equals(TABLE.take(holes.to_array(N)))
+
+
+def test_one_row_reads_few_bytes(path: Path) -> None:
+    counters = ReadCounters()
+    flat = [f for f in FIELDS if f.name != "list"]
+    found = _read(path, flat, RowSelection.of([33_333]), counters)
+    assert found.equals(TABLE.drop_columns(["list"]).slice(33_333, 1))
+    assert counters.bytes_read - counters.footer_bytes < path.stat().st_size / 3
+    assert counters.row_groups_read == 1
+    assert "pages" in counters.notes[0]
+
+
+def test_page_reads_are_limited_per_pass(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many row groups are not taken on at once."""
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader._PASS_ROWS", 1)
+    counters = ReadCounters()
+    rows = [1, 26_000, 52_000]
+    assert _read(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
+    assert len(counters.notes) >= 2
+
+
+# --------------------------------------------------------------------------------------------------------- page index
+
+
+@given(pages=st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**31 - 1), st.integers(1, 2**33)), max_size=40))
+def test_offset_index_round_trip(pages: list[tuple[int, int, int]]) -> None:
+    sizes = np.array([p[1] for p in pages], np.int64)
+    offsets = np.cumsum([p[0] for p in pages], dtype=np.int64) + np.cumsum(sizes)
+    rows = np.cumsum([0, *[p[2] for p in pages]], dtype=np.int64)[: len(pages)]
+    data = encode_offset_index(offsets, sizes, rows)
+    plain = [
+        {1: (I64, int(o)), 2: (I32, int(s)), 3: (I64, int(r))} for o, s, r in zip(offsets, sizes, rows, strict=True)
+    ]
+    assert data == encode_struct({1: (LIST, (STRUCT, plain))})
+    for got, wanted in zip(decode_locations(data), (offsets, sizes, rows), strict=True):
+        assert got.tolist() == wanted.tolist()
+    other = encode_struct({1: (LIST, (STRUCT, [{**p, 9: (I32, 1)} for p in plain])), 4: (I32, 7)})
+    for got, wanted in zip(decode_locations(other), (offsets, sizes, rows), strict=True):
+        assert got.tolist() == wanted.tolist()
+
+
+def _footer(path: Path) -> tuple[Footer, Any]:
+    io, name = open_file_io(str(path))
+    return read_footer(io, name, path.stat().st_size, ReadCounters())[0], io
+
+
+def test_offset_index_that_lies(path: Path) -> None:
+    """Pages outside their chunk, or rows that do not ascend, are refused before anything is read."""
+    footer, io = _footer(path)
+    chunk = footer.chunk(0, 0)
+    assert chunk.offset_index is not None
+    rows = footer.groups[0][1]
+    offsets, sizes, first = decode_locations(io.read_range(str(path), *chunk.offset_index))
+    decode_offset_index(encode_offset_index(offsets, sizes, first), chunk, rows)
+    back = first[::-1].copy()
+    for bad in [
+        (offsets + 10**7, sizes, first),
+        (offsets - offsets[0] + chunk.start - 8, sizes, first),
+        (offsets, sizes + 1, first),
+        (offsets, sizes, first + 1),
+        (offsets, sizes, back),
+        (offsets[::-1].copy(), sizes, first),
+    ]:
+        with pytest.raises(CorruptFileError):
+            decode_offset_index(encode_offset_index(*bad), chunk, rows)
+    with pytest.raises(CorruptFileError):
+        decode_offset_index(encode_offset_index(offsets, sizes, first), chunk, int(first[-1]))
+    with pytest.raises(CorruptFileError):
+        decode_offset_index(encode_offset_index(offsets[:0], sizes[:0], first[:0]), chunk, rows)
+
+
+def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that gives a page a row of its neighbour would shift rows; the page headers say so."""
+    from paimon_pyds.formats.parquet import source
+
+    real = source.decode_offset_index
+
+    def shifted(data: bytes, chunk: Any, rows: int) -> Any:
+        table = real(data, chunk, rows)
+        table.first_rows[1] += 1
+        return table
+
+    monkeypatch.setattr(source, "decode_offset_index", shifted)
+    with pytest.raises(CorruptFileError, match="page index"):
+        _read(path, FIELDS[:1], RowSelection.of([5]))
+
+
+def test_notes_and_counters(path: Path) -> None:
+    counters = ReadCounters()
+    rows = list(range(0, N, 20_000))
+    assert lines(_read(path, FIELDS[:1], RowSelection.of(rows), counters)) == lines(TABLE.select([0]).take(rows))
+    total = ReadCounters()
+    total.add(counters)
+    assert total.pages_read == counters.pages_read >= 1
+    assert counters.rows_decoded < N
+    assert counters.requests >= 1

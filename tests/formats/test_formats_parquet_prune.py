@@ -1,0 +1,184 @@
+"""Pruning by Parquet's own statistics: what is kept is a superset of what matches."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet import ParquetFormat, writer
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.predicate_model import FIELDS, conditions, rows, to_arrow, to_text
+
+
+def _open(path: Path, counters: ReadCounters | None = None) -> Any:
+    io, name = open_file_io(str(path))
+    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+
+
+def _fields(*types: str) -> tuple[DataField, ...]:
+    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
+
+
+def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, group: int, page: int) -> None:
+    io, name = open_file_io(str(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "GROUP_ROWS", group)
+        target = ParquetFormat().open_writer(io, name, fields, {"parquet.page.row.count.limit": str(page)})
+        for batch in table.to_batches():
+            target.write(batch)
+        target.close()
+
+
+def _kept(path: Path, text: str, fields: tuple[DataField, ...], counters: ReadCounters | None = None) -> list[int]:
+    reader = _open(path, counters)
+    predicate = bind(parse_filter(text), fields)
+    found: list[int] = reader.prune(predicate).to_array(reader.row_count).tolist()
+    return found
+
+
+@given(found=rows(1, 24), condition=conditions(), group=st.integers(1, 25), page=st.integers(1, 8), other=st.booleans())
+def test_pruning_keeps_what_matches(
+    found: list[dict[str, Any]],
+    condition: Any,
+    group: int,
+    page: int,
+    other: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """For our files, and for such as other writers make: statistics without page index, no dictionary, pages v2."""
+    batch = to_arrow(found)
+    path = tmp_path_factory.mktemp("prune") / "a.parquet"
+    if other:
+        table = pa.Table.from_batches([batch]).drop_columns(["ns"])
+        pq.write_table(table, path, row_group_size=group, data_page_version="2.0", use_dictionary=False)
+    else:
+        _write(path, FIELDS, pa.Table.from_batches([batch]), group, page)
+    try:
+        predicate = bind(parse_filter(to_text(condition)), FIELDS)
+    except PredicateError:
+        return
+    exact = np.flatnonzero(np.asarray(pc.cast(matches(predicate, batch), pa.uint8())))
+    reader = _open(path)
+    kept = set(reader.prune(predicate).to_array(len(found)).tolist())
+    assert kept >= set(exact.tolist())
+    within = RowSelection.of(range(0, len(found), 2))
+    kept = set((reader.prune(predicate, within) & within).to_array(len(found)).tolist())
+    assert kept >= {row for row in exact.tolist() if row % 2 == 0}
+
+
+def test_pages_of_two_columns_are_joined(tmp_path: Path) -> None:
+    """AND and OR over pages that are cut at different rows."""
+    n = 100_000
+    fields = _fields("BIGINT", "STRING")
+    table = pa.table({"c0": np.arange(n), "c1": [f"{i:06d}" + "x" * (i % 200) for i in range(n)]})
+    path = tmp_path / "a.parquet"
+    _write(path, fields, table, 40_000, 4096)
+    assert _open(path).groups() == [(0, 40_000), (40_000, 80_000), (80_000, 100_000)]
+    kept = _kept(path, "c0 between 50000 and 50010 and c1 >= '050005'", fields)
+    assert set(range(50_005, 50_011)) <= set(kept)
+    assert len(kept) <= 4096
+    either = _kept(path, "c0 = 3 or c1 = '099999'", fields)
+    assert {3} <= set(either)
+    assert len(either) <= 2 * 4096
+    assert _kept(path, "c0 > 100000", fields) == []
+    assert _kept(path, "c1 is null", fields) == []
+    assert len(_kept(path, "c0 >= 0", fields)) == n
+
+
+def test_few_rows_at_stake_read_no_page_index(tmp_path: Path) -> None:
+    n = 50_000
+    fields = _fields("BIGINT")
+    path = tmp_path / "a.parquet"
+    table = pa.table({"c0": np.random.default_rng(0).permutation(n)})
+    _write(path, fields, table, n, 1024)
+    counters = ReadCounters()
+    reader = _open(path, counters)
+    predicate = bind(parse_filter("c0 = 7"), fields)
+    assert reader.prune(predicate, RowSelection.of([1, 2, 3])).is_all
+    assert counters.index_bytes == 0
+
+
+def test_zeros_and_nan(tmp_path: Path) -> None:
+    fields = _fields("DOUBLE", "FLOAT")
+    values = [0.0, 0.0, -0.0, -0.0, float("nan"), 1.0, float("nan"), float("nan")]
+    table = pa.table({"c0": pa.array(values), "c1": pa.array(values, pa.float32())})
+    path = tmp_path / "a.parquet"
+    _write(path, fields, table, 2, 2)
+    for column in ("c0", "c1"):
+        assert set(_kept(path, f"{column} = 0.0", fields)) >= {0, 1, 2, 3}
+        assert set(_kept(path, f"{column} = -0.0", fields)) >= {0, 1, 2, 3}
+        assert set(_kept(path, f"{column} = double('NaN')", fields)) >= {4, 6, 7}
+        assert set(_kept(path, f"{column} > 5", fields)) >= {4, 6, 7}
+        assert set(_kept(path, f"{column} <> 1", fields)) >= {0, 1, 2, 3, 4, 6, 7}
+
+
+def test_pages_of_nulls(tmp_path: Path) -> None:
+    n = 4096
+    fields = _fields("INT")
+    values = [None] * n + list(range(n)) + [None, 5] * (n // 2)
+    path = tmp_path / "a.parquet"
+    _write(path, fields, pa.table({"c0": pa.array(values, pa.int32())}), 10**6, 1024)
+    assert _kept(path, "c0 is null", fields)[:n] == list(range(n))
+    assert not set(_kept(path, "c0 is null", fields)) & set(range(n, 2 * n))
+    assert set(_kept(path, "c0 = 5", fields)) & set(range(n)) == set()
+    assert set(_kept(path, "c0 is not null", fields)) == set(range(n, 3 * n))
+
+
+def test_shortened_bounds(tmp_path: Path) -> None:
+    """A bound may be cut: a maximum rounded up, a minimum down, cut inside a character even."""
+    path = tmp_path / "a.parquet"
+    fields = _fields("STRING")
+    table = pa.table({"c0": ["ä" * 30, "ö" * 30]})
+    pq.write_table(table, path, write_page_index=True)
+    assert _kept(path, "c0 like 'ä%'", fields) == [0, 1]
+    assert _kept(path, "c0 like 'zz%'", fields) == []
+    assert _kept(path, "c0 > 'ü'", fields) == []
+
+
+@pytest.mark.parametrize("op", list(Op))
+def test_statistics_of_another_order_are_not_used(op: Op, tmp_path: Path) -> None:
+    """Unsigned integers, other units and scales, INT96: nothing is known but NULLs."""
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "c0": pa.array([1, 2**63 + 5], pa.uint64()),
+            "c1": pa.array([1, 2], pa.timestamp("us")),
+            "c2": pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal128(5, 1)),
+            "c3": pa.array(["a", "b"]),
+        }
+    )
+    pq.write_table(table, path, store_decimal_as_integer=True)
+    values = {"BIGINT": 9, "TIMESTAMP(3)": 9, "DECIMAL(5, 2)": Decimal(9), "INT": 9}
+    for i, (text, value) in enumerate(values.items()):
+        type_ = parse_type(text)
+        literals = () if op in (Op.IS_NULL, Op.IS_NOT_NULL) else (value, "\\") if "LIKE" in op.value else (value,)
+        leaf = Leaf(op, ColumnRef(f"c{i}", (), type_, i), literals)
+        kept = _open(path).prune(leaf)
+        assert kept.is_none if op is Op.IS_NULL else kept.is_all
+
+
+def test_columns_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1, 2]}), path)
+    leaf = Leaf(Op.EQ, ColumnRef("gone", (), parse_type("INT"), 3), (1,))
+    assert _open(path).prune(leaf).is_all
+    with pytest.raises(ValueError, match="column 'gone'"):
+        list(_open(path).read([DataField(3, "gone", parse_type("INT"))], RowSelection.ALL, 10))
+    assert arrow_schema([DataField(0, "x", parse_type("BIGINT"))]).names == ["x"]

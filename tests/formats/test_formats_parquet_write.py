@@ -1,0 +1,341 @@
+"""Writing Parquet data files: round trips, physical types, encodings, row groups stitched together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnsupportedError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet import ParquetFormat, writer
+from paimon_pyds.formats.parquet.encodings import choose_encodings
+from paimon_pyds.formats.parquet.settings import WriterOptions
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.strategies import tables
+from support.values import lines
+
+FORMAT = ParquetFormat()
+
+
+def _fields(*types: Any) -> tuple[DataField, ...]:
+    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
+
+
+def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
+    schema = arrow_schema(fields)
+    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
+
+
+def _write(
+    path: Path,
+    fields: tuple[DataField, ...],
+    table: pa.Table,
+    options: dict[str, str] | None = None,
+    rows: int = 10_000,
+) -> int:
+    io, name = open_file_io(str(path))
+    target = FORMAT.open_writer(io, name, fields, options or {})
+    for batch in table.to_batches(rows):
+        target.write(batch)
+        assert target.bytes_written >= 0
+    size = target.close()
+    assert size == path.stat().st_size
+    return size
+
+
+def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL) -> pa.Table:
+    io, name = open_file_io(str(path))
+    reader = FORMAT.open_reader(io, name, path.stat().st_size, ReadCounters())
+    try:
+        return pa.Table.from_batches(list(reader.read(fields, selection, 1000)), arrow_schema(fields))
+    finally:
+        reader.close()
+
+
+# -------------------------------------------------------------------------------------------------------- round trips
+
+
+@given(data=tables())
+def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_factory: pytest.TempPathFactory) -> None:
+    fields, table = data
+    path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
+    _write(path, fields, table, rows=7)
+    found = _read(path, fields)
+    assert found.schema == table.schema
+    assert lines(found) == lines(table)
+
+
+@given(data=tables(max_rows=60), rows=st.integers(1, 20), threads=st.integers(1, 3))
+def test_row_groups_are_stitched(
+    data: tuple[tuple[DataField, ...], pa.Table], rows: int, threads: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Many row groups, encoded on threads, are one file that pyarrow and our reader understand alike."""
+    fields, table = data
+    path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "GROUP_ROWS", rows)
+        patch.setattr(pa, "cpu_count", lambda: threads)
+        _write(path, fields, table, {"parquet.page.row.count.limit": "3"}, rows=11)
+    file = pq.ParquetFile(path)
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert file.metadata.num_rows == sum(sizes) == table.num_rows
+    assert set(sizes[:-1]) <= {rows}
+    assert file.read().num_rows == table.num_rows
+    assert lines(_read(path, fields)) == lines(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+        patch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+        for step in (2, 5):
+            wanted = RowSelection.of(range(0, table.num_rows, step))
+            assert lines(_read(path, fields, wanted)) == lines(table.take(wanted.to_array(table.num_rows)))
+
+
+def test_all_of_java_types(tmp_path: Path) -> None:
+    """The physical types of Java Paimon 1.4 (format notes of its files), field ids included."""
+    row = {"type": "ROW", "fields": [{"id": 71, "name": "x", "type": "SMALLINT"}]}
+    texts = [
+        "BIGINT NOT NULL", "TINYINT", "SMALLINT", "DATE", "TIME(0)", "TIMESTAMP(3)",
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE", "DECIMAL(9, 2)", "DECIMAL(18, 2)", "DECIMAL(20, 2)", "DECIMAL(38, 10)",
+        "CHAR(3)", "BINARY(3)", row, {"type": "ARRAY", "element": "INT"},
+        {"type": "MAP", "key": "STRING NOT NULL", "value": "INT"}, {"type": "MULTISET", "element": "STRING NOT NULL"},
+    ]  # fmt: skip
+    fields = tuple(DataField(10 + i, f"c{i}", parse_type(t)) for i, t in enumerate(texts))
+    path = tmp_path / "a.parquet"
+    _write(path, fields, arrow_schema(fields).empty_table())
+    text = str(pq.ParquetFile(path).schema)
+    for line in [
+        "required int64 field_id=10 c0;",
+        "optional int32 field_id=11 c1 (Int(bitWidth=8, isSigned=true));",
+        "optional int32 field_id=12 c2 (Int(bitWidth=16, isSigned=true));",
+        "optional int32 field_id=13 c3 (Date);",
+        "optional int32 field_id=14 c4 (Time(isAdjustedToUTC=true, timeUnit=milliseconds));",
+        "field_id=15 c5 (Timestamp(isAdjustedToUTC=false, timeUnit=milliseconds",
+        "field_id=16 c6 (Timestamp(isAdjustedToUTC=true, timeUnit=microseconds",
+        "optional int32 field_id=17 c7 (Decimal(precision=9, scale=2));",
+        "optional int64 field_id=18 c8 (Decimal(precision=18, scale=2));",
+        "optional fixed_len_byte_array(9) field_id=19 c9 (Decimal(precision=20, scale=2));",
+        "optional fixed_len_byte_array(16) field_id=20 c10 (Decimal(precision=38, scale=10));",
+        "optional binary field_id=21 c11 (String);",
+        "optional binary field_id=22 c12;",
+        "optional group field_id=23 c13 {",
+        "optional int32 field_id=71 x (Int(bitWidth=16, isSigned=true));",
+        "optional group field_id=24 c14 (List) {",
+        "repeated group field_id=-1 list {",
+        "optional int32 field_id=-1 element;",
+        "optional group field_id=25 c15 (Map) {",
+        "repeated group field_id=-1 key_value {",
+    ]:
+        assert line in text, line
+
+
+def test_nanoseconds_are_int96(tmp_path: Path) -> None:
+    """Java misreads INT64 nanoseconds; with one such column all timestamps of the file are INT96."""
+    fields = _fields(
+        "TIMESTAMP(9)",
+        "TIMESTAMP(3)",
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        {"type": "ARRAY", "element": "TIMESTAMP(7)"},
+    )
+    nanos = [1, -1, None, 1_700_000_000_123_456_789]
+    days = [253402300799999, -62135596800000, None, 5]
+    micros = [253402300799999999, -62135596800000000, -1, None]
+    table = _table(fields, nanos, days, micros, [[1], None, [], [-1, None]])
+    path = tmp_path / "a.parquet"
+    _write(path, fields, table)
+    file = pq.ParquetFile(path)
+    assert {file.schema.column(i).physical_type for i in range(4)} == {"INT96"}
+    assert _read(path, fields).equals(table)
+
+
+def test_nanoseconds_out_of_range(tmp_path: Path) -> None:
+    """What Java can write and Arrow can't hold is an error, not another time."""
+    path = tmp_path / "a.parquet"
+    far = pa.table({"c0": pa.array([0, 253402300799999999, None], pa.timestamp("us"))})
+    pq.write_table(far, path, use_deprecated_int96_timestamps=True)
+    with pytest.raises(UnsupportedError, match="9999-12-31T23:59:59"):
+        _read(path, _fields("TIMESTAMP(9)"))
+    assert _read(path, _fields("TIMESTAMP(6)")).column(0).to_pylist()[1] == dt.datetime(
+        9999, 12, 31, 23, 59, 59, 999999
+    )
+    assert _read(path, _fields("TIMESTAMP(3)")).column(0).to_pylist()[1] == dt.datetime(
+        9999, 12, 31, 23, 59, 59, 999000
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- settings
+
+
+def test_encodings() -> None:
+    """Small dictionaries, packed differences where they are shorter, plain else."""
+    n = 40_000
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "up": pa.array(np.arange(n)),
+            "few": pa.array(rng.integers(0, 50, n)),
+            "narrow": pa.array(rng.integers(0, 2_000_000, n, dtype=np.int32)),
+            "hash": pa.array(rng.integers(-(2**63), 2**63 - 1, n)),
+            "real": pa.array(rng.random(n)),
+            "real_few": pa.array(rng.integers(0, 9, n).astype(float)),
+            "name": pa.array([f"name {i % 30}" for i in range(n)]),
+            "key": pa.array([f"key {i}" for i in range(n)]),
+            "moment": pa.array(1_700_000_000_000_000 + np.arange(n) * 1000, pa.timestamp("us")),
+            "flag": pa.array(rng.random(n) < 0.5),
+            "nothing": pa.nulls(n, pa.int32()),
+            "price": pa.array(rng.integers(0, 10**6, n)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(18, 0)),
+        }
+    )
+    chosen = choose_encodings(table, dictionary=True, int96=False)
+    assert set(chosen.dictionary) == {"few", "real_few", "name"}
+    assert set(chosen.delta) == {"up", "narrow", "moment", "price"}
+    none = choose_encodings(table, dictionary=False, int96=True)
+    assert none.dictionary == []
+    assert set(none.delta) == {"up", "few", "narrow", "price"}
+
+
+def test_pages_are_small_and_indexed(tmp_path: Path) -> None:
+    n = 100_000
+    fields = _fields("BIGINT", "STRING", "STRING")
+    table = _table(fields, np.arange(n), [f"{i % 7}" for i in range(n)], ["x" * (i % 900) for i in range(n)])
+    path = tmp_path / "a.parquet"
+    _write(path, fields, table)
+    column = pq.ParquetFile(path).metadata.row_group(0)
+    assert all(column.column(i).has_offset_index and column.column(i).has_column_index for i in range(3))
+    assert "DELTA_BINARY_PACKED" in column.column(0).encodings
+    assert "RLE_DICTIONARY" in column.column(1).encodings
+    assert _read(path, fields, RowSelection.of([5, 77_777])).equals(table.take([5, 77_777]))
+
+
+@pytest.mark.parametrize("name", ["zstd", "SNAPPY", "gzip", "lz4", "none"])
+def test_compressions(name: str, tmp_path: Path) -> None:
+    fields = _fields("INT", "STRING")
+    table = _table(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
+    _write(tmp_path / "a.parquet", fields, table, {"file.compression": name, "file.compression.zstd-level": "3"})
+    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    codec = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0).column(1).compression
+    assert codec == {"lz4": "LZ4", "none": "UNCOMPRESSED"}.get(name, name.upper())
+
+
+def test_options() -> None:
+    options = WriterOptions.parse({"file.block-size": "64 mb", "parquet.enable.dictionary": "false"})
+    assert (options.group_bytes, options.dictionary, options.compression, options.level) == (64 << 20, False, "zstd", 1)
+    with pytest.raises(UnsupportedError, match="brotli"):
+        WriterOptions.parse({"file.compression": "brotli"})
+    for bad in [{"file.compression": "zip"}, {"file.block-size": "many"}, {"parquet.page.size": "0"}]:
+        with pytest.raises(OptionError):
+            WriterOptions.parse(bad)
+
+
+def test_block_size_bounds_row_groups(tmp_path: Path) -> None:
+    fields = _fields("BIGINT")
+    table = _table(fields, np.random.default_rng(0).integers(0, 2**62, 50_000))
+    _write(tmp_path / "a.parquet", fields, table, {"file.block-size": "100 kb"})
+    meta = pq.ParquetFile(tmp_path / "a.parquet").metadata
+    assert [meta.row_group(i).num_rows for i in range(3)] == [12_800] * 3
+    assert _read(tmp_path / "a.parquet", fields).equals(table)
+
+
+def test_tiny_batches(tmp_path: Path) -> None:
+    fields = _fields("INT", "STRING")
+    table = _table(fields, list(range(3000)), [str(i) for i in range(3000)])
+    _write(tmp_path / "a.parquet", fields, table, rows=1)
+    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
+
+
+def test_bytes_written_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "GROUP_ROWS", 10_000)
+    fields = _fields("BIGINT", "DOUBLE")
+    rng = np.random.default_rng(0)
+    table = _table(fields, rng.integers(0, 2**62, 100_000), rng.random(100_000))
+    io, name = open_file_io(str(tmp_path / "a.parquet"))
+    target = FORMAT.open_writer(io, name, fields, {})
+    seen = []
+    for batch in table.to_batches(5_000):
+        target.write(batch)
+        seen.append(target.bytes_written)
+    size = target.close()
+    assert seen == sorted(seen)
+    assert 0.8 * size < seen[-1] < 1.2 * size
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_wrong_batches(tmp_path: Path) -> None:
+    io, name = open_file_io(str(tmp_path / "a.parquet"))
+    target = FORMAT.open_writer(io, name, _fields("INT NOT NULL"), {})
+    with pytest.raises(SchemaError, match="int64"):
+        target.write(pa.record_batch({"c0": pa.array([1], pa.int64())}))
+    target.write(pa.record_batch({"c0": pa.array([1, None], pa.int32())}))
+    with pytest.raises(SchemaError, match="null"):
+        target.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_abort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "GROUP_ROWS", 10)
+    io, name = open_file_io(str(tmp_path / "a.parquet"))
+    fields = _fields("INT")
+    target = FORMAT.open_writer(io, name, fields, {})
+    for batch in _table(fields, list(range(95))).to_batches():
+        target.write(batch)
+    target.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+class _FullDisk:
+    """An output that takes some bytes and then no more."""
+
+    def __init__(self, room: int) -> None:
+        self.sink = self
+        self.room = room
+        self.aborted = False
+
+    def write(self, data: Any) -> int:
+        self.room -= memoryview(data).nbytes
+        if self.room < 0:
+            raise StorageError("no space left")
+        return memoryview(data).nbytes
+
+    def close(self) -> int:
+        raise AssertionError("a file that was not written counts as closed")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.parametrize("room", [0, 3_000, 60_000])
+def test_full_disk(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "GROUP_ROWS", 1_000)
+    output = _FullDisk(room)
+
+    class _Io:
+        def open_output(self, path: str) -> _FullDisk:
+            return output
+
+    fields = _fields("BIGINT")
+    target = FORMAT.open_writer(_Io(), "x.parquet", fields, {})  # type: ignore[arg-type]
+
+    def attempt() -> None:
+        try:
+            for batch in _table(fields, np.random.default_rng(0).integers(0, 2**60, 9_000)).to_batches(500):
+                target.write(batch)
+        except StorageError:
+            target.abort()
+            raise
+        target.close()
+
+    with pytest.raises(StorageError, match="no space left"):
+        attempt()
+    assert output.aborted
