@@ -81,12 +81,14 @@ class Bench:
         plain = {"rows": self.rows, "options": {}}
         self.compare(
             f"append {self.rows:,} rows", "≤ 0.7×",
-            ("ours_append", {"path": self.path("ours"), **plain}), ("rust_append", {"path": self.path("rust"), **plain}),
+            ("ours_append", {"path": self.path("ours"), **plain}),
+            ("rust_append", {"path": self.path("rust"), **plain}),
         )  # fmt: skip
         indexed = {"rows": self.rows // 10, "options": INDEX_TWO}
         self.compare(
             f"append {self.rows // 10:,} rows with bitmap and bloom", "≤ 1.0×",
-            ("ours_append", {"path": self.path("ours_two"), **indexed}), ("rust_append", {"path": self.path("rust_two"), **indexed}),
+            ("ours_append", {"path": self.path("ours_two"), **indexed}),
+            ("rust_append", {"path": self.path("rust_two"), **indexed}),
         )  # fmt: skip
         one = self.run("ours_append_stream", path=self.path("stream"), rows=self.rows)
         self.add(
@@ -198,7 +200,8 @@ def main() -> None:
     parser.add_argument("--only", default="writing,scanning,points,planning,importing,spark")
     arguments = parser.parse_args()
     print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; medians of {arguments.pairs} pairs\n"
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
+        f"medians of {arguments.pairs} pairs\n"
     )
     print("| what | ours | peer | ratio | target | peak memory |\n| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="paimon-bench-") as directory:

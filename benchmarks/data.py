@@ -14,7 +14,7 @@ RARE_ROW = 6_543_210
 
 
 def batches(rows: int, batch_rows: int = 131_072, *, seed: int = 1) -> Iterator[pa.RecordBatch]:
-    """``rows`` rows: ``code`` has 1,000 values, one in their middle once (where that row is there), ``name`` 100,000 strings."""
+    """``rows`` rows: ``code`` has 1,000 values, one in their middle only once; ``name`` has 100,000."""
     rng = np.random.default_rng(seed)
     names = pa.array([f"name-{i:06d}" for i in range(100_000)])
     for start in range(0, rows, batch_rows):

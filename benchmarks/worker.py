@@ -90,7 +90,7 @@ def ours_point(path: str, use_index: bool) -> dict[str, Any]:
 
 
 @case
-def ours_plan(path: str, filter: str | None) -> dict[str, Any]:  # noqa: A002
+def ours_plan(path: str, filter: str | None) -> dict[str, Any]:
     import paimon_pyds as pp
 
     table = pp.Table.open(path)
@@ -165,7 +165,7 @@ def rust_point(path: str) -> dict[str, Any]:
 
 
 @case
-def rust_plan(path: str, filter: str | None) -> dict[str, Any]:  # noqa: A002
+def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
     builder_of = _rust(path).new_read_builder
 
     def plan() -> int:

@@ -21,8 +21,8 @@ __all__ = ["RowSelection"]
 class RowSelection:
     """Rows of a file by position (0-based, in file order).
 
-    ``positions is None`` means every row. Build with ``RowSelection.ALL``, ``RowSelection.NONE``, ``of`` or ``from_bitmap``;
-    an empty set of positions always equals ``NONE``.
+    ``positions is None`` means every row. Build with ``RowSelection.ALL``, ``RowSelection.NONE``, ``of`` or
+    ``from_bitmap``; an empty set of positions always equals ``NONE``.
     """
 
     positions: BitMap | None

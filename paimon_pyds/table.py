@@ -148,7 +148,7 @@ class Table:
 
     def scan(
         self,
-        filter: str | Predicate | None = None,  # noqa: A002 - the public name
+        filter: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         top_n: str | None = None,
@@ -172,11 +172,11 @@ class Table:
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, options=given)
 
-    def explain(self, filter: str | Predicate | None = None, **scan: Any) -> Explanation:  # noqa: A002
+    def explain(self, filter: str | Predicate | None = None, **scan: Any) -> Explanation:
         """How a scan with this filter narrows down, per step and file."""
         return self.scan(filter, **scan).explain()
 
-    def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:  # noqa: A002
+    def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:
         """How many rows the filter keeps."""
         return self.scan(filter, **scan).count()
 
@@ -274,4 +274,5 @@ class Table:
             f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
         )
         title = html.escape(self.path)
-        return f"<div><b>Paimon table</b> <code>{title}</code><table><tr><th>column</th><th>type</th></tr>{rows}</table></div>"
+        head = "<tr><th>column</th><th>type</th></tr>"
+        return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"

@@ -1,7 +1,7 @@
 """Paimon's logical types, their JSON text, and the Arrow types that carry their values.
 
-Sources: the schema files that Java Paimon 1.4 writes (specification: Paimon documentation, concepts/spec/schema, section
-DataField), and for Arrow the table of public types in the README.
+Sources: the schema files that Java Paimon 1.4 writes (specification: Paimon documentation, concepts/spec/schema,
+section DataField), and for Arrow the table of public types in the README.
 
 *Internal values.* A literal in a predicate, a partition value and a statistic are Python objects of one fixed form per
 type, so that every evaluator compares the same thing:
@@ -300,7 +300,7 @@ def _atom_text(type_: AtomicType) -> str:
         return f"TIMESTAMP({type_.precision}) WITH LOCAL TIME ZONE"
     if kind in (Kind.TIME, Kind.TIMESTAMP):
         return f"{kind.value}({type_.precision})"
-    return kind.value
+    return str(kind.value)
 
 
 def _nested_text(type_: DataType) -> str:

@@ -9,8 +9,12 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError, PaimonError, redact
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["build_parser", "main"]
 
@@ -32,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.verbose:
             traceback.print_exc()
         else:
-            line = " ".join(str(error).splitlines()) if not hasattr(error, "caret") else str(error)
-            print(f"paimon-pyds: {redact(line)}", file=sys.stderr)
+            print(f"paimon-pyds: {redact(str(error))}", file=sys.stderr)
         return 1
     return 0
 
@@ -57,9 +60,6 @@ def _version() -> str:
     from paimon_pyds import __version__
 
     return f"paimon-pyds {__version__}"
-
-
-_Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _table(commands: _Commands, name: str, help_: str) -> argparse.ArgumentParser:

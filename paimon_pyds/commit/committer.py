@@ -38,7 +38,7 @@ from paimon_pyds.metadata.manifest import (
 )
 from paimon_pyds.metadata.manifest_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write.message import BucketFiles
@@ -120,7 +120,7 @@ class _Commit:
         low = float(self.options.get("commit.min-retry-wait"))
         high = float(self.options.get("commit.max-retry-wait"))
         ceiling = min(high, low * 2 ** min(tried, 16))
-        time.sleep(random.uniform(low / 2, ceiling) / 1000)  # noqa: S311 - spreads the writers, guards nothing
+        time.sleep(random.uniform(low / 2, ceiling) / 1000)
 
     def publish(self, snapshot: Snapshot) -> bool:
         try:
@@ -168,9 +168,9 @@ class _Commit:
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         added, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         removed = self.removed_entries(live)
-        if removed.num_rows == 0 and added.num_rows == 0 and not changes.index_entries and changes.overwrite:
-            if not changes.replaced_index_files:
-                return None
+        indexes = changes.index_entries or changes.replaced_index_files
+        if changes.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
+            return None
         writer = ManifestWriter(
             self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
         )
@@ -249,7 +249,8 @@ class _Commit:
             before = known.get(bucket.partition)
             if before is not None and bucket.files and before != bucket.total_buckets:
                 raise CommitConflictError(
-                    f"Try to write table with a new bucket num {bucket.total_buckets}, but the previous bucket num is {before}",
+                    f"Try to write table with a new bucket num {bucket.total_buckets}, "
+                    f"but the previous bucket num is {before}",
                     path=self.store.root,
                     hint="overwrite the partition to change its number of buckets",
                 )

@@ -1,7 +1,7 @@
 """Merging manifests, so that many small commits do not make a plan read many small files.
 
-Source: Paimon documentation, maintenance/manage-small-files ("manifest merging"), and options manifest.target-file-size,
-manifest.merge-min-count, manifest.full-compaction-threshold-size.
+Source: Paimon documentation, maintenance/manage-small-files ("manifest merging"), and options
+manifest.target-file-size, manifest.merge-min-count, manifest.full-compaction-threshold-size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ManifestWriter:
         return [self._one(part) for part in self._parts(entries)]
 
     def _parts(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Pieces whose encoded size is about ``manifest.target-file-size`` (an entry takes about a third of its bytes)."""
+        """Pieces of about ``manifest.target-file-size`` when encoded (to a third of their size in memory)."""
         if not entries.num_rows:
             return
         target = int(self.options.get("manifest.target-file-size"))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.formats.avro_types import has_string_keys, map_types
+from paimon_pyds.formats.nested import list_window
 from paimon_pyds.row.layout import slices
 from paimon_pyds.types import (
     BINARY_KINDS,
@@ -74,24 +75,17 @@ def _values(array: pa.Array, type_: DataType) -> pa.Array:
         case RowType():
             return _join([_encode(array.field(i), f.type) for i, f in enumerate(type_.fields)], len(array))
         case ArrayType():
-            return _items(array, _encode(_window(array, array.values), type_.element))
+            return _items(array, _encode(list_window(array, array.values), type_.element))
         case MapType() | MultisetType():
             key, value = map_types(type_)
-            keys = _window(array, array.keys)
+            keys = list_window(array, array.keys)
             if has_string_keys(type_):
                 key = key.with_nullable(False)
-            entries = [_encode(keys, key), _encode(_window(array, array.items), value)]
+            entries = [_encode(keys, key), _encode(list_window(array, array.items), value)]
             return _items(array, _join(entries, len(keys)))
         case AtomicType():
             return _atoms(array, type_)
     raise TypeError(f"no Avro encoding for {type_}")
-
-
-def _window(array: pa.Array, children: pa.Array) -> pa.Array:
-    """The children that the lists of the array refer to."""
-    offsets = array.offsets
-    first, last = offsets[0].as_py(), offsets[len(array)].as_py()
-    return children.slice(first, last - first)
 
 
 def _items(array: pa.Array, items: pa.Array) -> pa.Array:

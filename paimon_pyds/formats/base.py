@@ -1,4 +1,4 @@
-"""The seam between the house and a data file format. A format is an object with these methods; `formats.by_name` finds it.
+"""The seam between the house and a data file format: an object with these methods, found by `formats.by_name`.
 
 Formats know nothing of tables: they are given the columns as the *file's* schema names them, and give Arrow batches of
 exactly those columns. Mapping old schemas to new ones is `read/evolution.py`.
@@ -54,10 +54,11 @@ class FormatReader(Protocol):
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         """Rows that may match, by the file's own statistics (row groups, pages). ``predicate`` is bound to the file's
-        columns; ``within`` says which rows matter at all. Keeps a superset of what matches; ALL when nothing is known."""
+        columns; ``within`` says which rows matter at all. Keeps a superset of what matches; ALL where nothing is known.
+        """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows in file order, in batches of at most ``batch_rows`` rows, with schema `arrow_schema(fields)`.
+        """The selected rows in file order, in batches of at most ``batch_rows`` rows of `arrow_schema(fields)`.
 
         ``fields`` carry the file's own names and types. A field the file does not have raises CorruptFileError.
         """

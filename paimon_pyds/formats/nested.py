@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-__all__ = ["rebuild"]
+__all__ = ["list_window", "rebuild"]
 
 
 def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
@@ -18,3 +18,15 @@ def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -
     return pa.Array.from_buffers(
         type_, len(array), array.buffers()[:own], array.null_count, array.offset, children=list(children)
     )
+
+
+def list_window(array: pa.Array, children: pa.Array) -> pa.Array:
+    """The children that the lists (or maps) of an array without nulls refer to, in order.
+
+    ``children`` are those of the whole array: ``values``, or ``keys`` or ``items`` of a map.
+    """
+    if not len(array):
+        return children.slice(0, 0)
+    offsets = array.offsets
+    first, last = offsets[0].as_py(), offsets[len(array)].as_py()
+    return children.slice(first, last - first)

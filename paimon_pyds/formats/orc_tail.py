@@ -98,6 +98,11 @@ class Stripe:
     first_row: int
     rows: int
 
+    @property
+    def length(self) -> int:
+        """All its bytes."""
+        return self.index_length + self.data_length + self.footer_length
+
 
 @dataclass(frozen=True, slots=True)
 class OrcTail:

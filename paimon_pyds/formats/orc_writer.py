@@ -7,14 +7,17 @@ instant) and its options ``file.compression``, ``file.block-size`` and ``orc.*``
 from __future__ import annotations
 
 import io as _io
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.formats.nested import list_window, rebuild
+from paimon_pyds.formats.orc_splice import Moments, join_moments, splice_timestamps, split_moments
 from paimon_pyds.options.values import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
@@ -31,6 +34,11 @@ from paimon_pyds.types import (
 )
 
 __all__ = ["OrcWriter"]
+
+_SPOOL_BYTES = 32 * 2**20
+"""Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
+
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -51,32 +59,30 @@ class _PatientSink(_io.RawIOBase):
     An error that reaches pyarrow's ORC writer while it closes ends the process (a C++ exception that nothing catches).
     """
 
-    def __init__(self, output: OutputFile) -> None:
-        self._output = output
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
         self.error: BaseException | None = None
+        self.size = 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
+        length = memoryview(data).nbytes
+        self.size += length
         if self.error is None:
             try:
-                self._output.sink.write(data)
+                self._sink.write(data)
             except BaseException as error:  # noqa: BLE001 - raised again by OrcWriter
                 self.error = error
-        return size
-
-
-def _unsliced(column: pa.Array) -> pa.Array:
-    """The column without an offset: pyarrow's ORC writer takes the validity of a sliced struct from its first row."""
-    if column.offset == 0 or not pa.types.is_nested(column.type):
-        return column
-    return column.take(pa.array(range(len(column)), pa.int64()))
+        return length
 
 
 class OrcWriter:
-    """One ORC file being written."""
+    """One ORC file being written.
+
+    A file with timestamps is written to a temporary place first and gets them when it is closed (see `orc_splice`).
+    """
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         import pyarrow.orc as orc
@@ -85,31 +91,62 @@ class OrcWriter:
         self._path = path
         self._fields = tuple(fields)
         self._schema = pa.schema([_orc_field(f) for f in fields])
+        self._moments: dict[int, list[Moments]] = {}
+        number = 1
+        for field in fields:
+            number = _number_timestamps(field.type, number, self._moments)
         self._output: OutputFile = io.open_output(path)
-        self._sink = _PatientSink(self._output)
+        self._spool: Any = None
+        if self._moments:
+            self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed with the writer
+        self._sink = _PatientSink(self._spool or self._output.sink)
         self._buffered = 0
         self._started = False
         try:
             self._writer: Any = orc.ORCWriter(self._sink, **settings)
         except BaseException:
-            self._output.abort()
+            self._drop()
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.
 
         Raises:
-            UnsupportedError: a timestamp that nanoseconds cannot hold.
             StorageError: the file can't be written.
         """
+        columns = []
+        found: list[tuple[int, Moments]] = []
+        number = 1
+        for column, field, target in zip(batch.columns, self._fields, self._schema, strict=True):
+            columns.append(_to_orc(column, field.type, target.type))
+            number = self._gather(column, field.type, number, found)
+        for place, moments in found:
+            self._moments[place].append(moments)
         self._started = True
-        columns = [
-            _to_orc(_unsliced(c), f.type, s.type, self._path)
-            for c, f, s in zip(batch.columns, self._fields, self._schema, strict=True)
-        ]
         self._buffered += batch.nbytes
         self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
         self._check()
+
+    def _gather(self, array: pa.Array, type_: DataType, number: int, found: list[tuple[int, Moments]]) -> int:
+        """Take the timestamps out of a column whose number in ORC's count is ``number``; the number after it."""
+        if not _has_timestamps(type_):
+            return number + _type_count(type_)
+        present = array.drop_null()
+        match type_:
+            case RowType():
+                number += 1
+                for i, field in enumerate(type_.fields):
+                    number = self._gather(present.field(i), field.type, number, found)
+                return number
+            case ArrayType():
+                return self._gather(list_window(present, present.values), type_.element, number + 1, found)
+            case MapType() | MultisetType():
+                key, value = (*type_.children(), AtomicType(Kind.INT))[:2]
+                number = self._gather(list_window(present, present.keys), key, number + 1, found)
+                return self._gather(list_window(present, present.items), value, number, found)
+        counts = present.view(pa.int64()).to_numpy()
+        found.append((number, split_moments(counts, _PER_SECOND[array.type.unit])))
+        return number + 1
 
     def _check(self) -> None:
         if self._sink.error is not None:
@@ -118,8 +155,7 @@ class OrcWriter:
     @property
     def bytes_written(self) -> int:
         """Encoded size so far; what waits for the end of its stripe is taken for a third of its size in memory."""
-        done = self._output.tell()
-        return done if done > 3 else done + self._buffered // 3
+        return self._sink.size if self._sink.size > 3 else self._sink.size + self._buffered // 3
 
     def close(self) -> int:
         """Finish the file; its size in bytes. Raises StorageError."""
@@ -128,8 +164,12 @@ class OrcWriter:
                 self._writer.write(self._schema.empty_table())
             self._writer.close()
             self._check()
+            if self._spool is not None:
+                moments = {number: join_moments(parts) for number, parts in self._moments.items()}
+                splice_timestamps(self._spool, self._sink.size, self._output.sink.write, moments)
+                self._spool.close()
         except BaseException:
-            self._output.abort()
+            self._drop()
             raise
         return self._output.close()
 
@@ -138,7 +178,32 @@ class OrcWriter:
         # Nothing is written any more, but the writer must be closed or it closes itself later.
         self._sink.error = self._sink.error or StorageError("the file was dropped", path=self._path)
         self._writer.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._spool is not None:
+            self._spool.close()
         self._output.abort()
+
+
+def _has_timestamps(type_: DataType) -> bool:
+    return type_.kind in TIMESTAMP_KINDS or any(map(_has_timestamps, type_.children()))
+
+
+def _type_count(type_: DataType) -> int:
+    """How many columns a type is in ORC's count: itself and everything inside it."""
+    inside = sum(map(_type_count, type_.children()))
+    return 1 + inside + (type_.kind is Kind.MULTISET)
+
+
+def _number_timestamps(type_: DataType, number: int, found: dict[int, list[Moments]]) -> int:
+    """Note the numbers of timestamp columns; the number after this type."""
+    if type_.kind in TIMESTAMP_KINDS:
+        found[number] = []
+    number += 1
+    for child in type_.children():
+        number = _number_timestamps(child, number, found)
+    return number + (type_.kind is Kind.MULTISET)
 
 
 def _settings(options: Mapping[str, str]) -> dict[str, Any]:
@@ -190,34 +255,24 @@ def _orc_arrow(type_: DataType) -> pa.DataType:
     return arrow_type(type_)
 
 
-def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType, path: str) -> pa.Array:
-    if array.type == target:
+def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+    """The column as pyarrow's ORC writer wants it, with zeros for timestamps."""
+    if array.type == target and not _has_timestamps(type_):
         return array
-
-    def inner(child: pa.Array, child_type: DataType, child_target: pa.DataType) -> pa.Array:
-        return _to_orc(child, child_type, child_target, path)
-
     match type_:
         case RowType():
-            children = [inner(array.field(i), f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
+            children = [_to_orc(array.field(i), f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
             return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
         case ArrayType():
-            return rebuild(array, target, [inner(array.values, type_.element, target.value_type)])
+            return rebuild(array, target, [_to_orc(array.values, type_.element, target.value_type)])
         case MapType() | MultisetType():
             key, value = (*type_.children(), AtomicType(Kind.INT))[:2]
-            entries = [inner(array.keys, key, target.key_type), inner(array.items, value, target.item_type)]
+            entries = [_to_orc(array.keys, key, target.key_type), _to_orc(array.items, value, target.item_type)]
             fields = [target.key_field, target.item_field]
             return rebuild(array, target, [pa.StructArray.from_arrays(entries, fields=fields)])
     if type_.kind is Kind.TIME:
         return array.view(pa.int32())
     if type_.kind in TIMESTAMP_KINDS:
-        factor = {"ms": 1_000_000, "us": 1_000, "ns": 1}[array.type.unit]
-        try:
-            return pc.multiply_checked(array.view(pa.int64()), pa.scalar(factor, pa.int64())).view(target)
-        except pa.ArrowInvalid as error:
-            raise UnsupportedError(
-                "a timestamp outside the years 1677 to 2262 can't be written to an ORC file",
-                path=path,
-                hint="use file.format=parquet",
-            ) from error
+        mask = np.asarray(array.is_null()) if array.null_count else None
+        return pa.array(np.zeros(len(array), np.int64), pa.int64(), mask=mask).view(target)
     return pc.cast(array, target)

@@ -21,9 +21,7 @@ def partition_directory(schema: TableSchema, partition: bytes) -> str:
     return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
 
 
-def partition_texts(
-    fields: Sequence[DataField], partition: bytes, options: Mapping[str, str]
-) -> dict[str, str | None]:
+def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapping[str, str]) -> dict[str, str | None]:
     """Each partition column's value as text, in the form of directory names; None for NULL."""
     legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
     values = decode_row(partition, [f.type for f in fields])

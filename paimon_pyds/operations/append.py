@@ -130,7 +130,7 @@ def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dy
 
 
 def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
-    """``{"dt": "2026-01-01"}`` as a bound predicate; None means the NULL partition. Texts are cast to the column's type."""
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition, texts are cast to the column's type."""
     leaves: list[Predicate] = []
     for name, value in partition.items():
         column = ColumnRef(name)
@@ -166,4 +166,4 @@ def _matching(schema: TableSchema, predicate: Predicate, rows: Sequence[bytes]) 
     columns = decode_rows(pa.array(rows, pa.binary()), [f.type for f in fields], arity=True)
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
     mask = matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable))
-    return [rows[i] for i in np.flatnonzero(np.asarray(mask))]
+    return [rows[i] for i in np.flatnonzero(np.asarray(mask)).tolist()]

@@ -22,7 +22,7 @@ from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.split import METADATA_FIELDS, result_schema
+from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
@@ -54,7 +54,7 @@ class Scan:
         self,
         store: TableStore,
         *,
-        filter: str | Predicate | None = None,  # noqa: A002 - the public name
+        filter: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         options: Mapping[str, str] | None = None,
@@ -65,7 +65,7 @@ class Scan:
         self._store = store
         self._limit = limit
         self._batch_rows = batch_rows
-        given = {str(k): str(v) for k, v in (options or {}).items() if v is not None}
+        given = {str(k): str(v) for k, v in (options or {}).items()}
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, make_and, make_or
 from paimon_pyds.read.casting import can_cast, cast_atomic
 from paimon_pyds.read.devolve import devolve_leaf
@@ -191,7 +192,7 @@ def _converter(file: DataType, read: DataType) -> _Convert | None:
             return _row_converter(file, read)
         case ArrayType(), ArrayType():
             element = _not_null(_converter(file.element, read.element), read.element)
-            return lambda array: _rebuild(array, arrow_type(read), [_apply(element, array.values)])
+            return lambda array: rebuild(array, arrow_type(read), [_apply(element, array.values)])
         case ((MapType() | MultisetType()), (MapType() | MultisetType())) if file.kind is read.kind:
             return _map_converter(file, read)
         case AtomicType(), AtomicType():
@@ -237,7 +238,7 @@ def _row_converter(file: RowType, read: RowType) -> _Convert:
                 raise SchemaError(f"field {field.name!r} is NOT NULL, but a file written before that has NULLs in it")
             children.append(child)
         if not children:
-            return _rebuild(array, arrow_type(read), [])
+            return rebuild(array, arrow_type(read), [])
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
     return convert
@@ -257,17 +258,9 @@ def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -
         entries = pa.StructArray.from_arrays(
             [_apply(key, array.keys), _apply(value, array.items)], fields=[type_.key_field, type_.item_field]
         )
-        return _rebuild(array, type_, [entries])
+        return rebuild(array, type_, [entries])
 
     return convert
-
-
-def _rebuild(array: pa.Array, type_: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """The same validity and offsets over other children."""
-    own = 1 if pa.types.is_struct(array.type) else 2
-    return pa.Array.from_buffers(
-        type_, len(array), array.buffers()[:own], array.null_count, array.offset, children=children
-    )
 
 
 # ------------------------------------------------------------------------------------------------------- predicates

@@ -1,4 +1,4 @@
-"""Bucket pruning: with every bucket-key column bound to values by = or IN, only the buckets of those values are read."""
+"""Bucket pruning: where = or IN bind every bucket-key column, only the buckets of those values are read."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ def _html(e: Explanation) -> str:
         "<tr>"
         f"<td>{html.escape(s.name)}</td><td style='text-align:right'>{s.files:,}</td>"
         f"<td style='text-align:right'>{s.rows:,}</td><td style='text-align:right'>{human_bytes(s.bytes)}</td>"
-        f"<td style='min-width:200px'><div style='background:#2f6f9f;height:10px;width:{max(0.5, 100 * s.rows / widest):.1f}%'>"
-        f"</div></td><td>{html.escape(s.detail)}</td></tr>"
+        "<td style='min-width:200px'><div style='background:#2f6f9f;height:10px;"
+        f"width:{max(0.5, 100 * s.rows / widest):.1f}%'></div></td><td>{html.escape(s.detail)}</td></tr>"
         for s in e.steps
     )
     title = html.escape(f"{e.table}, snapshot {e.snapshot_id}")

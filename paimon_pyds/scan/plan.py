@@ -82,7 +82,7 @@ class _Planner:
         self.clock = time.perf_counter()
         self.selections: dict[int, bytes] = {}
         keys = self.schema.partition_keys
-        self.partition_predicate, _ = partition_filter(request.predicate, keys) if keys else (Const.TRUE, None)
+        self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
 
     def plan(self) -> ScanPlan:
         entries = self.entries()
@@ -220,7 +220,7 @@ class _Planner:
                 keep[i] = False
                 reason = f"embedded index: no row matches {to_sql(self.request.predicate)}"
                 self.skips.append(PlannedSkip(file.name, file.row_count, file.size, reason))
-            elif not result.selection.is_all:
+            elif result.selection.positions is not None:
                 self.selections[file.key] = result.selection.positions.serialize()
         return entries.filter(pa.array(keep)), f"{int(keep.sum())} of {len(keep)} files"
 

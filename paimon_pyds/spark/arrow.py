@@ -7,6 +7,7 @@ are rounded down to a coarser unit, which is how Spark and Java Paimon see them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,7 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         SchemaError: a missing column, a value that does not fit, NULL where the schema says NOT NULL.
     """
-    if batch.schema.equals(schema):
+    if batch.schema.equals(schema) and not any(_has_strict_member(f.type) for f in schema):
         return batch
     names = batch.schema.names
     columns = []
@@ -61,7 +62,7 @@ def _conform(array: pa.Array, field: pa.Field, column: str) -> pa.Array:
 
 def _cast(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     source, t = array.type, pa.types
-    if source.equals(target) and not t.is_nested(target):
+    if source.equals(target) and not _has_strict_member(target):
         return array
     if t.is_null(source):
         return pa.nulls(len(array), target)
@@ -82,6 +83,17 @@ def _cast(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         reason = str(error).splitlines()[0]
         raise SchemaError(f"column {column} is {source} and does not fit {target}: {reason}") from error
+
+
+@lru_cache(maxsize=1024)
+def _has_strict_member(type_: pa.DataType) -> bool:
+    """Whether something inside a nested type is NOT NULL: its values may hide NULLs where the parent is NULL."""
+    if not pa.types.is_nested(type_):
+        return False
+    members = [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        members = [type_.item_field, pa.field("key", type_.key_type)]
+    return any(not f.nullable or _has_strict_member(f.type) for f in members)
 
 
 def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
@@ -113,7 +125,8 @@ def _cast_struct(array: pa.StructArray, target: pa.StructType, column: str) -> p
         child = array.field(at)
         if not member.nullable and child.null_count:
             _check_member(child, mask, f"{column}.{member.name}")
-        children.append(_cast(child, member.type, f"{column}.{member.name}"))
+        child = _cast(child, member.type, f"{column}.{member.name}")
+        children.append(child if member.nullable else _without_nulls(child))
     if not members:
         return pa.array([None if null else {} for null in array.is_null().to_pylist()], target)
     return pa.StructArray.from_arrays(children, fields=members, mask=mask)
@@ -126,6 +139,24 @@ def _check_member(child: pa.Array, mask: pa.Array | None, column: str) -> None:
         nulls = nulls & ~np.asarray(mask)
     if nulls.any():
         raise SchemaError(f"column {column} is NOT NULL, and {int(nulls.sum())} rows have no value")
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with any value for NULL: writers want one in NOT NULL members of a struct that is NULL itself."""
+    t, type_ = pa.types, array.type
+    if not array.null_count:
+        return array
+    if t.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        members = [array.field(i) if f.nullable else _without_nulls(array.field(i)) for i, f in enumerate(fields)]
+        return pa.StructArray.from_arrays(members, fields=fields)
+    children = None
+    if t.is_map(type_):
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=[type_.key_field, type_.item_field])]
+    elif t.is_list(type_):
+        children = [array.values]
+    own = array.buffers()[1 : 2 if children else 3]
+    return pa.Array.from_buffers(type_, len(array), [None, *own], 0, array.offset, children)
 
 
 def _cast_list(array: pa.Array, target: pa.ListType, column: str) -> pa.Array:

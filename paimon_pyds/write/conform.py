@@ -165,7 +165,7 @@ def _converted(column: pa.Array, type_: pa.DataType, field: DataField, table: st
 
 def _is_text(type_: pa.DataType) -> bool:
     t = pa.types
-    return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
+    return bool(t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_))
 
 
 def _check_length(column: pa.Array, field: DataField, table: str) -> None:

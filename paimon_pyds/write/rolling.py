@@ -176,7 +176,8 @@ class _OpenFile:
 
     def _meta(self, size: int, container: bytes | None) -> DataFile:
         context = self._context
-        embedded, extra = None, ()
+        embedded: bytes | None = None
+        extra: tuple[str, ...] = ()
         if container is not None:
             if len(container) > context.options.get("file-index.in-manifest-threshold"):
                 extra = (f"{self._name}.index",)

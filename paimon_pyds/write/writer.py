@@ -144,12 +144,10 @@ class TableWriter:
         if not self._partition_at:
             return [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)
         codes = np.zeros(batch.num_rows, np.int64)
-        dictionaries = []
         for at in self._partition_at:
             coded = pc.dictionary_encode(batch.column(at), null_encoding="encode")
             codes = codes * len(coded.dictionary) + coded.indices.to_numpy()
-            dictionaries.append(coded.dictionary)
-        distinct, first, dense = np.unique(codes, return_index=True, return_inverse=True)
+        _, first, dense = np.unique(codes, return_index=True, return_inverse=True)
         values = [batch.column(at).take(pa.array(first)) for at in self._partition_at]
         rows = encode_rows(values, self._partition_types, arity=True)
         return rows.to_pylist(), dense.astype(np.int64).reshape(-1)

@@ -126,7 +126,9 @@ def test_errors_are_one_clear_message(
 
 
 def test_it_runs_as_a_program_without_pyspark(path: str) -> None:
-    code = "import sys; sys.modules['pyspark'] = None; from paimon_pyds.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; sys.modules['pyspark'] = None; from paimon_pyds.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, "count", path], capture_output=True, text=True, check=False, timeout=60
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -145,7 +146,7 @@ def test_bucketed_appends_continue_sequence_numbers_and_guard_the_bucket_count(t
     for ranges in by_bucket.values():
         ranges.sort()
         assert ranges[0][0] == 0
-        assert all(a[1] + 1 == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(ranges))
     table.alter({"bucket": "3"})
     with pytest.raises(CommitError, match="new bucket num 3"):
         table.append(_rows(("a", 1, 1)))

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.strategies import ATOMS, NESTED, tables
 
 import paimon_pyds as pp
 from paimon_pyds.types import DataField
+from support.strategies import ATOMS, NESTED, tables
 
 _AVRO_ATOMS = [t for t in ATOMS if "(9)" not in t]
 
