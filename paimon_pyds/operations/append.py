@@ -130,7 +130,7 @@ def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dy
 
 
 def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
-    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition, texts are cast to the column's type."""
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast."""
     leaves: list[Predicate] = []
     for name, value in partition.items():
         column = ColumnRef(name)
