@@ -80,7 +80,7 @@ class _Planner:
         self.steps: list[PruneStep] = []
         self.skips: list[PlannedSkip] = []
         self.clock = time.perf_counter()
-        self.selections: dict[int, bytes] = {}
+        self.selections: dict[tuple[bytes, int, str], bytes] = {}
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
 
@@ -256,7 +256,7 @@ class _Planner:
                     schema_id=schema_id,
                     partition=partition,
                     bucket=bucket,
-                    selection=self.selections.get(hash((partition, bucket, name))),
+                    selection=self.selections.get((partition, bucket, name)),
                     index_path=paths.extra_file(path, index[0]) if index else None,
                     deletion=deletion,
                     first_row_id=row_id,
@@ -309,7 +309,7 @@ class _DataRow:
         self.schema_id = entries.column("schema_id")[i].as_py()
         self.write_cols = entries.column("write_cols")[i].as_py()
         partition, bucket = entries.column("partition")[i].as_py(), entries.column("bucket")[i].as_py()
-        self.key = hash((partition, bucket, self.name))
+        self.key = (partition, bucket, self.name)
 
 
 def _all_nullable(schema: pa.Schema) -> pa.Schema:

@@ -28,6 +28,8 @@ _LANE_DEPTH = 4
 """Batches that may wait in a lane: bounds memory when one lane is slower."""
 _LOOKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
+_GROUP_BYTES = 128 << 20
+"""What a format gathers before it encodes, at most."""
 _NO_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
@@ -86,10 +88,19 @@ class RollingWriter:
         """Rows between two looks at the file's size: so few that a file overshoots the target by a small part."""
         return max(1, int(batch.num_rows * self._target_size / _LOOKS / max(1, batch.nbytes)))
 
-    def close(self) -> tuple[DataFile, ...]:
-        """Finish the last file; the files written."""
+    @property
+    def gathered_bytes(self) -> int:
+        """Uncompressed bytes that the open file may hold in memory: a row group at most."""
+        return 0 if self._open is None else min(self._open.bytes, _GROUP_BYTES)
+
+    def roll(self) -> None:
+        """Finish the open file; the next rows start another."""
         if self._open is not None:
             self._finish()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Finish the last file; the files written."""
+        self.roll()
         return tuple(self._files)
 
     def abort(self) -> None:
@@ -136,6 +147,7 @@ class _OpenFile:
         self._measure = _Lane(pools[1], [])
         self._unseen = 0
         self.rows = 0
+        self.bytes = 0
 
     def reached(self, target: int) -> bool:
         """Whether the file is as large as ``target`` bytes. Waits for the encoder now and then, to know."""
@@ -146,7 +158,9 @@ class _OpenFile:
         return self._writer.bytes_written >= target
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._unseen += batch.nbytes
+        size = batch.nbytes
+        self._unseen += size
+        self.bytes += size
         self._encode.run(self._writer.write, batch)
         self._measure.run(self._measure_batch, batch)
         self.rows += batch.num_rows

@@ -27,6 +27,9 @@ _GATHER_ROWS = 131_072
 _BUFFER_BYTES = 128 << 20
 """Bytes gathered over all buckets before the fullest are written out: bounds memory with many partitions."""
 
+_OPEN_BYTES = 384 << 20
+"""Bytes in files still being gathered, over all buckets, before the fullest file is closed early."""
+
 _Key = tuple[bytes, int]
 
 
@@ -60,6 +63,7 @@ class TableWriter:
         self._size = 0
         self._writers: dict[_Key, RollingWriter] = {}
         self._directories: dict[_Key, str] = {}
+        self._open_bytes: dict[_Key, int] = {}
         self._pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
         self.rows_written = 0
 
@@ -179,6 +183,16 @@ class TableWriter:
             return
         batch = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         self._writer(key).write(batch)
+        if len(self._writers) > 1:
+            self._bound_open_files(key)
+
+    def _bound_open_files(self, key: _Key) -> None:
+        """Close the fullest files when many buckets gather row groups at once: smaller files, bounded memory."""
+        self._open_bytes[key] = self._writers[key].gathered_bytes
+        while sum(self._open_bytes.values()) > _OPEN_BYTES:
+            fullest = max(self._open_bytes, key=lambda k: self._open_bytes[k])
+            self._writers[fullest].roll()
+            del self._open_bytes[fullest]
 
     def _writer(self, key: _Key) -> RollingWriter:
         writer = self._writers.get(key)

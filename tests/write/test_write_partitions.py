@@ -1,0 +1,50 @@
+"""Many partitions at once: rows keep their order, memory stays bounded by closing files early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.write import rolling, writer
+
+
+def test_rows_of_many_partitions_and_buckets(tmp_path: Path) -> None:
+    schema = pa.schema([("p", pa.int32()), ("q", pa.string()), ("v", pa.int64())])
+    options = {"bucket": "3", "bucket-key": "v"}
+    table = pp.Table.create(tmp_path / "t", schema, partition_by=["p", "q"], options=options)
+    rows = pa.table(
+        {"p": [i % 7 for i in range(3000)], "q": [None if i % 5 == 0 else "x" for i in range(3000)], "v": range(3000)}
+    )
+    table.append([rows.slice(i, 100) for i in range(0, 3000, 100)])
+    back = table.scan().to_arrow()
+    assert back.sort_by("v")["v"].to_pylist() == list(range(3000))
+    assert len({str(p.parent) for p in Path(table.path).rglob("data-*.parquet")}) == 7 * 2 * 3
+    for p in range(7):
+        ours = table.scan(f"p = {p} AND q IS NULL").to_arrow()["v"].to_pylist()
+        assert sorted(ours) == [i for i in range(3000) if i % 7 == p and i % 5 == 0]
+
+
+def test_open_files_are_closed_early_when_they_hold_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_GATHER_ROWS", 50)
+    monkeypatch.setattr(writer, "_OPEN_BYTES", 20_000)
+    table = pp.Table.create(tmp_path / "t", pa.schema([("p", pa.int32()), ("v", pa.int64())]), partition_by=["p"])
+    held = []
+    write = rolling.RollingWriter.write
+    context = table.write_context()
+
+    with writer.TableWriter(context) as out:
+        monkeypatch.setattr(
+            rolling.RollingWriter,
+            "write",
+            lambda self, batch: (write(self, batch), held.append(sum(w.gathered_bytes for w in out._writers.values()))),
+        )
+        for i in range(100):
+            out.write(pa.table({"p": [i % 10] * 100, "v": range(i * 100, i * 100 + 100)}))
+        message = out.prepare_commit()
+    table.commit([message])
+    assert max(held) <= 20_000 + 2 * 100 * 12
+    assert message.file_count > 10
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == list(range(10_000))
