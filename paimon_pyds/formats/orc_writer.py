@@ -112,13 +112,14 @@ class OrcWriter:
         """Append rows.
 
         Raises:
+            UnsupportedError: a timestamp with a fraction in the last second before 1970, which ORC does not have.
             StorageError: the file can't be written.
         """
         columns = []
         found: list[tuple[int, Moments]] = []
         number = 1
         for column, field, target in zip(batch.columns, self._fields, self._schema, strict=True):
-            columns.append(_to_orc(column, field.type, target.type))
+            columns.append(_to_orc(_compacted(column), field.type, target.type))
             number = self._gather(column, field.type, number, found)
         for place, moments in found:
             self._moments[place].append(moments)
@@ -145,7 +146,7 @@ class OrcWriter:
                 number = self._gather(list_window(present, present.keys), key, number + 1, found)
                 return self._gather(list_window(present, present.items), value, number, found)
         counts = present.view(pa.int64()).to_numpy()
-        found.append((number, split_moments(counts, _PER_SECOND[array.type.unit])))
+        found.append((number, split_moments(counts, _PER_SECOND[array.type.unit], self._path)))
         return number + 1
 
     def _check(self) -> None:
@@ -253,6 +254,13 @@ def _orc_arrow(type_: DataType) -> pa.DataType:
     if type_.kind in TIMESTAMP_KINDS:
         return pa.timestamp("ns", "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
     return arrow_type(type_)
+
+
+def _compacted(array: pa.Array) -> pa.Array:
+    """A nested array that begins at the start of its buffers: pyarrow's ORC writer forgets the offsets of slices."""
+    if not pa.types.is_nested(array.type):
+        return array
+    return array.take(pa.array(np.arange(len(array), dtype=np.int64)))
 
 
 def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:

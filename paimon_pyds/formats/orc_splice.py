@@ -1,0 +1,359 @@
+"""Putting the timestamps into an ORC file that pyarrow wrote with zeros in their places.
+
+pyarrow's ORC writer takes timestamps as 64-bit nanoseconds only (the years 1677 to 2262), and stores those before 1970
+with negative fractions, which other readers refuse or misread. So a file with timestamp columns is written by pyarrow
+with zeros first; then each stripe is copied with the two streams of every timestamp column (seconds and nanoseconds)
+replaced, and the tail is corrected (ORC specification v1: Timestamp Columns, Run Length Encoding version 2, File Tail).
+Row indexes are left out: their positions would point into streams that were replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.errors import StorageError, UnsupportedError
+from paimon_pyds.formats.orc_tail import StreamKind, parse_tail, unpack
+
+__all__ = ["Moments", "join_moments", "splice_timestamps", "split_moments"]
+
+_ORC_EPOCH = 1_420_070_400
+_RUN = 512
+_INDEXES = frozenset({6, 7, 8})
+"""Kinds of streams: row index and bloom filters."""
+
+_WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
+_I64: TypeAlias = npt.NDArray[np.int64]
+_Words: TypeAlias = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Moments:
+    """Timestamps that are not NULL: seconds since 1970, rounded down, and nanoseconds of the second."""
+
+    seconds: _I64
+    nanos: npt.NDArray[np.int32]
+
+
+def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
+    """Timestamps from counts of a unit, so many to the second.
+
+    Raises:
+        UnsupportedError: in the last second before 1970, where ORC cannot tell -0.5 s from 0.5 s.
+    """
+    seconds = counts // per_second
+    nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
+    if bool(((seconds == -1) & (nanos > 999_999)).any()):
+        raise UnsupportedError(
+            "an ORC file can't hold a timestamp with a fraction in the last second before 1970",
+            path=path,
+            hint="use file.format=parquet",
+        )
+    return Moments(seconds, nanos.astype(np.int32))
+
+
+def join_moments(parts: Sequence[Moments]) -> Moments:
+    """The timestamps of several batches in a row."""
+    if not parts:
+        return Moments(np.zeros(0, np.int64), np.zeros(0, np.int32))
+    return Moments(np.concatenate([p.seconds for p in parts]), np.concatenate([p.nanos for p in parts]))
+
+
+# ---------------------------------------------------------------------------------------------------- run lengths
+
+
+def _zigzag(values: _I64) -> _Words:
+    return ((values << 1) ^ (values >> 63)).view(np.uint64)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_integers(words: _Words) -> bytes:
+    """Run length encoding version 2 of words (signed values zigzagged before): direct runs, and runs of one value."""
+    full = len(words) // _RUN * _RUN
+    parts = _encode_runs(words[:full].reshape(-1, _RUN)) if full else []
+    if full < len(words):
+        parts += _encode_runs(words[full:].reshape(1, -1))
+    return b"".join(parts)
+
+
+def _encode_runs(runs: _Words) -> list[bytes]:
+    """The bytes of runs that are equally long."""
+    length = runs.shape[1]
+    top = runs.max(axis=1)
+    same = (top == runs.min(axis=1)) & (length > 2)
+    bits = np.maximum(1, np.array([int(t).bit_length() for t in top.tolist()]))
+    codes = np.searchsorted(_WIDTHS, bits)
+    encoded: list[bytes] = [b""] * len(runs)
+    for i in np.flatnonzero(same).tolist():
+        head = bytes([0xC0 | (length - 1) >> 8, (length - 1) & 0xFF])
+        encoded[i] = head + _varint(int(top[i])) + b"\0"
+    for code in np.unique(codes[~same]).tolist():
+        chosen = np.flatnonzero(~same & (codes == code))
+        head = bytes([0x40 | code << 1 | (length - 1) >> 8, (length - 1) & 0xFF])
+        for start in range(0, len(chosen), 256):
+            some = chosen[start : start + 256]
+            packed = _pack(runs[some], int(_WIDTHS[code]))
+            for i, row in zip(some.tolist(), packed, strict=True):
+                encoded[i] = head + row.tobytes()
+    return encoded
+
+
+def _pack(runs: _Words, width: int) -> npt.NDArray[np.uint8]:
+    """Each value in ``width`` bits, the highest bit first."""
+    raw = runs.astype(">u8").view(np.uint8).reshape(len(runs), -1, 8)
+    used = (width + 7) // 8
+    bits = np.unpackbits(np.ascontiguousarray(raw[:, :, 8 - used :]), axis=2)[:, :, 8 * used - width :]
+    return np.packbits(bits.reshape(len(runs), -1), axis=1)
+
+
+def _packed_nanos(value: _I64) -> _Words:
+    """Nanoseconds without their trailing zeros: three low bits say how many there were (two or more), less one."""
+    zeros = np.zeros(len(value), np.int64)
+    strip = (value != 0) & (value % 100 == 0)
+    value = np.where(strip, value // 100, value)
+    zeros[strip] = 1
+    for _ in range(6):
+        more = strip & (value % 10 == 0)
+        value = np.where(more, value // 10, value)
+        zeros += more
+    return (value << 3 | zeros).astype(np.uint64)
+
+
+def _streams(moments: Moments) -> dict[int, bytes]:
+    """The two streams of a timestamp column, not compressed yet."""
+    # Readers take a second off those before 1970 that have a fraction of a millisecond or more, so one is added here.
+    # (From -0.5 s, which becomes 0 seconds and a half, no reader takes it off: `split_moments` refuses those.)
+    seconds = moments.seconds + ((moments.seconds < 0) & (moments.nanos > 999_999))
+    return {
+        StreamKind.DATA: encode_integers(_zigzag(seconds - _ORC_EPOCH)),
+        StreamKind.SECONDARY: encode_integers(_packed_nanos(moments.nanos.astype(np.int64))),
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- compression
+
+
+def _packer(codec: str) -> Callable[[bytes], bytes]:
+    if codec == "zlib":
+        import zlib
+
+        def deflate(data: bytes) -> bytes:
+            squeeze = zlib.compressobj(6, zlib.DEFLATED, -15)
+            return squeeze.compress(data) + squeeze.flush()
+
+        return deflate
+    found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
+    return lambda data: bytes(found.compress(data, asbytes=True))
+
+
+def _pack_section(data: bytes, codec: str, block_size: int) -> bytes:
+    """ORC's chunked compression; the reverse of `unpack`."""
+    if codec == "none":
+        return data
+    squeeze = _packer(codec)
+    parts: list[bytes] = []
+    for start in range(0, len(data), block_size):
+        plain = data[start : start + block_size]
+        small = squeeze(plain)
+        stored = len(small) >= len(plain)
+        body = plain if stored else small
+        parts += [(len(body) << 1 | stored).to_bytes(3, "little"), body]
+    return b"".join(parts)
+
+
+# -------------------------------------------------------------------------------------------------------- messages
+
+_Value: TypeAlias = "int | bytes"
+_Message: TypeAlias = "list[tuple[int, int, _Value]]"
+"""Fields of a Protocol Buffers message: (number, wire type, value)."""
+
+
+def _decode(data: bytes) -> _Message:
+    fields: _Message = []
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            number, at = _read_varint(data, at)
+            fields.append((tag >> 3, 0, number))
+            continue
+        length = {1: 8, 5: 4}.get(wire, 0)
+        if wire == 2:
+            length, at = _read_varint(data, at)
+        fields.append((tag >> 3, wire, data[at : at + length]))
+        at += length
+    return fields
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def _encode(fields: _Message) -> bytes:
+    out: list[bytes] = []
+    for number, wire, value in fields:
+        out.append(_varint(number << 3 | wire))
+        if isinstance(value, int):
+            out.append(_varint(value))
+        else:
+            out += [_varint(len(value)), value] if wire == 2 else [value]
+    return b"".join(out)
+
+
+def _number(fields: _Message, wanted: int) -> int:
+    return next((v for n, _, v in fields if n == wanted and isinstance(v, int)), 0)
+
+
+def _parts(fields: _Message, wanted: int) -> Iterator[bytes]:
+    return (v for n, _, v in fields if n == wanted and isinstance(v, bytes))
+
+
+def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
+    """Statistics of a timestamp column with the right bounds, in milliseconds, rounded outwards by their default."""
+    fields = [f for f in _decode(statistics) if f[0] != 9]
+    if moments is not None and len(moments.seconds):
+        millis = moments.seconds * 1000 + moments.nanos // 1_000_000
+        low, high = (int(v) for v in _zigzag(np.array([millis.min(), millis.max()])))
+        bounds: _Message = [(1, 0, low), (2, 0, high), (3, 0, low), (4, 0, high)]
+        fields.append((9, 2, _encode(bounds)))
+    return _encode(fields)
+
+
+# ---------------------------------------------------------------------------------------------------------- splicing
+
+
+def splice_timestamps(
+    source: BinaryIO, size: int, write: Callable[[bytes], object], columns: Mapping[int, Moments]
+) -> int:
+    """Copy an ORC file of pyarrow, with the timestamps of ``columns`` (by number) in their places; the new size.
+
+    Args:
+        source: the file, written with zeros for all timestamps.
+        size: its size in bytes.
+        write: takes the new file's bytes in order.
+        columns: the values of each timestamp column that are not NULL, in file order.
+
+    Raises:
+        StorageError: the numbers of values differ from what the file says.
+    """
+
+    def read(offset: int, length: int) -> bytes:
+        source.seek(offset)
+        return source.read(length)
+
+    tail = parse_tail(read, size)
+    script_length = read(size - 1, 1)[0]
+    script = _decode(read(size - 1 - script_length, script_length))
+    footer_length, metadata_length = _number(script, 1), _number(script, 5)
+    at = size - 1 - script_length - footer_length
+    footer = _decode(unpack(read(at, footer_length), tail.codec, tail.block_size))
+    metadata = _decode(unpack(read(at - metadata_length, metadata_length), tail.codec, tail.block_size))
+    squeeze: Callable[[bytes], bytes] = lambda data: _pack_section(data, tail.codec, tail.block_size)  # noqa: E731
+    stripe_statistics = [_decode(part) for part in _parts(metadata, 1)]
+    if len(stripe_statistics) != len(tail.stripes):
+        raise StorageError("pyarrow wrote an ORC file without statistics of its stripes")
+    write(b"ORC")
+    position, done = 3, dict.fromkeys(columns, 0)
+    informations: list[bytes] = []
+    new_statistics: list[bytes] = []
+    for raw, statistics in zip(list(_parts(footer, 3)), stripe_statistics, strict=True):
+        information = _decode(raw)
+        present = [_decode(part) for part in _parts(statistics, 1)]
+        mine: dict[int, Moments] = {}
+        for column, moments in columns.items():
+            start = done[column]
+            stop = done[column] = start + _number(present[column], 1)
+            mine[column] = Moments(moments.seconds[start:stop], moments.nanos[start:stop])
+        lengths = _copy_stripe(read, information, squeeze, tail.codec, tail.block_size, mine, write)
+        rows = _number(information, 5)
+        informations.append(_encode([(n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)]))
+        new_statistics.append(_encode([(1, 2, _patched(i, p, mine)) for i, p in enumerate(_parts(statistics, 1))]))
+        position += sum(lengths)
+    if any(done[column] != len(moments.seconds) for column, moments in columns.items()):
+        raise StorageError("pyarrow wrote other numbers of timestamps than it was given")
+    new_metadata = squeeze(_encode([(1, 2, part) for part in new_statistics]))
+    grown = position - max((s.offset + s.length for s in tail.stripes), default=3)
+    new_footer = squeeze(_encode(_new_footer(footer, grown, informations, columns)))
+    changed = {1: len(new_footer), 5: len(new_metadata)}
+    new_script = _encode([(n, w, changed.get(n, v)) for n, w, v in script])
+    for part in (new_metadata, new_footer, new_script, bytes([len(new_script)])):
+        write(part)
+    return position + len(new_metadata) + len(new_footer) + len(new_script) + 1
+
+
+def _patched(column: int, statistics: bytes, columns: Mapping[int, Moments]) -> bytes:
+    return _with_bounds(statistics, columns[column]) if column in columns else statistics
+
+
+def _new_footer(footer: _Message, grown: int, stripes: list[bytes], columns: Mapping[int, Moments]) -> _Message:
+    fields: _Message = []
+    column = 0
+    stripe = iter(stripes)
+    for number, wire, value in footer:
+        if number == 2 and isinstance(value, int):
+            value += grown
+        elif number == 3:
+            value = next(stripe)
+        elif number == 8:
+            value = 0  # rows of an entry of the row index
+        elif number == 7 and isinstance(value, bytes):
+            value = _patched(column, value, columns)
+            column += 1
+        fields.append((number, wire, value))
+    return fields
+
+
+def _copy_stripe(
+    read: Callable[[int, int], bytes],
+    information: _Message,
+    squeeze: Callable[[bytes], bytes],
+    codec: str,
+    block_size: int,
+    columns: Mapping[int, Moments],
+    write: Callable[[bytes], object],
+) -> tuple[int, int, int]:
+    """Copy one stripe; the lengths of its index, data and footer."""
+    offset, index_length, data_length, footer_length = (_number(information, n) for n in range(1, 5))
+    footer = _decode(unpack(read(offset + index_length + data_length, footer_length), codec, block_size))
+    fresh = {column: _streams(moments) for column, moments in columns.items()}
+    fields: _Message = []
+    data = 0
+    for number, wire, value in footer:
+        if number != 1 or not isinstance(value, bytes):
+            fields.append((number, wire, value))
+            continue
+        stream = _decode(value)
+        kind, column, length = (_number(stream, n) for n in (1, 2, 3))
+        body = read(offset, length)
+        offset += length
+        if kind in _INDEXES:
+            continue
+        if kind in fresh.get(column, {}):
+            body = squeeze(fresh[column][kind])
+        write(body)
+        fields.append((1, 2, _encode([(1, 0, kind), (2, 0, column), (3, 0, len(body))])))
+        data += len(body)
+    tail = squeeze(_encode(fields))
+    write(tail)
+    return 0, data, len(tail)
