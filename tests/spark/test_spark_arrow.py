@@ -85,6 +85,24 @@ def test_lossless_casts(values, target):
     check_castable(values.type, target, "c")
 
 
+def test_not_null_members_of_a_null_struct_hold_some_value():
+    inner = pa.struct([("s", pa.string()), ("m", pa.map_(pa.string(), pa.int32())), ("l", pa.list_(pa.bool_()))])
+    source = pa.struct([("a", pa.int32()), ("in", inner)])
+    rows = [
+        {"a": 1, "in": {"s": "x", "m": [("k", 1)], "l": [True]}},
+        None,
+        {"a": 2, "in": {"s": "y", "m": [], "l": []}},
+    ]
+    map_type = pa.map_(pa.field("key", pa.string(), False), pa.field("value", pa.int32(), False))
+    list_type = pa.list_(pa.field("element", pa.bool_(), False))
+    strict = [pa.field("s", pa.string(), False), pa.field("m", map_type, False), pa.field("l", list_type, False)]
+    target = pa.struct([pa.field("a", pa.int32(), False), pa.field("in", pa.struct(strict), False)])
+    for skip in (0, 1):
+        result = conform(pa.array(rows, source).slice(skip), target)
+        assert result.to_pylist() == rows[skip:]
+        assert not any(result.field(i).null_count for i in range(2))
+
+
 def test_times_round_down():
     values = pa.array([3_600_000_000_000 + 1_999_999, None], pa.int64()).view(pa.time64("ns"))
     assert conform(values, pa.time32("ms")).to_pylist() == [dt.time(1, 0, 0, 1000), None]

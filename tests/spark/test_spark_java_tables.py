@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, requires_shared]
 
 TABLES = (
     "append_all_types", "append_avro", "append_bitmap_v2_side", "append_bucketed_types", "append_default_values",
-    "append_dv32_part", "append_dv64", "append_orc", "empty_table", "evolve_append", "part_other_types",
+    "append_dv32_part", "append_dv64", "append_orc", "empty_snapshot", "evolve_append", "part_other_types",
     "part_string_empty",
 )  # fmt: skip
 

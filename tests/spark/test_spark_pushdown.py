@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import warnings
 
 import pytest
@@ -87,10 +88,10 @@ CASES = {
     # case: (right, what comes out where pushdown leaks)
     count_after_filter: ([1, 6], [1, 1]),
     filter_after_filter: ([[1], [2, 5], [5, 6]], [[1], [2, 5], [5, 6]]),
-    union_of_two_filters: ([1, 2], [2]),
+    union_of_two_filters: ([1, 2], [2, 2]),
     join_of_two_filters: ([(1, 4), (4, 4)], [(4, 4)]),
     two_queries_of_a_view: ([1, 6, 1], [1, 1, 1]),
-    subquery_of_a_view: ([4], []),
+    subquery_of_a_view: ([4], [2, 4, 5, 6]),
     unfiltered_and_filtered_at_once: ([6, 1], [1, 1]),
 }
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -143,28 +144,28 @@ def test_pushdown_gives_the_rows_of_spark(spark, frames, six, where):
         assert ids(frames.load(six.path, pushdown="on").where(where)) == expected
 
 
-def plan(spark, frame):
+def filters_again(spark, frame):
+    """Whether Spark's plan filters what the source gave."""
     name = f"plan_{next(_names)}"
     frame.createOrReplaceTempView(name)
     text = spark.sql(f"EXPLAIN SELECT * FROM {name}").collect()[0][0]
     spark.catalog.dropTempView(name)
-    return text
+    return re.search(r"\bFilter\b", text) is not None
 
 
 @pytest.mark.skipif(not compat.SUPPORTS_PUSHDOWN, reason="this Spark pushes no filters")
 def test_filters_that_are_taken_are_not_applied_again(spark, frames, six):
     with pushing(spark):
-        assert "Filter" not in plan(spark, frames.load(six.path, pushdown="on").where("color = 'red' AND id IN (1, 2)"))
-        assert "Filter" in plan(spark, frames.load(six.path, pushdown="on").where("color = 'red' AND id % 2 = 1"))
-        assert "Filter" in plan(spark, frames.load(six.path).where("color = 'red'"))
+        assert not filters_again(spark, frames.load(six.path, pushdown="on").where("color = 'red' AND id IN (1, 2)"))
+        assert filters_again(spark, frames.load(six.path, pushdown="on").where("color = 'red' AND id % 2 = 1"))
+        assert filters_again(spark, frames.load(six.path).where("color = 'red'"))
 
 
 @pytest.mark.skipif(not compat.SUPPORTS_PUSHDOWN, reason="this Spark pushes no filters")
 def test_a_wider_type_in_the_schema_is_left_to_spark(spark, six):
     with pushing(spark):
         frame = spark.read.format("paimon").option("pushdown", "on").schema("id long, color string").load(six.path)
-        text = plan(spark, frame.where("id = 1"))
-        assert "Filter" in text
+        assert filters_again(spark, frame.where("id = 1"))
         assert ids(frame.where("id = 1")) == [1]
 
 
@@ -185,8 +186,8 @@ def test_register_with_pushdown(spark, frames, six):
         assert ids(frames.load(six.path).where("color = 'red'")) == [1, 4]
         assert ids(spark.read.format("paimon_pyds").load(six.path).where("color = 'red'")) == [1, 4]
         if compat.SUPPORTS_PUSHDOWN:
-            assert "Filter" not in plan(spark, frames.load(six.path).where("color = 'red'"))
-            assert "Filter" in plan(spark, frames.load(six.path, pushdown="off").where("color = 'red'"))
+            assert not filters_again(spark, frames.load(six.path).where("color = 'red'"))
+            assert filters_again(spark, frames.load(six.path, pushdown="off").where("color = 'red'"))
     finally:
         spark.conf.unset(CONF)
         register(spark)
