@@ -101,12 +101,8 @@ class BitmapReader:
             keys = self._codec.deserialize(np.ascontiguousarray(raw[:, :width]).view(self._codec.dtype).reshape(-1))
             numbers = np.ascontiguousarray(raw[:, width:]).view(">i4").astype(np.int64).reshape(count, ints)
             return keys, numbers
-        values: list[Key] = []
-        tails: list[bytes] = []
-        for _ in range(count):
-            values.append(cursor.take(cursor.count("value length"), "value"))
-            tails.append(cursor.take(4 * ints, "offset"))
-        return values, np.frombuffer(b"".join(tails), ">i4").astype(np.int64).reshape(count, ints)
+        values, tails = cursor.strings(count, 4 * ints, "value")
+        return values, np.frombuffer(tails, ">i4").astype(np.int64).reshape(count, ints)
 
     def _read_dictionary(self, cursor: Cursor) -> None:
         """Version 1: the whole dictionary; a bitmap ends where the next one begins."""
@@ -210,7 +206,11 @@ class BitmapReader:
     # ---------------------------------------------------------------------------------------------------- bitmaps
 
     def _union(self, places: Sequence[tuple[int, int]]) -> BitMap:
-        """All rows of these bitmaps; what isn't cached is read in one request."""
+        """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
+        if len(places) == 1 and places[0][0] >= 0:
+            cached: BitMap | None = self._cache.get((id(self), "bitmap", places[0][0]))
+            if cached is not None:
+                return cached
         single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
         if len(single) and int(single.max()) >= self.row_count:
             message = f"position {int(single.max())} in a file of {self.row_count} rows"
@@ -261,7 +261,7 @@ class BitmapReader:
             return Answer(RowSelection(rows), probe.exact)
         rows = rows.flip(0, self.row_count)
         if extended and self._null is not None:
-            rows -= self._null_rows()
+            rows = rows - self._null_rows()
         return Answer(RowSelection(rows), probe.exact and (extended or self._null is None))
 
     def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:

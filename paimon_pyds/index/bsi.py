@@ -34,6 +34,7 @@ __all__ = ["BsiBuilder", "BsiReader", "write_bsi"]
 
 _VERSION = 1
 _MIN_LONG = -(1 << 63)
+_CACHE = 16 << 20
 
 
 class BsiBuilder:
@@ -90,11 +91,11 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
 class _Part:
     """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
 
-    def __init__(self, source: ByteSource, data: memoryview, start: int, row_count: int) -> None:
+    def __init__(self, source: ByteSource, data: memoryview, start: int, row_count: int, cache: ByteCache) -> None:
         self._source = source
         self._data = data
         self._row_count = row_count
-        self._decoded: dict[int, BitMap] = {}
+        self._cache = cache
         version, self.low, self.high = self._unpack(">Bqq", start, "min")
         if version != _VERSION:
             raise corrupt(source, f"bsi version {version} is not known", offset=start, field="version")
@@ -123,13 +124,13 @@ class _Part:
         return start, roaring.layout(self._data, start, path=self._source.name, origin=origin).size
 
     def _bitmap(self, number: int) -> BitMap:
-        bitmap = self._decoded.get(number)
+        start, size = self._places[number]
+        bitmap: BitMap | None = self._cache.get((id(self), start))
         if bitmap is None:
-            start, size = self._places[number]
             origin = getattr(self._source, "origin", 0) + start
             data = self._data[start : start + size]
             bitmap = roaring.decode(data, row_count=self._row_count, path=self._source.name, origin=origin)
-            self._decoded[number] = bitmap
+            self._cache.put((id(self), start), bitmap, size + 64)
         return bitmap
 
     @property
@@ -145,15 +146,16 @@ class _Part:
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""
         if low <= self.low and high >= self.high:
-            return self.existing().copy()
-        return rows_between(self, max(low, self.low) - self.low, min(high, self.high) - self.low)
+            return self.existing()
+        top = None if high >= self.high else high - self.low
+        return rows_between(self, max(low - self.low, 0), top)
 
 
 class BsiReader:
     """An open bit-slice index. It is read whole: the format tells no lengths."""
 
     def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
-        self._source = source
+        cache = cache if cache is not None else ByteCache(_CACHE)
         self._codec = codec
         self._data = memoryview(source.read(0, source.size))
         if len(self._data) < 7:
@@ -169,7 +171,7 @@ class BsiReader:
         for field in ("has positive value", "has negative value"):
             if position >= len(self._data):
                 raise corrupt(source, "a bsi index that ends early", offset=position, field=field)
-            part = _Part(source, self._data, position + 1, rows) if self._data[position] else None
+            part = _Part(source, self._data, position + 1, rows, cache) if self._data[position] else None
             position = position + 1 if part is None else part.end
             parts.append(part)
         self._positive, self._negative = parts

@@ -70,7 +70,10 @@ class LeafTrace:
 
 @dataclass(frozen=True, slots=True)
 class IndexResult:
-    """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside."""
+    """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside.
+
+    ``bytes_read`` is what the storage was asked for; the first result of an index counts its head too.
+    """
 
     selection: RowSelection
     trace: tuple[LeafTrace, ...] = ()
@@ -97,6 +100,7 @@ class FileIndex:
         self._source = source
         self._cache = ByteCache(cache_bytes)
         self._readers: dict[tuple[str, str, DataType], IndexReader] = {}
+        self._reported = 0
         self.head = head
 
     @staticmethod
@@ -147,10 +151,10 @@ class FileIndex:
         Raises:
             CorruptFileError: an index is damaged, or is of a file with another number of rows.
         """
-        before = self.bytes_read
         question = _Question(row_count, extended)
         answer = self._tree(predicate, question)
-        return IndexResult(answer.selection, tuple(question.trace), answer.exact, self.bytes_read - before)
+        before, self._reported = self._reported, self.bytes_read
+        return IndexResult(answer.selection, tuple(question.trace), answer.exact, self._reported - before)
 
     def _tree(self, predicate: Predicate, question: _Question) -> Answer:
         match predicate:
@@ -164,9 +168,22 @@ class FileIndex:
             return Answer(RowSelection.ALL, True)
         return Answer(RowSelection.NONE, True)
 
+    def _cost(self, predicate: Predicate) -> int:
+        """A rough order of what is cheap to ask: an early answer spares the rest."""
+        if isinstance(predicate, Const):
+            return 0
+        if not isinstance(predicate, Leaf):
+            return 4
+        column = _container_column(predicate.column)
+        ranges = {} if column is None else self.head.columns.get(column, {})
+        if not ranges or any(where.is_empty for where in ranges.values()):
+            return 0
+        points = predicate.op in (Op.EQ, Op.IN)
+        return 1 if points and (BITMAP in ranges or BLOOM_FILTER in ranges) else 2 if BITMAP in ranges else 3
+
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:
         selection, exact = RowSelection.ALL, True
-        for child in children:
+        for child in sorted(children, key=self._cost):
             answer = self._tree(child, question)
             selection, exact = selection & answer.selection, exact and answer.exact
             if selection.is_none:
@@ -175,7 +192,7 @@ class FileIndex:
 
     def _or(self, children: Sequence[Predicate], question: _Question) -> Answer:
         selection, exact = RowSelection.NONE, True
-        for child in children:
+        for child in sorted(children, key=self._cost):
             answer = self._tree(child, question)
             selection, exact = selection | answer.selection, exact and answer.exact
             if selection.is_all:

@@ -194,7 +194,7 @@ class RangeBitmapReader:
         return self._open_slices
 
     def _existing(self) -> BitMap:
-        return self._slices.existing().copy() if self.cardinality else BitMap()
+        return self._slices.existing() if self.cardinality else BitMap()
 
     def _codes(self, low: int, high: int) -> BitMap:
         """Rows whose code lies between ``low`` and ``high``, both included."""
@@ -202,7 +202,7 @@ class RangeBitmapReader:
             return BitMap()
         if low <= 0 and high >= self.cardinality - 1:
             return self._existing()
-        return rows_between(self._slices, low, high)
+        return rows_between(self._slices, low, None if high >= self.cardinality - 1 else high)
 
     def _points(self, keys: tuple[Key, ...]) -> BitMap:
         codes = []
@@ -216,7 +216,8 @@ class RangeBitmapReader:
         first = 0
         for number, code in enumerate(codes):
             if number + 1 == len(codes) or codes[number + 1] > code + 1:
-                rows |= self._codes(codes[first], code)
+                found_rows = self._codes(codes[first], code)
+                rows = rows | found_rows if rows else found_rows
                 first = number + 1
         return rows
 

@@ -163,13 +163,14 @@ class RangeDictionary:
 
     def _variable_heads(self, chunks: Held, offsets: I64) -> tuple[Any, I64]:
         cursor = Cursor(chunks, step=chunks.size)
-        firsts: list[Key] = []
+        firsts: list[bytes] = []
         tails: list[bytes] = []
         for offset in offsets.tolist():
             if offset != cursor.position or cursor.u8("version") != _VERSION:
                 raise corrupt(chunks, "a chunk of another version, or at another place", offset=offset, field="version")
-            firsts.append(cursor.take(cursor.count("key length"), "key"))
-            tails.append(cursor.take(20, "code"))
+            first, tail = cursor.strings(1, 20, "key")
+            firsts += first
+            tails.append(tail)
         if cursor.remaining():
             raise corrupt(chunks, "bytes after the last chunk", offset=cursor.position, field="chunks length")
         return firsts, np.frombuffer(b"".join(tails), ">i4").astype(np.int64).reshape(len(firsts), 5)
@@ -212,15 +213,12 @@ class RangeDictionary:
         return keys
 
     def _variable_keys(self, data: Held, count: int, table: int) -> list[bytes]:
-        offsets = np.frombuffer(data.read(0, table), ">i4").tolist()
+        offsets = np.frombuffer(data.read(0, table), ">i4").astype(np.int64)
         cursor = Cursor(data, table, step=max(data.size - table, 1))
-        keys = []
-        for offset in offsets:
-            if offset != cursor.position - table:
-                raise corrupt(data, "a key at another place than its offset says", offset=table, field="offsets")
-            keys.append(cursor.take(cursor.count("key length"), "key"))
-        if len(keys) != count or cursor.remaining():
-            raise corrupt(data, "bytes after the last key", offset=cursor.position, field="keys")
+        keys, _ = cursor.strings(count, 0, "key")
+        sizes = np.array([4 + len(key) for key in keys], np.int64)
+        if cursor.remaining() or not np.array_equal(offsets, np.cumsum(sizes) - sizes):
+            raise corrupt(data, "keys at other places than their offsets say", offset=0, field="offsets")
         return keys
 
     def find(self, key: Key) -> tuple[int, bool]:

@@ -36,20 +36,22 @@ def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
 
 
 def rows_at_least(slices: BitSlices, value: int) -> BitMap:
-    """Rows whose value is ``value`` or more.
+    """Rows whose value is ``value`` or more. The bitmap is not to be changed: it may be a slice itself.
 
     From the lowest set bit of ``value`` upwards, a set bit keeps those above that have it too, a clear one adds those
     that have it.
     """
     if value <= 0:
-        return slices.existing().copy()
+        return slices.existing()
     if value >> slices.count:
         return BitMap()
     lowest = (value & -value).bit_length() - 1
     loaded = slices.load(lowest)
-    rows = loaded[0].copy()
+    rows = loaded[0]
     for bit, members in enumerate(loaded[1:], lowest + 1):
-        if value >> bit & 1:
+        if bit == lowest + 1:  # the first step makes a new bitmap: a copy would cost as much as ten steps
+            rows = rows & members if value >> bit & 1 else rows | members
+        elif value >> bit & 1:
             rows &= members
         else:
             rows |= members
@@ -57,28 +59,32 @@ def rows_at_least(slices: BitSlices, value: int) -> BitMap:
 
 
 def rows_equal(slices: BitSlices, value: int) -> BitMap:
-    """Rows whose value is ``value``."""
+    """Rows whose value is ``value``. The bitmap is not to be changed."""
     if value < 0 or value >> slices.count:
         return BitMap()
     loaded = slices.load(0)
-    rows = slices.existing().copy()
-    for bit in reversed(range(slices.count)):
+    top = slices.count - 1
+    existing = slices.existing()
+    if top < 0:
+        return existing
+    rows = existing & loaded[top] if value >> top & 1 else existing - loaded[top]
+    for bit in reversed(range(top)):
+        if not rows:
+            break
         if value >> bit & 1:
             rows &= loaded[bit]
         else:
             rows -= loaded[bit]
-        if not rows:
-            break
     return rows
 
 
-def rows_between(slices: BitSlices, low: int, high: int) -> BitMap:
-    """Rows whose value is at least ``low`` and at most ``high``."""
+def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
+    """Rows whose value is at least ``low`` and at most ``high`` (None: no bound). The bitmap is not to be changed."""
+    if high is None:
+        return rows_at_least(slices, low)
     if low > high:
         return BitMap()
     if low == high:
         return rows_equal(slices, low)
     rows = rows_at_least(slices, low)
-    if rows and high + 1 < 1 << slices.count:
-        rows -= rows_at_least(slices, high + 1)
-    return rows
+    return rows - rows_at_least(slices, high + 1) if rows else rows

@@ -157,16 +157,46 @@ class Cursor:
 
     def take(self, length: int, field: str) -> bytes:
         """The next ``length`` bytes."""
-        if length < 0 or self.position + length > self.source.size:
-            raise corrupt(self.source, f"{length} bytes wanted past the end", offset=self.position, field=field)
         start = self.position - self._from
-        if start + length > len(self._buffer):
-            want = min(max(length, self._step), self.source.size - self.position)
-            self._buffer = self.source.read(self.position, want)
-            self._from, start = self.position, 0
-            self._step = min(self._step * 2, 1 << 20)
+        if length < 0 or start + length > len(self._buffer):
+            self._fill(length, field)
+            start = 0
         self.position += length
         return self._buffer[start : start + length]
+
+    def _fill(self, length: int, field: str) -> None:
+        """Have at least ``length`` bytes in the buffer, which then begins at the position."""
+        if length < 0 or self.position + length > self.source.size:
+            raise corrupt(self.source, f"{length} bytes wanted past the end", offset=self.position, field=field)
+        want = min(max(length, self._step), self.source.size - self.position)
+        self._buffer = self.source.read(self.position, want)
+        self._from = self.position
+        self._step = min(self._step * 2, 1 << 20)
+
+    def strings(self, count: int, tail: int, field: str) -> tuple[list[bytes], bytes]:
+        """``count`` times a four-byte length, so many bytes, and ``tail`` bytes more; the bytes, and all tails."""
+        values: list[bytes] = []
+        tails: list[bytes] = []
+        at = self.position - self._from
+        for _ in range(count):
+            if at + 4 > len(self._buffer):
+                at = self._refill(at, 4, field)
+            size = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+            if size < 0:
+                raise corrupt(self.source, f"a length of {size}", offset=self._from + at, field=field)
+            if at + 4 + size + tail > len(self._buffer):
+                at = self._refill(at, 4 + size + tail, field)
+            middle = at + 4 + size
+            values.append(self._buffer[at + 4 : middle])
+            at = middle + tail
+            tails.append(self._buffer[middle:at])
+        self.position = self._from + at
+        return values, b"".join(tails)
+
+    def _refill(self, at: int, length: int, field: str) -> int:
+        self.position = self._from + at
+        self._fill(length, field)
+        return 0
 
     def remaining(self) -> int:
         """Bytes between here and the end of the source."""

@@ -141,7 +141,7 @@ def build(values_: pa.Array, specs: list[IndexSpec], type_: DataType, step: int 
 
 
 @pytest.mark.parametrize("text", TYPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
     column, specs, predicates, step = data.draw(cases(text))
@@ -152,7 +152,7 @@ def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", [t for t in TYPES if "(9)" not in t])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_one_precise_index_answers_every_leaf_exactly(text: str, data: st.DataObject) -> None:
     """Bitmap, BSI and range bitmap leave nothing open that they can tell: no superset, no REMAIN."""
@@ -222,7 +222,7 @@ def test_bloom_filter_asks_for_both_zeros() -> None:
         assert index.evaluate(Leaf(Op.EQ, ref, (math.nan,)), 1).selection.is_none
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_map_keys(data: st.DataObject) -> None:
     keys = ["k1", "k2", "ключ"]
