@@ -36,8 +36,9 @@ def test_rows_are_those_of_the_model(condition: Any, rows: list[dict[str, Any]])
     found = matches(bound(text), batch)
     assert found.null_count == 0
     assert found.to_pylist() == expected, text
-    kept = filter_batch(bound(text), batch)
-    assert str(kept.to_pylist()) == str(batch.filter(pa.array(expected)).to_pylist())
+    shown = batch.select([name for name in batch.schema.names if name != "ns"])  # datetime has no nanoseconds
+    kept = pa.Table.from_batches([filter_batch(bound(text), batch)]).select(shown.schema.names)
+    assert str(kept.to_pylist()) == str(shown.filter(pa.array(expected)).to_pylist())
 
 
 @given(model.conditions(leaves=3), model.rows(low=4))
