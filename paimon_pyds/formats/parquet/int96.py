@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.parquet.footer import require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
 
 __all__ = ["FIXED", "INT96", "as_fixed", "footer_without_int96", "is_int96_bytes", "timestamps"]
@@ -35,17 +36,28 @@ def as_fixed(element: Struct) -> Struct:
 
 
 def footer_without_int96(footer: bytes) -> bytes:
-    """The same footer with every INT96 column told as fixed-length bytes, and without key-value metadata."""
+    """The same footer with every INT96 column told as fixed-length bytes, and without key-value metadata.
+
+    Raises:
+        CorruptFileError: a required field is missing or of another type.
+    """
     meta, _ = decode_struct(footer)
-    meta[2] = (LIST, (STRUCT, [as_fixed(e) for e in meta[2][1][1]]))
-    for group in meta[4][1][1]:
-        for chunk in group[1][1][1]:
-            column = chunk[3][1]
-            if column[1] == (I32, INT96):
+    meta[2] = (LIST, (STRUCT, [as_fixed(e) for e in _structs(meta, 2, "schema")]))
+    for group in _structs(meta, 4, "row_groups"):
+        for chunk in _structs(group, 1, "columns"):
+            column = require(chunk, 3, STRUCT, "ColumnChunk.meta_data")
+            if column.get(1) == (I32, INT96):
                 column[1] = (I32, FIXED)
                 column.pop(12, None)  # statistics: their order is undefined
     meta.pop(5, None)
     return encode_struct(meta)
+
+
+def _structs(fields: Struct, field_id: int, name: str) -> list[Struct]:
+    element, values = require(fields, field_id, LIST, name)
+    if values and element != STRUCT:
+        raise CorruptFileError("not a list of structs", field=name)
+    return values  # type: ignore[no-any-return]
 
 
 def is_int96_bytes(type_: pa.DataType) -> bool:

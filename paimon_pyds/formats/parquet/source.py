@@ -82,9 +82,14 @@ class ParquetSource:
         found = self._files.get(int96)
         if found is None:
             whole = self._tail.get(0, self.size)
+            data = self.footer.data
+            if int96:
+                try:
+                    data = footer_without_int96(data)
+                except CorruptFileError as error:
+                    raise CorruptFileError(error.message, path=self.path) from error
             with decoding(self.path):
-                data = self.footer.data
-                metadata = metadata_of(footer_without_int96(data) if int96 else data)
+                metadata = metadata_of(data)
                 source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
                 found = self._files[int96] = open_file(source, metadata)
         return found
