@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -184,7 +185,7 @@ def orc_char_lower_bound(minimum: str) -> str:
 class _Column:
     """The running statistics of one column."""
 
-    __slots__ = ("bounds", "counts", "field", "length", "maximum", "minimum", "nan", "nulls")
+    __slots__ = ("_dictionary", "_used", "bounds", "counts", "field", "length", "maximum", "minimum", "nan", "nulls")
 
     def __init__(self, field: DataField, mode: str, file_format: str) -> None:
         name, self.length = parse_mode(mode, f"fields.{field.name}.stats-mode")
@@ -193,32 +194,57 @@ class _Column:
         self.field = field
         self.counts = name != "none" and not (nested and file_format == "parquet")
         self.bounds = self.counts and name != "counts" and _has_bounds(field.type, file_format)
-        self.minimum: pa.Scalar | None = None
-        self.maximum: pa.Scalar | None = None
+        self.minimum: Any = None
+        self.maximum: Any = None
         self.nan = False
         self.nulls = 0
+        self._dictionary: pa.Array | None = None
+        self._used: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def update(self, array: pa.Array) -> None:
+        if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+            array = array.cast(array.type.value_type)
         self.nulls += array.null_count
         if not self.bounds or array.null_count == len(array):
             return
         if pa.types.is_dictionary(array.type):
-            array = _used_values(array)
+            self._note_used(array)
+        else:
+            self._widen(array)
+
+    def _note_used(self, array: pa.DictionaryArray) -> None:
+        """Note which entries of the dictionary occur; batches mostly share one, so that its bounds are found once."""
+        dictionary = array.dictionary
+        if self._dictionary is None or not _same_memory(self._dictionary, dictionary):
+            self._settle()
+            self._dictionary, self._used = dictionary, np.zeros(len(dictionary), np.bool_)
+        indices = array.indices
+        self._used[(indices.drop_null() if indices.null_count else indices).to_numpy()] = True
+
+    def _settle(self) -> None:
+        if self._dictionary is not None:
+            entries = self._dictionary if self._used.all() else self._dictionary.filter(pa.array(self._used))
+            self._dictionary = None
+            self._widen(entries)
+
+    def _widen(self, array: pa.Array) -> None:
         if pa.types.is_floating(array.type):
             low, high, nan = _float_bounds(array)
             self.nan |= nan
         else:
             both = pc.min_max(array)
-            low, high = both["min"], both["max"]
-        if low.is_valid:
-            self.minimum = low if self.minimum is None else _least(self.minimum, low)
-            self.maximum = high if self.maximum is None else _greatest(self.maximum, high)
+            low, high = scalar_to_internal(both["min"]), scalar_to_internal(both["max"])
+        if low is None:
+            return
+        # Internal values compare as the columns do; text by code points, which is the order of its UTF-8 bytes.
+        self.minimum = low if self.minimum is None else min(self.minimum, low)
+        self.maximum = high if self.maximum is None else max(self.maximum, high)
 
     def finish(self) -> ColumnStats:
         if not self.counts:
             return ColumnStats(self.field, None, None, None)
-        low = None if self.minimum is None else scalar_to_internal(self.minimum)
-        high = None if self.maximum is None else scalar_to_internal(self.maximum)
+        self._settle()
+        low, high = self.minimum, self.maximum
         if self.field.type.kind in (Kind.FLOAT, Kind.DOUBLE):
             low, high = _widen_floats(low, high, self.nan)
         if self.length and isinstance(low, str) and isinstance(high, str):
@@ -235,16 +261,16 @@ def _has_bounds(type_: DataType, file_format: str) -> bool:
     return True
 
 
-def _used_values(array: pa.DictionaryArray) -> pa.Array:
-    """The dictionary entries that the array refers to."""
-    dictionary = array.dictionary
-    used = np.zeros(len(dictionary), dtype=bool)
-    used[array.indices.drop_null().to_numpy(zero_copy_only=False)] = True
-    return dictionary if used.all() else dictionary.filter(pa.array(used))
+def _same_memory(a: pa.Array, b: pa.Array) -> bool:
+    """Whether two arrays are the same values in the same memory."""
+    if len(a) != len(b) or a.offset != b.offset:
+        return False
+    ours, theirs = ([None if x is None else x.address for x in array.buffers()] for array in (a, b))
+    return ours == theirs
 
 
-def _float_bounds(array: pa.Array) -> tuple[pa.Scalar, pa.Scalar, bool]:
-    """Least and greatest value that are not NaN (null when all are), and whether there is a NaN.
+def _float_bounds(array: pa.Array) -> tuple[float | None, float | None, bool]:
+    """Least and greatest value that are not NaN (None when all are), and whether there is a NaN.
 
     numpy's min and max are several times faster than pyarrow's on floats and turn to NaN when there is one.
     """
@@ -252,14 +278,14 @@ def _float_bounds(array: pa.Array) -> tuple[pa.Scalar, pa.Scalar, bool]:
         values = array.to_numpy()
         low = values.min()
         if not np.isnan(low):
-            return pa.scalar(low, array.type), pa.scalar(values.max(), array.type), False
+            return float(low), float(values.max()), False
         nan = True
     else:
         nan = bool(pc.any(pc.is_nan(array)).as_py())
     if nan:
         array = array.filter(pc.invert(pc.is_nan(array)))
     both = pc.min_max(array)
-    return both["min"], both["max"], nan
+    return both["min"].as_py(), both["max"].as_py(), nan
 
 
 def _widen_floats(low: float | None, high: float | None, nan: bool) -> tuple[float | None, float | None]:
@@ -267,14 +293,6 @@ def _widen_floats(low: float | None, high: float | None, nan: bool) -> tuple[flo
         high = float("nan")
         low = high if low is None else low
     return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
-
-
-def _least(a: pa.Scalar, b: pa.Scalar) -> pa.Scalar:
-    return b if pc.less(b, a).as_py() else a
-
-
-def _greatest(a: pa.Scalar, b: pa.Scalar) -> pa.Scalar:
-    return b if pc.greater(b, a).as_py() else a
 
 
 class StatsCollector:

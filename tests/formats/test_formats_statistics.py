@@ -102,6 +102,19 @@ def test_dictionary_entries_that_are_not_used_do_not_count() -> None:
     assert collector.finish().columns[0] == ColumnStats(_fields("STRING")[0], "m", "m", 1)
 
 
+def test_dictionaries_over_many_batches() -> None:
+    shared = pa.array(["a", "m", "z", None])
+    fields = _fields("STRING")
+    collector = StatsCollector(fields, ["full"])
+    whole = pa.DictionaryArray.from_arrays(pa.array([1, 1, 2, None], pa.int32()), shared.slice(0, 3))
+    for part in (whole.slice(0, 1), whole.slice(1), pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["k"]))):
+        collector.update(pa.record_batch([part], names=["c0"]))
+    collector.update(pa.record_batch([pa.array(["b"])], names=["c0"]))
+    with_null = pa.DictionaryArray.from_arrays(pa.array([3, 0, None], pa.int32()), shared)
+    collector.update(pa.record_batch([with_null.slice(0, 1)], names=["c0"]))
+    assert collector.finish().columns[0] == ColumnStats(fields[0], "b", "z", 2)
+
+
 def test_options() -> None:
     fields = [DataField(i, n, INT) for i, n in enumerate(["_KEY_a", "a", "b", "c"])]
     options = {

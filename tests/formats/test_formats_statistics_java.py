@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.fixtures import DEV, json_lines, requires_shared
 
 from paimon_pyds.formats.statistics import StatsCollector, stats_modes
 from paimon_pyds.types import DataField, Kind, arrow_schema, field_from_json
+from support.fixtures import DEV, json_lines, requires_shared
 
 _EPOCH_DAY = 719162  # days from 0001-01-01 to 1970-01-01
 
@@ -23,13 +23,8 @@ _EPOCH_DAY = 719162  # days from 0001-01-01 to 1970-01-01
 def _fixtures() -> list[str]:
     if DEV is None:
         return []
-    names = []
-    for folder in sorted(DEV.iterdir()):
-        if folder.is_dir() and folder.name.startswith(
-            ("append_", "part_", "evolve_append", "evolve_index", "manifest_")
-        ):
-            names.append(folder.name)
-    return names
+    kinds = ("append_", "part_", "evolve_append", "evolve_index", "manifest_")
+    return [folder.name for folder in sorted(DEV.iterdir()) if folder.is_dir() and folder.name.startswith(kinds)]
 
 
 def _schema(table: Path, number: int) -> tuple[list[DataField], dict[str, str]]:
