@@ -1,0 +1,144 @@
+"""The container: its bytes as the specification draws them, odd names, and heads that lie."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import CorruptFileError, SchemaError
+from paimon_pyds.index.container import (
+    MAGIC,
+    IndexRange,
+    decode_modified_utf8,
+    encode_modified_utf8,
+    parse_head,
+    write_container,
+)
+from paimon_pyds.storage.base import BytesSource
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+class CountingSource(BytesSource):
+    """Remembers what was read."""
+
+    reads: list[tuple[int, int]]
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.__dict__.setdefault("reads", []).append((offset, length))
+        return super().read(offset, length)
+
+
+def test_bytes_of_the_specification() -> None:
+    data = write_container({"c": {"bloom-filter": b"\x01\x02", "bsi": None}})
+    head = struct.pack(">qiii", 1493475289347502, 1, 66, 1)
+    head += b"\x00\x01c" + struct.pack(">i", 2)
+    head += b"\x00\x0cbloom-filter" + struct.pack(">ii", 66, 2)
+    head += b"\x00\x03bsi" + struct.pack(">ii", -1, 0) + b"\0\0\0\0"
+    assert data == head + b"\x01\x02"
+    parsed = parse_head(BytesSource(data))
+    assert parsed.columns == {"c": {"bloom-filter": IndexRange(66, 2), "bsi": IndexRange(-1, 0)}}
+    assert parsed.columns["c"]["bsi"].is_empty
+    assert parsed.head_length == 66
+
+
+@given(st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | st.binary(max_size=50), max_size=3), max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_is_read(indexes: dict[str, dict[str, bytes | None]]) -> None:
+    data = write_container(indexes)
+    columns = parse_head(BytesSource(data)).columns
+    assert list(columns) == list(indexes)
+    for name, by_type in indexes.items():
+        for kind, body in by_type.items():
+            where = columns[name][kind]
+            assert (None if where.is_empty else data[where.start : where.start + where.length]) == body
+
+
+def test_names_are_javas_modified_utf8() -> None:
+    assert encode_modified_utf8("a\0é中😀") == b"a\xc0\x80\xc3\xa9\xe4\xb8\xad\xed\xa0\xbd\xed\xb8\x80"
+    for text in ("", "\0", "a\0é中😀", "m[ключ]"):
+        assert decode_modified_utf8(encode_modified_utf8(text)) == text
+    for wrong in (b"\xff", b"\xed\xa0\xbd", b"\xe4\xb8"):
+        with pytest.raises(ValueError):
+            decode_modified_utf8(wrong)
+
+
+def test_redundant_bytes_are_passed_over() -> None:
+    data = write_container({"c": {"x": b"body"}})
+    more = data[:-8] + struct.pack(">i", 3) + b"new" + data[-4:]
+    longer = int.from_bytes(data[12:16], "big") + 3
+    start = data.index(b"\x00\x01x") + 3
+    more = more[:12] + struct.pack(">i", longer) + more[16:start] + struct.pack(">i", longer) + more[start + 4 :]
+    where = parse_head(BytesSource(more)).columns["c"]["x"]
+    assert more[where.start : where.start + where.length] == b"body"
+
+
+def test_a_short_head_is_read_at_once_and_a_long_one_in_few_reads() -> None:
+    body = bytes(100_000)
+    source = CountingSource(write_container({"c": {"x": body}}))
+    parse_head(source)
+    assert source.reads == [(0, 4096)]
+    many = CountingSource(write_container({f"column {i}": {"x": b""} for i in range(3000)}))
+    parse_head(many)
+    assert len(many.reads) < 12
+
+
+def head_with(**fields: int) -> bytes:
+    values = {"magic": MAGIC, "version": 1, "length": 44, "columns": 1, "indexes": 1, "start": 44, "size": 4, "rest": 0}
+    values.update(fields)
+    v = values
+    return (
+        struct.pack(">qiii", v["magic"], v["version"], v["length"], v["columns"])
+        + b"\0\1c" + struct.pack(">i", v["indexes"])
+        + b"\0\3bsi" + struct.pack(">iii", v["start"], v["size"], v["rest"])
+        + b"body"
+    )  # fmt: skip
+
+
+def test_the_untouched_head_is_right() -> None:
+    assert parse_head(BytesSource(head_with())).columns == {"c": {"bsi": IndexRange(44, 4)}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"magic": 1}, "magic"),
+        ({"version": 2}, "version"),
+        ({"length": 19}, "head length"),
+        ({"length": 43}, "head length"),
+        ({"length": 45}, "start pos"),
+        ({"length": 2**31 - 1}, "head length"),
+        ({"columns": -1}, "column number"),
+        ({"columns": 2**31 - 1}, "column number"),
+        ({"columns": 2}, "index number"),
+        ({"indexes": -1}, "index number"),
+        ({"indexes": 2**30}, "index number"),
+        ({"start": 43}, "start pos"),
+        ({"start": -2}, "start pos"),
+        ({"size": 5}, "start pos"),
+        ({"size": -1}, "start pos"),
+        ({"start": 2**31 - 1, "size": 2**31 - 1}, "start pos"),
+        ({"rest": -1}, "redundant length"),
+        ({"rest": 5}, "redundant length"),
+        ({"rest": 4}, "head length"),
+    ],
+)
+def test_a_head_that_lies_is_refused_by_name(fields: dict[str, int], field: str) -> None:
+    with pytest.raises(CorruptFileError, match=f"field {field}, byte"):
+        parse_head(BytesSource(head_with(**fields), "data-0.parquet.index"))
+
+
+def test_names_given_twice_are_refused() -> None:
+    once = write_container({"c": {"x": b""}, "d": {"x": b""}})
+    with pytest.raises(CorruptFileError, match="twice"):
+        parse_head(BytesSource(once.replace(b"\0\1d", b"\0\1c")))
+
+
+def test_a_name_too_long_is_refused() -> None:
+    with pytest.raises(SchemaError, match="longer than 65535 bytes"):
+        write_container({"é" * 32768: {"x": b""}})
+    with pytest.raises(CorruptFileError):
+        parse_head(BytesSource(b""))
