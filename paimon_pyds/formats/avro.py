@@ -82,7 +82,7 @@ class AvroReader:
         """The whole file: blocks are too small to be worth a visit each."""
         return [(0, self.row_count)] if self.row_count else []
 
-    def prune(self, predicate: Predicate) -> RowSelection:
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         """Every row: Avro files have no statistics."""
         return RowSelection.ALL
 
