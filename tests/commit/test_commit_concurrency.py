@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.victims import PRELOAD, write_for_ever
 
 _APPENDER = """
 import sys
@@ -66,23 +68,16 @@ def test_eight_processes_append_25_times_each(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
-_VICTIM = """
-import sys
-import pyarrow as pa
-import paimon_pyds as pp
-
-table = pp.Table.open(sys.argv[1])
-number = int(sys.argv[2])
-print("ready", flush=True)
-while True:
-    rows = pa.table({"worker": [number] * 500, "commit": [0] * 500, "row": list(range(500))})
-    if number % 3 == 2:
-        table.overwrite(rows)
-    else:
-        table.append(rows)
-    print("done", flush=True)
-    number += 1
-"""
+def _heard(hear: Connection) -> int:
+    """How many commits a writer spoke of before it died."""
+    commits = 0
+    try:
+        while hear.poll():
+            hear.recv_bytes()
+            commits += 1
+    except (EOFError, OSError):
+        pass
+    return commits
 
 
 def _check_state(table: pp.Table) -> None:
@@ -96,28 +91,43 @@ def _check_state(table: pp.Table) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_a_writer_killed_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
-    kills = int(os.environ.get("PAIMON_PYDS_KILLS", "25"))
+def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) -> None:
+    """A hundred kills, two writers at a time on one table."""
+    rounds = int(os.environ.get("PAIMON_PYDS_KILLS", "100")) // 2
     rng = random.Random(7)
     path = tmp_path / "t"
     options = {"file-index.bitmap.columns": "worker", "file-index.in-manifest-threshold": "1b"}
     table = pp.Table.create(path, _SCHEMA, options=options)
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOAD)
     done = 0
-    for number in range(kills):
-        victim = _start(_VICTIM, path, 1000 * number)
-        assert victim.stdout is not None
-        assert victim.stdout.readline() == b"ready\n"
-        time.sleep(rng.uniform(0.0, 0.12))
+    for number in range(rounds):
+        pipes = [server.Pipe(duplex=False) for _ in range(2)]
+        numbers = [1000 * (2 * number + i) + i for i in range(2)]
+        victims = [
+            server.Process(target=write_for_ever, args=(path, n, say))
+            for n, (_, say) in zip(numbers, pipes, strict=True)
+        ]
+        for victim in victims:
+            victim.start()
+        for (hear, say), _ in zip(pipes, victims, strict=True):
+            say.close()
+            assert hear.recv_bytes() == b"r"
         before = table.snapshot()
-        victim.send_signal(signal.SIGKILL)
-        output, _ = victim.communicate()
-        done += output.count(b"done")
+        time.sleep(rng.uniform(0.0, 0.25))
+        for victim in victims:
+            victim.kill()
+        for victim, (hear, _) in zip(victims, pipes, strict=True):
+            victim.join()
+            done += _heard(hear)
         after = table.snapshot()
         assert (before.id if before else 0) <= (after.id if after else 0)
-        _check_state(table)
         assert (after.id if after else 0) >= done
+        _check_state(table)
     table.append(pa.table({"worker": [0] * 500, "commit": [0] * 500, "row": list(range(500))}))
     _check_state(table)
-    for snapshot in table.snapshots():
-        rows = table.scan(snapshot=snapshot.id).to_arrow().num_rows
-        assert rows == snapshot.total_record_count
+    snapshots = table.snapshots()
+    assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
+    assert len(snapshots) > rounds
+    for snapshot in snapshots[:: max(1, len(snapshots) // 40)]:
+        assert table.scan(snapshot=snapshot.id).to_arrow().num_rows == snapshot.total_record_count
