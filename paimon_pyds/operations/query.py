@@ -13,7 +13,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.explain import explain
-from paimon_pyds.options import TableOptions, check_readable
+from paimon_pyds.options import TableOptions, check_known, check_readable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
@@ -75,6 +75,7 @@ class Scan:
         self._schema = self._state.schema
         check_readable(self._schema)
         known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
+        check_known(known)
         self._options = TableOptions({**self._schema.options, **known})
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
