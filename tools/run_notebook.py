@@ -20,6 +20,8 @@ KEPT_METADATA = {
 
 def execute(path: Path, directory: Path, timeout: int = 600) -> nbformat.NotebookNode:
     """The notebook, executed by this interpreter in that directory. A failing cell raises CellExecutionError."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # this checkout, whether it is installed or not
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(

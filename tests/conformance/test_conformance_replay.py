@@ -4,19 +4,21 @@ index answers as in its own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import arrow_schema
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle import Batch, Oracle, Reply
-from support.values import arrow_rows, dumps, expected_lines, in_order, lines
+from support.values import PER_SECOND, arrow_rows, dumps, expected_lines, in_order, lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
@@ -35,7 +37,15 @@ def _writes_only(name: str) -> bool:
     return plain and not schema["primary_keys"] and name != "append_variant"
 
 
-NAMES = [name for name in fixture_names() if _writes_only(name)]
+FAR_ORC = "append_orc"
+"""Its rows have timestamps that our ORC writer refuses; Java judges our ORC files without them, below."""
+
+NAMES = [name for name in fixture_names() if _writes_only(name) and name != FAR_ORC]
+WITH_FILES = [n for n in NAMES if any(o["cmd"] == "files" and not o["args"] for o in meta(n)["others"])]
+
+SPILLING_WRITERS = 10
+"""Beyond so many partitions in one write, Java's files of unaware buckets start at numbers above 0; they order nothing
+there (seen in all five such fixtures; presumably write-max-writers-to-spill)."""
 
 
 @dataclass(slots=True)
@@ -134,20 +144,23 @@ def test_java_reads_our_rows(replays: Mapping[str, Replay], name: str) -> None:
     assert _output(replay.full).lines == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_FILES)
 def test_java_sees_the_same_files(replays: Mapping[str, Replay], name: str) -> None:
     """Partitions, buckets, row counts, sequence numbers and statistics are those of Java's own files."""
     if name == "append_large_files":
         pytest.skip("where a file rolls over is each writer's own")
     ours = _output(_replay(replays, name).files).values
     javas = list(json_lines(fixture_dir(name) / _files_of(name)))
-    keys = (*FILE_KEYS, *STATISTICS, *SEQUENCES)
+    many = len({dumps(f["partition"]) for f in javas}) > SPILLING_WRITERS
+    keys = (*FILE_KEYS, *STATISTICS, *(() if many else SEQUENCES))
 
     def told(files: list[dict[str, Any]], keys: tuple[str, ...]) -> list[str]:
         return in_order(dumps({k: f[k] for k in keys}) for f in files)
 
     assert told(ours, FILE_KEYS) == told(javas, FILE_KEYS)
     assert told(ours, keys) == told(javas, keys)
+    if "row-tracking" not in str(pp.Table.open(replays[name].path).options):
+        assert all(f["maxSequenceNumber"] - f["minSequenceNumber"] + 1 == f["rowCount"] for f in ours)
 
 
 def _files_of(name: str) -> str:
@@ -165,16 +178,23 @@ def test_java_filters_our_tables(replays: Mapping[str, Replay], name: str) -> No
     assert not wrong, "\n".join(wrong)
 
 
+def _no_row_is_skip(answers: Iterable[Any]) -> list[Any]:
+    """With two indexes on a column, whichever lies first in the container decides between "SKIP" and no positions; the
+    order there is arbitrary, and both skip the file."""
+    return ["SKIP" if answer == [] else answer for answer in answers]
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if meta(n)["index"]])
 def test_java_answers_from_our_indexes_as_from_its_own(replays: Mapping[str, Replay], name: str) -> None:
     """The same rows in the same order: the same answers, position for position."""
     replay = _replay(replays, name)
-    expected = sorted(dumps(list(json_lines(fixture_dir(name) / index["expected"]))) for index in meta(name)["index"])
-    assert sorted(dumps(_output(reply).values) for _, reply in replay.indexes) == expected
+    expected = sorted(
+        dumps(_no_row_is_skip(json_lines(fixture_dir(name) / index["expected"]))) for index in meta(name)["index"]
+    )
+    assert sorted(dumps(_no_row_is_skip(_output(reply).values)) for _, reply in replay.indexes) == expected
 
 
 RUST_CANNOT = {
-    "append_orc": "its ORC reader overflows on timestamps far from 1970, in Java's file too",
     "part_other_types": "it has no FLOAT partitions",
 }
 
@@ -190,3 +210,37 @@ def test_pypaimon_rust_reads_our_rows(replays: Mapping[str, Replay], name: str) 
     schema = arrow_schema(table_fields(path))
     rows = pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
     assert lines(rows) == _expected_full(name)
+
+
+def _orc_rows() -> tuple[pa.Schema, pa.Table]:
+    schema = arrow_schema(table_fields(table_path(FAR_ORC)))
+    steps = [s for s in meta(FAR_ORC)["steps"] if s["op"] == "write"]
+    return schema, pa.concat_tables([_rows(FAR_ORC, step, schema) for step in steps])
+
+
+def test_far_timestamps_are_refused_for_orc(tmp_path: Path) -> None:
+    """ORC has no fractions of the last second before 1970; the refusal comes by name, and no file stays."""
+    with pytest.raises(UnsupportedError, match="last second before 1970"):
+        _write(FAR_ORC, tmp_path / "t")
+    assert not list(tmp_path.glob("t/**/*.orc"))
+
+
+def test_java_reads_our_orc(oracle: Oracle, warehouse: Path) -> None:
+    schema, rows = _orc_rows()
+    for i, column in enumerate(schema):
+        if pa.types.is_timestamp(column.type):
+            seconds = pc.divide(rows.column(i).cast(pa.int64()), pa.scalar(PER_SECOND[column.type.unit], pa.int64()))
+            # what ORC can't hold: years outside 1677..2262, and fractions of the last second before 1970
+            near_1970 = pc.and_(pc.greater_equal(seconds, -1), pc.less_equal(seconds, 0))
+            far = pc.or_(pc.greater(pc.abs(seconds), 9_000_000_000), near_1970)
+            rows = rows.set_column(i, column, pc.if_else(far, pa.scalar(None, column.type), rows.column(i)))
+    assert rows.num_rows > 100
+    path = warehouse / "db.db" / "t"
+    table = pp.Table.create(path, table_fields(table_path(FAR_ORC)), options={"bucket": "-1", "file.format": "orc"})
+    table.append(rows)
+    with oracle.batch() as batch:
+        read = batch.read(warehouse, "db.t")
+        one = batch.read(warehouse, "db.t", filter={"op": "eq", "field": "id", "literals": [7]}, columns=["id"])
+    assert lines(table.scan().to_arrow()) == lines(rows)
+    assert read.lines == lines(rows)
+    assert one.values == [{"id": 7}]
