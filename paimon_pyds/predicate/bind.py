@@ -158,7 +158,7 @@ class _Binder:
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
         key = step.key if isinstance(step, MapKey) else step
-        literal = key if isinstance(key, Literal) else casts.from_python(key)
+        literal = _literal(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
         try:
@@ -166,7 +166,7 @@ class _Binder:
         except PredicateError as error:
             raise PredicateError(f"keys of {at}: {error.message}", hint=error.hint) from None
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
-            return MapKey(equal.literals[0])
+            return MapKey(equal.literals[0], type_)
         raise PredicateError(f"{literal.value!r:.100} can't be a key of {at}, whose keys are of type {type_}")
 
     # ----------------------------------------------------------------------------------------------------- leaves

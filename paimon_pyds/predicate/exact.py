@@ -106,14 +106,14 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
 
 
 def _leaf(leaf: Leaf, values: _Values) -> _Values:
+    if pa.types.is_dictionary(values.type):
+        return _by_dictionary(leaf, values)
     if leaf.op is Op.IS_NULL:
         return pc.is_null(values)
     if leaf.op is Op.IS_NOT_NULL:
         return pc.is_valid(values)
     if pa.types.is_null(values.type):
         return pa.repeat(False, len(values))
-    if pa.types.is_dictionary(values.type):
-        return _by_dictionary(leaf, values)
     positive = _POSITIVE.get(leaf.op, leaf.op)
     found = _positive(positive, _plain(values, leaf.column), leaf.literals, leaf.column)
     return found if positive is leaf.op else pc.invert(found)
@@ -123,7 +123,9 @@ def _by_dictionary(leaf: Leaf, values: _Values) -> _Values:
     """Evaluate each distinct value once."""
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([_by_dictionary(leaf, chunk) for chunk in values.chunks], pa.bool_())
-    return _leaf(leaf, values.dictionary).take(values.indices)
+    found = _leaf(leaf, values.dictionary).take(values.indices)
+    # A null is a null index, or the index of a null.
+    return found.fill_null(True) if leaf.op is Op.IS_NULL else found
 
 
 def _plain(values: _Values, column: ColumnRef) -> _Values:

@@ -20,7 +20,7 @@ TokenKind: TypeAlias = OneOf["name", "quoted", "number", "string", "bytes", "op"
 
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|--[^\n]*|/\*(?!\+).*?\*/)+)
-    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?P<suffix>BD|[LSYDF])?(?![\w]))
+    |(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?P<suffix>BD|[LSYDF])?(?![\w]))
     |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
     |(?P<hex>[xX](?:'[^']*'|"[^"]*"))
     |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")

@@ -14,7 +14,7 @@ from typing import Any
 from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
-from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
+from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
 
 __all__ = ["column_text", "literal_sql", "to_sql"]
 
@@ -59,14 +59,14 @@ def _leaf(leaf: Leaf, shorten: bool) -> str:
     if leaf.op in (Op.LIKE, Op.NOT_LIKE):
         escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
         behind = "" if escape == "\\" else f" ESCAPE {_quoted(escape)}"
-        return f"{column} {leaf.op.value} {_literal(leaf.literals[0], leaf.column)}{behind}"
+        return f"{column} {leaf.op.value} {_literal(leaf.literals[0], leaf.column.type)}{behind}"
     if leaf.op in (Op.IN, Op.NOT_IN):
         shown = leaf.literals[:_SHOWN] if shorten else leaf.literals
-        items = [_literal(value, leaf.column) for value in shown]
+        items = [_literal(value, leaf.column.type) for value in shown]
         if len(shown) < len(leaf.literals):
             items.append(f"… {len(leaf.literals)} values")
         return f"{column} {leaf.op.value} ({', '.join(items)})"
-    value = _literal(leaf.literals[0], leaf.column)
+    value = _literal(leaf.literals[0], leaf.column.type)
     if leaf.op in _TEXT_FUNCTIONS:
         return f"{_TEXT_FUNCTIONS[leaf.op]}({column}, {value})"
     return f"{column} {leaf.op.value} {value}"
@@ -77,8 +77,7 @@ def column_text(column: ColumnRef) -> str:
     text = _name(column.name)
     for step in column.path:
         if isinstance(step, MapKey):
-            key = step.key if isinstance(step.key, Literal) else casts.from_python(step.key)
-            text += f"[{literal_sql(key)}]"
+            text += f"[{_literal(step.key, step.type)}]"
         else:
             text += f".{_name(step)}"
     return text
@@ -90,11 +89,11 @@ def _name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _literal(value: Any, column: ColumnRef) -> str:
+def _literal(value: Any, bound_to: DataType | None) -> str:
     if isinstance(value, Literal):
         return literal_sql(value)
-    if isinstance(column.type, AtomicType):
-        return literal_sql(internal_literal(value, column.type))
+    if isinstance(bound_to, AtomicType):
+        return literal_sql(internal_literal(value, bound_to))
     return literal_sql(casts.from_python(value))
 
 

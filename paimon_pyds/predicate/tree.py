@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paimon_pyds.types import DataType
@@ -71,9 +71,10 @@ class Const(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MapKey:
-    """The step ``['key']`` into a MAP with string keys (or a key literal of the map's key type, once bound)."""
+    """The step ``['key']`` into a MAP. Once bound, ``key`` is an internal value of the map's key type, ``type``."""
 
     key: Any
+    type: DataType | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

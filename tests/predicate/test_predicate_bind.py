@@ -160,7 +160,8 @@ def bound(text: str, **options: Any) -> Predicate:
         ("r['x'] = 1", "r.x = 1"),
         ("m['k'].z = '2020-01-01'", "m['k'].z = DATE '2020-01-01'"),
         ("m.k.Z IS NULL", "m['k'].z IS NULL"),
-        ("by[DATE '1970-01-02'] = 1", "by[1] = 1"),
+        ("by[DATE '1970-01-02'] = 1", "by[DATE '1970-01-02'] = 1"),
+        ("by['1970-01-02'] = 1", "by[DATE '1970-01-02'] = 1"),
         ("a IS NULL", "a IS NULL"),
         ("r IS NOT NULL", "r IS NOT NULL"),
         ("i = 1 AND b = NULL", "CAST(NULL AS BOOLEAN)"),
@@ -170,7 +171,10 @@ def bound(text: str, **options: Any) -> Predicate:
     ],
 )
 def test_bound_form(text: str, expected: str) -> None:
-    assert to_sql(bound(text)) == expected
+    predicate = bound(text)
+    assert to_sql(predicate) == expected
+    assert bound(expected) == predicate
+    assert bind(predicate, TABLE) == predicate
 
 
 @pytest.mark.parametrize(

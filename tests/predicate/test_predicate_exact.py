@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from decimal import Decimal
 from typing import Any
@@ -20,7 +21,7 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.types import DataField, parse_type
 from support import predicate_model as model
 
-MORE = settings(max_examples=max(200, settings.default.max_examples))
+MORE = settings(max_examples=max(120, settings.default.max_examples))
 
 
 def bound(text: str) -> Predicate:
@@ -132,6 +133,35 @@ def test_a_column_of_arrows_null_type_matches_only_is_null() -> None:
     batch = pa.record_batch({"i": pa.nulls(2)})
     assert matches(bound("i IS NULL"), batch).to_pylist() == [True, True]
     assert matches(bound("i <> 5"), batch).to_pylist() == [False, False]
+
+
+def test_dictionaries_with_nulls_among_their_values() -> None:
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int8()), pa.array(["a", None, "b"]))
+    batch = pa.record_batch({"s": coded})
+    for text, expected in {
+        "s IS NULL": [False, True, True, False],
+        "s IS NOT NULL": [True, False, False, True],
+        "s = 'a'": [True, False, False, False],
+        "s NOT IN ('a', 'c')": [False, False, False, True],
+    }.items():
+        assert matches(bound(text), batch).to_pylist() == expected, text
+
+
+def test_maps_with_other_keys_than_texts() -> None:
+    fields = [DataField(0, "m", parse_type({"type": "MAP", "key": "DATE", "value": "INT"}))]
+    values = [[(dt.date(1970, 1, 2), 1)], [(dt.date(1970, 1, 3), 1)], [], None]
+    batch = pa.record_batch({"m": pa.array(values, pa.map_(pa.date32(), pa.int32()))})
+    found = bind(parse_filter("m['1970-01-02'] = 1"), fields)
+    assert matches(found, batch).to_pylist() == [True, False, False, False]
+    assert matches(bind(found, fields), batch).to_pylist() == [True, False, False, False]
+
+
+def test_long_lists_are_shortened_for_people() -> None:
+    predicate = bound(f"i IN ({', '.join(map(str, range(100)))}) AND s = 'x'")
+    shown = to_sql(predicate, shorten=True)
+    assert shown.startswith("i IN (0, 1, 2, ")
+    assert shown.endswith(", 19, … 100 values) AND s = 'x'")
+    assert bound(to_sql(predicate)) == predicate
 
 
 def test_wide_decimals_compare_digit_by_digit() -> None:
