@@ -59,24 +59,18 @@ class AvroReader:
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
         self._path = path
         self._counters = counters
-        self._rows: int | None = None
         self._io = io
         self._file = BlockReader(self._fetch, size, path)
         self._plain: Any = plain_schema(self._file.schema, path)
         counters.footer_bytes += self._file.header_size
+        # Avro files do not tell: the heads of all blocks are visited.
+        self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
 
     def _fetch(self, offset: int, length: int) -> bytes:
         data = self._io.read_range(self._path, offset, length)
         self._counters.bytes_read += length
         self._counters.requests += 1
         return data
-
-    @property
-    def row_count(self) -> int:
-        """Rows of the file: the sum over its blocks, whose heads are visited when this is first asked for."""
-        if self._rows is None:
-            self._rows = sum(block.count for block in self._file.blocks(lambda row, count: False))
-        return self._rows
 
     def groups(self) -> Sequence[tuple[int, int]]:
         """The whole file: blocks are too small to be worth a visit each."""
@@ -106,7 +100,6 @@ class AvroReader:
             if not window.is_all:
                 batch = batch.take(pa.array(window.to_array(block.count)))
             yield from gathered.add(batch)
-        self._rows = first
         yield from gathered.rest()
 
     def close(self) -> None:

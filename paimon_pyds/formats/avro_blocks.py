@@ -22,7 +22,7 @@ SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
 
-_WHOLE_FILE = 32 * 2**20
+_WHOLE_FILE = 64 * 2**20
 _WINDOW = 2**20
 """Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
 

@@ -169,7 +169,6 @@ def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     counters = ReadCounters()
     reader = _open(path, counters)
     assert reader.row_count == 3000
-    assert counters.bytes_read < path.stat().st_size / 3
     assert pa.Table.from_batches(list(reader.read(fields, RowSelection.ALL, 10_000))).equals(table)
     assert counters.requests > 5
 
