@@ -19,7 +19,7 @@ import pyarrow as pa
 from support.fixtures import json_lines
 
 _EPOCH = datetime(1970, 1, 1)
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 Rows = pa.Table | pa.RecordBatch
 
@@ -72,7 +72,7 @@ def json_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if t.is_timestamp(type_):
         return _each(column.cast(pa.int64()), lambda v: _timestamp_text(v, type_))
     if t.is_time(type_):
-        per_second = _PER_SECOND[type_.unit]
+        per_second = PER_SECOND[type_.unit]
         wide = column.cast(pa.int32() if t.is_time32(type_) else pa.int64())
         return _each(wide, lambda v: _clock(v // per_second, v % per_second * 10**6 // per_second, 6))
     if t.is_date(type_):
@@ -109,7 +109,7 @@ def _clock(seconds: int, fraction: int, digits: int) -> str:
 
 
 def _timestamp_text(value: int, type_: pa.DataType) -> str:
-    per_second = _PER_SECOND[type_.unit]
+    per_second = PER_SECOND[type_.unit]
     seconds, fraction = divmod(value, per_second)
     digits = 9 if type_.unit == "ns" else 6
     when = _EPOCH + timedelta(seconds=seconds)
@@ -150,7 +150,7 @@ def arrow_value(value: Any, type_: pa.DataType) -> Any:
         hours, minutes, seconds = value.split(":")
         whole, _, fraction = seconds.partition(".")
         micros = (int(hours) * 3600 + int(minutes) * 60 + int(whole)) * 10**6 + int((fraction + "000000")[:6])
-        return micros * _PER_SECOND[type_.unit] // 10**6
+        return micros * PER_SECOND[type_.unit] // 10**6
     if t.is_date(type_):
         return date.fromisoformat(value)
     if t.is_floating(type_):
@@ -165,5 +165,5 @@ def arrow_value(value: Any, type_: pa.DataType) -> Any:
 def _timestamp_value(text: str, type_: pa.DataType) -> int:
     whole, _, fraction = text.removesuffix("Z").partition(".")
     seconds = (datetime.fromisoformat(whole) - _EPOCH) // timedelta(seconds=1)
-    per_second = _PER_SECOND[type_.unit]
+    per_second = PER_SECOND[type_.unit]
     return seconds * per_second + int((fraction + "000000000")[:9]) * per_second // 10**9
