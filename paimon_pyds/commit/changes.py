@@ -37,6 +37,8 @@ class Changes:
         added: new data files by bucket.
         overwrite: live files to replace, looked up in the snapshot the commit lands on.
         deleted: entries (`ENTRY_SCHEMA`) that must still be live: compaction and row-level operations.
+        readded: entries of files of ``deleted`` that stay under other metadata, such as another file index: the same
+            rows at the same positions, so sequence numbers, row ids and deletion vectors stay too.
         index_entries: index entries that replace those of the same (partition, bucket, type, file) in
             ``replaced_index_files``.
         commit_user: who commits; with ``identifier`` it names the commit.
@@ -45,6 +47,7 @@ class Changes:
     added: Sequence[BucketFiles] = ()
     overwrite: Overwrite | None = None
     deleted: pa.RecordBatch | None = None
+    readded: pa.RecordBatch | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     kind: CommitKind = CommitKind.APPEND
@@ -59,7 +62,7 @@ class Changes:
         return (
             not any(b.files for b in self.added)
             and self.overwrite is None
-            and (self.deleted is None or not self.deleted.num_rows)
+            and not any(batch is not None and batch.num_rows for batch in (self.deleted, self.readded))
             and not self.index_entries
             and not self.replaced_index_files
         )

@@ -12,12 +12,13 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit.manifests import ManifestWriter, merge_manifests
+from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -166,7 +167,8 @@ class _Commit:
             self.check_deleted(live)
             self.check_buckets(live)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
-        added, next_row_id = self.added_entries(live, schema, latest, next_row_id)
+        fresh, next_row_id = self.added_entries(live, schema, latest, next_row_id)
+        added = fresh if changes.readded is None else _concat([fresh, changes.readded])
         removed = self.removed_entries(live)
         indexes = changes.index_entries or changes.replaced_index_files
         if changes.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
@@ -175,7 +177,7 @@ class _Commit:
             self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
         )
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer))
+        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base)))
         delta_list = self.write_list(delta)
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
@@ -224,21 +226,31 @@ class _Commit:
         deleted = self.changes.deleted
         if deleted is None:
             return
-        there = set(
-            zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), live["file_name"].to_pylist(), strict=True)
-        )
-        for key in zip(
-            deleted["partition"].to_pylist(),
-            deleted["bucket"].to_pylist(),
-            deleted["file_name"].to_pylist(),
-            strict=True,
-        ):
-            if key not in there:
+        named = live.filter(pc.is_in(live["file_name"], deleted["file_name"]))
+        there = set(identities(named))
+        for name, identity in zip(deleted["file_name"].to_pylist(), identities(deleted), strict=True):
+            if identity not in there:
                 raise CommitConflictError(
-                    f"the data file {key[2]} was removed by another commit meanwhile",
+                    f"the data file {name} was removed or changed by another commit meanwhile",
                     path=self.store.root,
                     hint="run the operation again on the latest snapshot",
                 )
+
+    def comes_back(self, base: Sequence[ManifestFile]) -> bool:
+        """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
+        readded = self.changes.readded
+        if readded is None or not readded.num_rows:
+            return False
+        wanted = set(identities(readded))
+        for manifest in base:
+            if manifest.num_deleted_files:
+                entries = self.store.read_manifest(manifest.file_name)
+                gone = pc.and_(
+                    pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], readded["file_name"])
+                )
+                if not wanted.isdisjoint(identities(entries.filter(gone))):
+                    return True
+        return False
 
     def check_buckets(self, live: pa.RecordBatch) -> None:
         """Files of one partition must agree on the number of buckets."""
@@ -281,7 +293,7 @@ class _Commit:
 
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
         if live is None:
-            return _NOTHING
+            return _nothing()
         removed = [] if self.changes.deleted is None else [self.changes.deleted]
         if self.changes.overwrite is not None:
             coded = live["partition"].dictionary_encode()
@@ -298,6 +310,8 @@ class _Commit:
         old_name = None if latest is None else latest.index_manifest
         old = [] if old_name is None else self.store.read_index_manifest(old_name)
         gone = set(removed["file_name"].to_pylist())
+        if self.changes.readded is not None:
+            gone -= set(self.changes.readded["file_name"].to_pylist())
         replaced = set() if self.changes.overwrite is None else set(removed["partition"].to_pylist())
         kept: list[IndexEntry] = []
         for entry in old:
@@ -324,13 +338,15 @@ class _Commit:
         return name, size
 
 
-_NOTHING = entries_to_batch([])
+@lru_cache(maxsize=1)
+def _nothing() -> pa.RecordBatch:
+    return entries_to_batch([])
 
 
 def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     full = [b for b in batches if b.num_rows]
     if not full:
-        return _NOTHING
+        return _nothing()
     return full[0] if len(full) == 1 else pa.concat_batches(full)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,9 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_rows, encode_row
 from paimon_pyds.types import DataType, scalar_to_internal
 
-__all__ = ["ManifestWriter", "merge_manifests"]
+__all__ = ["Identity", "ManifestWriter", "identities", "merge_manifests"]
+
+Identity: TypeAlias = tuple[object, ...]
 
 
 @dataclass(slots=True)
@@ -109,11 +112,9 @@ def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return whole
     names = whole.column("file_name").take(pa.array(deletes))
     touched = np.flatnonzero(np.asarray(pc.is_in(whole.column("file_name"), names)))
-    keys = list(zip(*(whole.column(c).take(pa.array(touched)).to_pylist() for c in _IDENTITY), strict=True))
-    added: dict[tuple[object, ...], int] = {}
+    added: dict[Identity, int] = {}
     keep = np.ones(whole.num_rows, dtype=bool)
-    for at, raw in zip(touched.tolist(), keys, strict=True):
-        key = tuple(tuple(part) if isinstance(part, list) else part for part in raw)
+    for at, key in zip(touched.tolist(), identities(whole.take(pa.array(touched))), strict=True):
         if kinds[at] == FileKind.ADD:
             added[key] = at
         elif key in added:
@@ -124,14 +125,23 @@ def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 _IDENTITY = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 
 
-def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
+def identities(entries: pa.RecordBatch) -> list[Identity]:
+    """What tells the file of each entry from all others: the same file with another index is another one."""
+    rows = zip(*(entries.column(name).to_pylist() for name in _IDENTITY), strict=True)
+    return [tuple(tuple(part) if isinstance(part, list) else part for part in row) for row in rows]
+
+
+def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, full: bool = False) -> list[ManifestFile]:
     """The manifests of the next base list: rewritten where it pays, else as they are.
 
     A full rewrite drops every deleted entry once the manifests that hold deletions or are small add up to
-    ``manifest.full-compaction-threshold-size``; else runs of small manifests are joined to target-size ones.
+    ``manifest.full-compaction-threshold-size``, or when it is asked for (``full``); else runs of small manifests are
+    joined to target-size ones.
     """
-    full = _full(manifests, writer)
-    return _minor(manifests, writer) if full is None else full
+    if full:
+        return _rewritten(manifests, writer)
+    whole = _full(manifests, writer)
+    return _minor(manifests, writer) if whole is None else whole
 
 
 def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile] | None:
@@ -140,8 +150,11 @@ def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[Manifes
     changing = [m for m in manifests if m.num_deleted_files or m.file_size < target]
     if sum(m.file_size for m in changing) < threshold or not any(m.num_deleted_files for m in changing):
         return None
-    merged = one_batch(live_entries([writer.store.read_manifest(m.file_name) for m in manifests]))
-    return writer.write(merged)
+    return _rewritten(manifests, writer)
+
+
+def _rewritten(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
+    return writer.write(one_batch(live_entries([writer.store.read_manifest(m.file_name) for m in manifests])))
 
 
 def _minor(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
