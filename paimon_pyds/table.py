@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,13 +13,14 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations import append as _append
 from paimon_pyds.operations.query import Scan, scan_options
 from paimon_pyds.options import describe_options
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
-from paimon_pyds.write import CommitMessage, WriteContext
+
+if TYPE_CHECKING:
+    from paimon_pyds.write import CommitMessage, WriteContext
 
 __all__ = ["Table"]
 
@@ -199,7 +200,9 @@ class Table:
             SchemaError: the data does not fit; nothing was written.
             CommitError: not published; the files were removed.
         """
-        return _append.append(self._store, data, options, progress)
+        from paimon_pyds.operations.append import append
+
+        return append(self._store, data, options, progress)
 
     def overwrite(
         self,
@@ -217,13 +220,15 @@ class Table:
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
         """
-        return _append.overwrite(
-            self._store, data, partition=partition, dynamic=dynamic, options=options, progress=progress
-        )
+        from paimon_pyds.operations.append import overwrite
+
+        return overwrite(self._store, data, partition=partition, dynamic=dynamic, options=options, progress=progress)
 
     def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles."""
-        return _append.write_context(self._store, options)
+        from paimon_pyds.operations.append import write_context
+
+        return write_context(self._store, options)
 
     def commit(
         self,
@@ -236,7 +241,9 @@ class Table:
         commit_user: str = "",
     ) -> Snapshot | None:
         """Publish what `TableWriter`s wrote, as one snapshot."""
-        return _append.commit_messages(
+        from paimon_pyds.operations.append import commit_messages
+
+        return commit_messages(
             self._store,
             messages,
             replace=overwrite,
@@ -248,7 +255,9 @@ class Table:
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed."""
-        _append.abort_messages(self._store, messages)
+        from paimon_pyds.operations.append import abort_messages
+
+        abort_messages(self._store, messages)
 
     def alter(
         self,

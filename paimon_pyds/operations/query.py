@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.explain import explain
 from paimon_pyds.options import TableOptions, check_known, check_readable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.read import FileTrace, empty_batch, read_splits
 from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
@@ -25,6 +23,9 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
+
+if TYPE_CHECKING:
+    from paimon_pyds.read import FileTrace
 
 __all__ = ["Scan"]
 
@@ -144,6 +145,8 @@ class Scan:
         """
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or self._limit == 0:
             return
+        from paimon_pyds.read import read_splits
+
         plan = self.plan()
         yield from read_splits(
             plan.spec,
@@ -170,11 +173,15 @@ class Scan:
         ):
             live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in plan.tasks)
             return live if self._limit is None else min(live, self._limit)
+        from paimon_pyds.read import read_splits
+
         batches = read_splits(plan.spec, plan.tasks, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1)
         return sum(batch.num_rows for batch in batches)
 
     def explain(self) -> Explanation:
         """What planning and the indexes leave of the table: files, rows and bytes per step. Reads no data file."""
+        from paimon_pyds.operations.explain import explain
+
         return explain(self.plan(), self._store.root)
 
     def __repr__(self) -> str:
@@ -184,6 +191,8 @@ class Scan:
 
     def empty(self) -> pa.RecordBatch:
         """A batch of no rows with the result's schema."""
+        from paimon_pyds.read import empty_batch
+
         return empty_batch(self.plan().spec)
 
 

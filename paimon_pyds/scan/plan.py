@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
@@ -208,6 +207,8 @@ class _Planner:
         embedded = entries.column("embedded_index")
         if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
             return entries, ""
+        from paimon_pyds.index.evaluate import FileIndex
+
         keep = np.ones(entries.num_rows, dtype=bool)
         for row in np.flatnonzero(np.asarray(embedded.is_valid())):
             i = int(row)
