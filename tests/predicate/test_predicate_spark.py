@@ -109,7 +109,10 @@ def check(spark: Any, texts: Sequence[str], timezone: str = "UTC", rows: Any = N
 
 
 def test_texts_that_people_write(spark: Any) -> None:
-    check(spark, [line.strip() for line in WRITTEN.strip().splitlines()])
+    texts = [line.strip() for line in WRITTEN.strip().splitlines()]
+    if spark.version < "4.1":
+        texts.remove("s = ''''")  # two strings to 4.0, a doubled quote since
+    check(spark, texts)
 
 
 WRITTEN = r"""
