@@ -20,6 +20,8 @@ from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from paimon_pyds.operations.executor import Executor
+    from paimon_pyds.operations.rewrite_file_index import RewriteSummary
     from paimon_pyds.write import CommitMessage, WriteContext
 
 __all__ = ["Table"]
@@ -271,6 +273,26 @@ class Table:
         return alter_table(
             self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes
         )
+
+    def rewrite_file_index(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        rebuild: bool = False,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> RewriteSummary:
+        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
+
+        Args:
+            where: a condition on partition columns.
+            rebuild: build every index anew, as after a change of an index's own options.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows of the files that are done so far.
+        """
+        from paimon_pyds.operations.rewrite_file_index import rewrite_file_index
+
+        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
 
     def __repr__(self) -> str:
         return f"Table({self._store.root!r}, branch={self._store.branch!r})"

@@ -1,0 +1,77 @@
+"""The seam through which big work is spread: one function over many tasks, on this machine's cores or on Spark's.
+
+The function is a module's own and the tasks are plain data, so that both pickle. `LocalExecutor` is here; the one that
+runs on Spark is `paimon_pyds.spark.executor.SparkExecutor`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol, TypeVar
+
+from paimon_pyds.errors import OptionError
+
+__all__ = ["Executor", "LocalExecutor"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AHEAD = 2
+"""Results that may wait for their consumer, per worker: bounds memory."""
+
+
+class Executor(Protocol):
+    """Runs one function over many tasks."""
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """The results, as tasks are done: in no order.
+
+        When a task fails no further one is started, the results of all that were done are given, and then the first
+        error is raised: who wrote files knows which to remove.
+        """
+
+
+class LocalExecutor:
+    """Threads of this process: pyarrow and numpy work outside of the interpreter's lock.
+
+    Args:
+        workers: threads; one per core by default.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise OptionError(f"an executor needs a worker or more, not {workers}")
+        self._workers = workers or os.cpu_count() or 1
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """See `Executor`. An abandoned iterator starts no further task."""
+        if self._workers == 1 or len(tasks) <= 1:
+            yield from map(function, tasks)
+            return
+        waiting = deque(tasks)
+        running: set[Future[R]] = set()
+        failure: BaseException | None = None
+        with ThreadPoolExecutor(min(self._workers, len(tasks)), thread_name_prefix="paimon-task") as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < self._workers * _AHEAD:
+                        running.add(pool.submit(function, waiting.popleft()))
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        error = None if future.cancelled() else future.exception()
+                        if error is not None:
+                            failure = failure or error
+                            waiting.clear()
+                            for other in running:
+                                other.cancel()
+                        elif not future.cancelled():
+                            yield future.result()
+            finally:
+                waiting.clear()
+                for other in running:
+                    other.cancel()
+        if failure is not None:
+            raise failure
