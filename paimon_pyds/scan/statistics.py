@@ -18,7 +18,7 @@ from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.row import decode_column
-from paimon_pyds.types import DataField, DataType
+from paimon_pyds.types import NESTED_KINDS, DataField, DataType
 
 __all__ = ["RowStatistics", "statistics_mask"]
 
@@ -43,12 +43,16 @@ class RowStatistics:
         if column.path or column.name not in self.names:
             return None
         i = self.names.index(column.name)
+        nulls = _element(self.null_counts, i)
+        if self.types[i].kind in NESTED_KINDS:  # never has bounds, but may have its NULLs counted
+            none = pa.nulls(len(self.row_counts))
+            return ColumnStats(min=none, max=none, null_count=nulls, row_count=self.row_counts)
         low = decode_column(self.minimum, self.types, i, arity=True)
         high = decode_column(self.maximum, self.types, i, arity=True)
         return ColumnStats(
             min=low.values,
             max=high.values,
-            null_count=_element(self.null_counts, i),
+            null_count=nulls,
             row_count=self.row_counts,
             unknown=_either(low.unknown, high.unknown),
             exact=self.exact_strings,

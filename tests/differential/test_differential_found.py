@@ -1,0 +1,27 @@
+"""Small cases of what random tables found once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+
+FORMATS = ["parquet", "orc", "avro"]
+
+
+@pytest.mark.parametrize("options", [{}, {"metadata.stats-dense-store": "false"}], ids=["dense", "all"])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_nulls_of_nested_columns_are_counted(tmp_path: Path, format_: str, options: dict[str, str]) -> None:
+    """Their statistics are rows without bounds: some formats count NULLs, none has a least or greatest value."""
+    schema = pa.schema([("a", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int64())),
+                        ("r", pa.struct([("x", pa.int32())]))])  # fmt: skip
+    table = pp.Table.create(tmp_path / "t", schema, options={"file.format": format_, **options})
+    table.append(pa.table({"a": [[1], None], "m": [[("k", 1)], None], "r": [{"x": 1}, None]}, schema))
+    table.append(pa.table({"a": [[2]], "m": [[("k", 2)]], "r": [{"x": 2}]}, schema))
+    for name in schema.names:
+        assert table.count(f"{name} IS NULL") == 1
+        assert table.count(f"{name} IS NOT NULL") == 2
+    assert table.count("r.x = 2 OR m['k'] = 1") == 2
