@@ -167,7 +167,7 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
     if pa.types.is_boolean(target):
         return pa.array(numbers != 0, mask=~known)
     if pa.types.is_integer(target):
-        limits = np.iinfo(target.to_pandas_dtype())
+        limits = np.iinfo(f"i{target.bit_width // 8}")
         known &= (numbers >= limits.min) & (numbers <= limits.max)
         return pa.array(np.where(known, numbers, 0), mask=~known).cast(target)
     stored = pa.int64() if leaf.physical == _INT64 else pa.int32()

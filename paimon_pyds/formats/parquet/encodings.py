@@ -9,7 +9,7 @@ is used here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,13 +39,13 @@ class Encodings:
     widest: float
 
 
-def choose_encodings(table: pa.Table, *, dictionary: bool, int96: bool) -> Encodings:
+def choose_encodings(table: pa.Table, *, dictionary: bool, packable: Callable[[pa.DataType], bool]) -> Encodings:
     """Encodings for the columns of a table that is like the rest of the file.
 
     Args:
         table: rows of the first row group.
         dictionary: whether dictionaries are allowed (``parquet.enable.dictionary``).
-        int96: timestamps are written as INT96, which has no packed differences.
+        packable: whether columns of a type may be written as packed differences: they are stored as INT32 or INT64.
     """
     with_dictionary: list[str] = []
     delta: list[str] = []
@@ -58,7 +58,7 @@ def choose_encodings(table: pa.Table, *, dictionary: bool, int96: bool) -> Encod
             if dictionary:
                 with_dictionary.extend(leaf_paths(column.name, column.type))
             continue
-        choice = _choose(values.combine_chunks(), dictionary=dictionary, int96=int96)
+        choice = _choose(values.combine_chunks(), dictionary=dictionary, packable=packable(column.type))
         if choice == "dictionary":
             with_dictionary.append(column.name)
         elif choice == "delta":
@@ -89,12 +89,12 @@ def _sample(table: pa.Table) -> pa.Table:
     return pa.concat_tables([table.slice(i * step, _SAMPLE_RUN_ROWS) for i in range(_SAMPLE_RUNS)])
 
 
-def _choose(values: pa.Array | pa.ChunkedArray, *, dictionary: bool, int96: bool) -> str:
+def _choose(values: pa.Array, *, dictionary: bool, packable: bool) -> str:
     type_ = values.type
     count = len(values) - values.null_count
     if not count or pa.types.is_boolean(type_):
         return "plain"
-    packed = _packed_bits(values, int96=int96)
+    packed = _packed_bits(values) if packable else None
     if dictionary:
         distinct = pc.count_distinct(values, mode="only_valid").as_py()
         width = values.nbytes / len(values)
@@ -115,10 +115,10 @@ def _stored_width(type_: pa.DataType) -> int:
     return max(4, int(type_.bit_width) // 8)
 
 
-def _packed_bits(values: pa.Array, *, int96: bool) -> float | None:
-    """Bits per value as packed differences; None where the type has no such encoding."""
-    numbers = _numbers(values, int96=int96)
-    if numbers is None or len(numbers) < 2:
+def _packed_bits(values: pa.Array) -> float | None:
+    """Bits per value as packed differences; None when there are too few to tell."""
+    numbers = _numbers(values.drop_null() if values.null_count else values)
+    if len(numbers) < 2:
         return None
     usable = (len(numbers) - 1) // _MINIBLOCK * _MINIBLOCK
     steps = np.diff(numbers.view(np.uint64)).view(np.int64)  # wraps around, as the encoding does
@@ -134,17 +134,14 @@ def _span(steps: npt.NDArray[np.int64]) -> float:
     return float(steps.max()) - float(steps.min())
 
 
-def _numbers(values: pa.Array, *, int96: bool) -> npt.NDArray[np.int64] | None:
+def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """The integers that stand for the values of a packable column."""
     type_ = values.type
-    if values.null_count:
-        values = values.drop_null()
-    if pa.types.is_timestamp(type_):
-        return None if int96 else np.asarray(values.view(pa.int64()))
-    if pa.types.is_signed_integer(type_):
-        return np.asarray(values).astype(np.int64)
-    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
-        return np.asarray(values.view(pa.int32())).astype(np.int64)
-    if pa.types.is_decimal128(type_) and type_.precision <= 18 and values.buffers()[1] is not None:
+    if pa.types.is_decimal(type_):  # the lower half of each 128-bit number
         words = np.frombuffer(values.buffers()[1], np.int64)
         return words[2 * values.offset : 2 * (values.offset + len(values)) : 2].copy()
-    return None
+    if pa.types.is_timestamp(type_):
+        return np.asarray(values.view(pa.int64()))
+    if not pa.types.is_integer(type_):
+        values = values.view(pa.int32())
+    return np.asarray(values).astype(np.int64)

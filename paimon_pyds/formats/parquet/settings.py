@@ -125,11 +125,21 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool
     import pyarrow.parquet as pq
 
     known = pq.ParquetWriter.__init__.__code__.co_varnames
-    encodings = choose_encodings(first_rows, dictionary=options.dictionary, int96=int96)
+    limits_rows = "max_rows_per_page" in known
+
+    def packable(type_: pa.DataType) -> bool:
+        if not limits_rows:  # a page of packed differences would hold a million rows
+            return False
+        if pa.types.is_timestamp(type_):
+            return not int96
+        if pa.types.is_decimal128(type_):
+            return bool(type_.precision <= 18) and "store_decimal_as_integer" in known
+        return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_time32(type_))
+
+    encodings = choose_encodings(first_rows, dictionary=options.dictionary, packable=packable)
     batch_rows = _BATCH_ROWS
     while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
         batch_rows //= 2  # pages are cut between write batches only
-    limits_rows = "max_rows_per_page" in known
     wanted = {
         "compression": options.compression,
         "compression_level": options.level,
@@ -146,4 +156,5 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool
         "write_page_checksum": True,
         "store_schema": False,
     }
-    return {name: value for name, value in wanted.items() if name in known}
+    # data_page_size is one of those that ParquetWriter passes on by **options.
+    return {name: value for name, value in wanted.items() if name in known or name == "data_page_size"}

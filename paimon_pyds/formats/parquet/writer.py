@@ -52,11 +52,16 @@ class ParquetWriter:
         """Append rows; the batch has the schema `arrow_schema(fields)`.
 
         Raises:
-            SchemaError: the batch has other types, or NULLs in a NOT NULL column (told here or by a later call).
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column (inside nested columns told later).
             StorageError: the file can't be written.
         """
         if batch.schema.types != self._schema.types:
             raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaError(
+                    f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=self._path
+                )
         if not batch.num_rows:
             return
         row_bytes = max(1.0, batch.nbytes / batch.num_rows)
