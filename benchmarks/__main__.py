@@ -157,8 +157,7 @@ class Bench:
             with pq.ParquetWriter(
                 f"{path}-parquet/part-0.parquet", next(batches(1)).schema, compression="zstd"
             ) as writer:
-                for batch in batches(rows, 1_000_000):
-                    writer.write_table(pa.Table.from_batches([batch]))
+                writer.write_table(pa.Table.from_batches(batches(rows)), row_group_size=1_000_000)
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.spark_cases", self.path("ours_bitmap"), small],
             capture_output=True,
