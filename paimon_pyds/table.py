@@ -13,15 +13,14 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.query import Scan, scan_options
-from paimon_pyds.options import describe_options
-from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.executor import Executor
+    from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
+    from paimon_pyds.predicate.tree import Predicate
+    from paimon_pyds.scan.explain import Explanation
     from paimon_pyds.write import CommitMessage, WriteContext
 
 __all__ = ["Table"]
@@ -129,6 +128,8 @@ class Table:
 
     def describe_options(self) -> pa.Table:
         """Every option with its value, default, and whether it is honoured, ignorable or refused."""
+        from paimon_pyds.options import describe_options
+
         return describe_options(self.schema)
 
     def snapshots(self) -> list[Snapshot]:
@@ -172,6 +173,8 @@ class Table:
         """
         if top_n is not None:
             raise UnsupportedError("top_n is not supported yet", hint="sort the result of to_arrow() instead")
+        from paimon_pyds.operations.query import Scan, scan_options
+
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, options=given)
 

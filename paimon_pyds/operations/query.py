@@ -13,19 +13,16 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known, check_readable
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.scan.explain import Explanation
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
-from paimon_pyds.scan.plan import ScanRequest, plan_scan
-from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.read import FileTrace
+    from paimon_pyds.scan.explain import Explanation
+    from paimon_pyds.scan.result import ScanPlan
 
 __all__ = ["Scan"]
 
@@ -84,6 +81,9 @@ class Scan:
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(filter_, str) and not filter_.strip()):
             return Const.TRUE
+        from paimon_pyds.predicate.bind import bind
+        from paimon_pyds.predicate.parse import parse_filter
+
         tree = parse_filter(filter_, timezone=self._timezone) if isinstance(filter_, str) else filter_
         return bind(tree, self._schema.fields, timezone=self._timezone)
 
@@ -120,6 +120,8 @@ class Scan:
         return self._planned(self._fields)
 
     def _planned(self, fields: tuple[DataField, ...]) -> ScanPlan:
+        from paimon_pyds.scan.plan import ScanRequest, plan_scan
+
         names = set(root_columns(self._predicate))
         request = ScanRequest(
             state=self._state,
