@@ -234,8 +234,9 @@ class OrcReader:
         return False
 
     def _read_stripe(self, number: int, stripe: Stripe, names: list[str]) -> pa.RecordBatch:
-        # pyarrow takes a dot in a name for a step into a struct: then everything is read.
-        wanted = None if any("." in name for name in names) else names
+        # pyarrow takes a dot in a name for a step into a struct of that name: where there is one, everything is read.
+        structs = tuple(f"{name}." for name in self._tail.root.names)
+        wanted = None if any(name.startswith(structs) for name in names) else names
         try:
             batch = _as_batch(self._open().read_stripe(number, columns=wanted))
         except StorageError:
