@@ -18,7 +18,7 @@ from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.row import decode_column
-from paimon_pyds.types import NESTED_KINDS, DataField, DataType
+from paimon_pyds.types import NESTED_KINDS, DataField, DataType, Kind
 
 __all__ = ["RowStatistics", "statistics_mask"]
 
@@ -50,13 +50,18 @@ class RowStatistics:
         low = decode_column(self.minimum, self.types, i, arity=True)
         high = decode_column(self.maximum, self.types, i, arity=True)
         return ColumnStats(
-            min=low.values,
+            min=_unpadded(low.values) if self.types[i].kind is Kind.CHAR else low.values,
             max=high.values,
             null_count=nulls,
             row_count=self.row_counts,
             unknown=_either(low.unknown, high.unknown),
             exact=self.exact_strings,
         )
+
+
+def _unpadded(minimum: pa.Array) -> pa.Array:
+    """Java pads the CHAR values of ORC statistics with blanks, which the values themselves do not have."""
+    return pc.utf8_rtrim(minimum, " ")
 
 
 def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:

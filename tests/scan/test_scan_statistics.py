@@ -1,0 +1,30 @@
+"""Statistics of manifests, where their form is not that of the values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.prune import may_match
+from paimon_pyds.row import encode_row
+from paimon_pyds.scan.statistics import RowStatistics
+from paimon_pyds.types import DataField, parse_type
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [("c = 'h'", True), ("c < 'h  '", True), ("c = 'g'", False), ("c > 'x'", False)]
+)
+def test_char_bounds_padded_by_java_keep_the_values(text: str, kept: bool) -> None:
+    field = DataField(0, "c", parse_type("CHAR(4)"))
+    stats = RowStatistics(
+        names=["c"],
+        types=[field.type],
+        minimum=pa.array([encode_row(["h   "], [field.type])]),
+        maximum=pa.array([encode_row(["x"], [field.type])]),
+        null_counts=pa.array([[0]]),
+        row_counts=pa.array([5]),
+    )
+    predicate = bind(parse_filter(text), [field])
+    assert may_match(predicate, stats.row_counts, stats.of).tolist() == [kept]
