@@ -20,9 +20,9 @@ PYTHON = "{}.{}".format(*sys.version_info[:2])
 OLDEST_PYTHON = (3, 10)
 OLDEST_JAVA = 17
 ENVIRONMENTS = {
-    "newest": {"extras": ["spark", "orc", "test", "cross", "notebook", "check"], "pins": [], "floors": False},
+    "newest": {"extras": ["spark", "test", "cross", "notebook", "check"], "pins": [], "floors": False},
     # pandas 3 came after Spark 4.0.
-    "oldest": {"extras": ["spark", "orc", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
+    "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
 }
 # The lowest versions have wheels for Python 3.10 to 3.12; a newer Python takes newer versions of them.
 NEWEST_PYTHON_WITH_FLOORS = (3, 12)

@@ -60,8 +60,11 @@ class RowStatistics:
 
 
 def _unpadded(minimum: pa.Array) -> pa.Array:
-    """Java pads the CHAR values of ORC statistics with blanks, which the values themselves do not have."""
-    return pc.utf8_rtrim(minimum, " ")
+    """A bound of CHAR values from one that Java padded with blanks, as in ORC statistics.
+
+    What sorts before a blank may have hidden a shorter value; see `formats.statistics.orc_char_lower_bound`.
+    """
+    return pc.utf8_rtrim(pc.replace_substring_regex(minimum, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
 def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.formats.statistics import orc_char_lower_bound
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.row import encode_row
-from paimon_pyds.scan.statistics import RowStatistics
+from paimon_pyds.scan.statistics import RowStatistics, _unpadded
 from paimon_pyds.types import DataField, parse_type
 
 
@@ -28,3 +29,10 @@ def test_char_bounds_padded_by_java_keep_the_values(text: str, kept: bool) -> No
     )
     predicate = bind(parse_filter(text), [field])
     assert may_match(predicate, stats.row_counts, stats.of).tolist() == [kept]
+
+
+def test_char_bounds_are_cut_below_a_blank() -> None:
+    stored = ["h\x01  ", "h   ", None, "a\nb "]
+    found = _unpadded(pa.array(stored)).to_pylist()
+    assert found == ["h", "h", None, "a"]
+    assert found == [None if v is None else orc_char_lower_bound(v) for v in stored]
