@@ -1,0 +1,86 @@
+"""Spark as an `Executor`: tasks travel as rows of a DataFrame, and one function runs over them by mapInArrow.
+
+Neither a SparkContext nor an RDD is touched, so that it runs on Spark Connect too. The workers need this package.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from paimon_pyds.errors import OptionError, PaimonError, StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkExecutor"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
+_RESULTS = "ok boolean, result binary"
+
+
+class SparkExecutor:
+    """Runs tasks on the workers of a Spark session.
+
+    Args:
+        spark: classic or Connect.
+        partitions: Spark tasks to spread the work over at most; one per task by default, 1,000 at most.
+    """
+
+    def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
+        if partitions is not None and partitions < 1:
+            raise OptionError(f"an executor needs a partition or more, not {partitions}")
+        self._spark = spark
+        self._partitions = partitions or 1000
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """See `paimon_pyds.operations.executor.Executor`. Results come when all tasks are done.
+
+        What a task says of the data (PaimonError) comes back as it is and ends the work; other errors, and those of the
+        storage, are Spark's to try again.
+        """
+        if not tasks:
+            return
+        rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
+        frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
+        spread = frame.repartition(min(self._partitions, len(tasks)))
+        done = spread.mapInArrow(_Worker(function), _RESULTS).toArrow()
+        failure: BaseException | None = None
+        for ok, result in zip(done["ok"].to_pylist(), done["result"].to_pylist(), strict=True):
+            value = pickle.loads(result)  # noqa: S301 - made by the tasks of this very call
+            if ok:
+                yield value
+            else:
+                failure = failure or value
+        if failure is not None:
+            raise failure
+
+
+class _Worker:
+    """What each Spark task runs: the function over its rows."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column("task"):
+                ok, value = self._run(task.as_py())
+                columns = [pa.array([ok]), pa.array([pickle.dumps(value)], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, names=["ok", "result"])
+                if not ok:
+                    return
+
+    def _run(self, task: bytes) -> tuple[bool, Any]:
+        try:
+            return True, self._function(pickle.loads(task))  # noqa: S301 - made on the driver for this task
+        except StorageError:
+            raise
+        except PaimonError as error:
+            return False, error

@@ -1,0 +1,36 @@
+"""Maintenance of a table on a Spark session: what `Table` does, with the work on Spark's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from paimon_pyds.spark.executor import SparkExecutor
+from paimon_pyds.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_pyds.operations.rewrite_file_index import RewriteSummary
+
+__all__ = ["rewrite_file_index"]
+
+
+def rewrite_file_index(
+    spark: SparkSession,
+    path: str,
+    where: str | None = None,
+    *,
+    rebuild: bool = False,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RewriteSummary:
+    """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
+
+    Args:
+        spark: a session, classic or Connect; its workers read the data files and write the indexes.
+        path: where the table is.
+    """
+    table = Table.open(path, branch, storage_options)
+    return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
