@@ -247,7 +247,12 @@ def test_options() -> None:
     assert (options.group_bytes, options.dictionary, options.compression, options.level) == (64 << 20, False, "zstd", 1)
     with pytest.raises(UnsupportedError, match="brotli"):
         WriterOptions.parse({"file.compression": "brotli"})
-    for bad in [{"file.compression": "zip"}, {"file.block-size": "many"}, {"parquet.page.size": "0"}]:
+    for bad in [
+        {"file.compression": "zip"},
+        {"file.block-size": "many"},
+        {"parquet.page.size": "0"},
+        {"file.compression.zstd-level": "23"},
+    ]:
         with pytest.raises(OptionError):
             WriterOptions.parse(bad)
 

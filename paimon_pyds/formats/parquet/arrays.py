@@ -39,9 +39,9 @@ def conform(array: pa.Array, type_: pa.DataType, column: str, path: str) -> pa.A
         return _conform_struct(array, type_, column, path)
     if pa.types.is_map(type_) and pa.types.is_map(array.type):
         entries = pa.struct([type_.key_field, type_.item_field])
-        pairs = pa.StructArray.from_arrays(
-            [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
-        )
+        # Names inside a map say nothing: other writers have others.
+        named = [type_.key_field.with_type(array.type.key_type), type_.item_field.with_type(array.type.item_type)]
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], fields=named)
         return _around(array, type_, conform(pairs, entries, column, path))
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         return _around(array, type_, conform(array.values, type_.value_type, column, path))
@@ -64,9 +64,9 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _conform_struct(array: pa.StructArray, type_: pa.StructType, column: str, path: str) -> pa.Array:
-    if array.type.num_fields != type_.num_fields:
-        raise CorruptFileError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
     fields = [type_.field(i) for i in range(type_.num_fields)]
+    if [array.type.field(i).name for i in range(array.type.num_fields)] != [f.name for f in fields]:
+        raise CorruptFileError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
     children = [conform(array.field(i), f.type, f"{column}.{f.name}", path) for i, f in enumerate(fields)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

@@ -152,10 +152,15 @@ class ParquetReader:
             if table is not None:
                 picks[leaf] = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
         sizes = {leaf: len(tables[task.group, leaf]) for leaf in picks}
+        wanted, total = sum(len(pick.starts) for pick in picks.values()), sum(sizes.values())
         if not pages_pay_off([(picks[leaf], sizes[leaf]) for leaf in picks], self._rows_of(task.group)):
+            if picks:
+                self._counters.notes.append(
+                    f"row group {task.group} read whole: {len(task.rows)} rows want {wanted} of {total} pages"
+                )
             return task
-        self._counters.pages_total += sum(sizes.values())
-        self._counters.pages_read += sum(len(pick.starts) for pick in picks.values())
+        self._counters.pages_total += total
+        self._counters.pages_read += wanted
         return _Task(task.group, task.rows, picks)
 
     # ---------------------------------------------------------------------------------------------------- reading

@@ -29,6 +29,7 @@ _PAGE_BYTES_ALONE = 64 << 10
 _GROUP_BYTES = 128 << 20
 _BATCH_ROWS = 1_024
 _LEAST_BATCH_ROWS = 16
+_ZSTD_LEVELS = 22
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
            "uncompressed": "none"}  # fmt: skip
 _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
@@ -61,10 +62,13 @@ class WriterOptions:
             )
         if codec not in _CODECS:
             raise OptionError(f"file.compression={codec!r:.40} is unknown", hint="use zstd, snappy, gzip, lz4 or none")
+        level = _value(options, "file.compression.zstd-level", ValueKind.INT, 1)
+        if level > _ZSTD_LEVELS:
+            raise OptionError(f"file.compression.zstd-level={level} is not between 1 and {_ZSTD_LEVELS}")
         block = _value(options, "parquet.block.size", ValueKind.LONG, _GROUP_BYTES)
         return WriterOptions(
             compression=_CODECS[codec],
-            level=_value(options, "file.compression.zstd-level", ValueKind.INT, 1) if codec == "zstd" else None,
+            level=level if codec == "zstd" else None,
             dictionary=_value(options, "parquet.enable.dictionary", ValueKind.BOOLEAN, True),
             group_bytes=_value(options, "file.block-size", ValueKind.MEMORY, block),
             page_bytes=_value(options, "parquet.page.size", ValueKind.LONG, _PAGE_BYTES),
