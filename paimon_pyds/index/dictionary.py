@@ -73,7 +73,8 @@ class ColumnDictionary:
         """Append rows: values of the column's Arrow type."""
         keys = self.codec.keys_of(values)
         self.rows += len(keys)
-        if not self._pending and len(keys) >= _ROWS:
+        if len(keys) >= _ROWS or keys.nbytes >= _BYTES:
+            self.flush()
             self._encode(keys)
             return
         # A copy: the batch may be a view into a message that holds all columns, and is to be freed.
