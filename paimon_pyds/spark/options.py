@@ -17,7 +17,7 @@ __all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_opt
 WHERE = ("path", "warehouse", "database", "table", "branch")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", "timezone")
 WRITE = (
-    "create-if-missing", "partition-by", "primary-key", "comment", "overwrite-partition", "dynamic-partition-overwrite",
+    "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition", "dynamic-partition-overwrite",
     "rowkind-column", "operation",
 )  # fmt: skip
 TRAVEL = (
@@ -133,6 +133,8 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         )
     for name in ("primary-key", "rowkind-column", "operation"):
         _refuse(given, name, "tables with a primary key can't be written yet; leave the option out for an append table")
+    if "partition-by" in given and "partition" in given:
+        raise OptionError("partition-by and partition say the same, and both are given")
     dynamic = _flag(given, "dynamic-partition-overwrite", False)
     partition = _partition(given)
     if not overwrite and (partition is not None or dynamic):
@@ -145,7 +147,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         path=_location(given),
         branch=given.get("branch"),
         create=_flag(given, "create-if-missing", True),
-        partition_by=_names(given, "partition-by"),
+        partition_by=_names(given, "partition" if "partition" in given else "partition-by"),
         comment=given.get("comment"),
         partition=partition,
         dynamic=dynamic,

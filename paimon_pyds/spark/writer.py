@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, TableNotFoundError
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
@@ -70,7 +71,7 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
         if len(found) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
         options = self._options
-        self._table().commit(
+        Table(self._store()).commit(
             found,
             overwrite=self._overwrite,
             partition=options.partition,
@@ -81,10 +82,11 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what the tasks wrote. Tasks that failed removed their own."""
-        self._table().abort([m.message if isinstance(m, PaimonCommitMessage) else None for m in messages])
+        Table(self._store()).abort([m.message if isinstance(m, PaimonCommitMessage) else None for m in messages])
 
-    def _table(self) -> Table:
-        return Table.open(self._options.path, self._options.branch, self._options.storage)
+    def _store(self) -> TableStore:
+        """The table's metadata, where the tasks wrote: a relative path might mean another place here."""
+        return TableStore(self._context.io, self._context.root, self._context.branch)
 
 
 # ---------------------------------------------------------------------------------------------------- on the driver

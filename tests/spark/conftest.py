@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ class Frames:
 def frames(spark: Any) -> Frames:
     """Short forms over the session."""
     return Frames(spark)
+
+
+@pytest.fixture
+def time_type(spark: Any) -> Iterator[bool]:
+    """Whether Spark has TIME; it is switched on, for Connect refuses to send such columns while it is off."""
+    from paimon_pyds.spark import compat
+
+    if compat.time_type(6) is None:
+        yield False
+        return
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield True
+    spark.conf.unset("spark.sql.timeType.enabled")
 
 
 def people() -> pa.Table:

@@ -14,8 +14,10 @@ pytestmark = pytest.mark.spark
 
 
 def failure(action) -> str:
+    """The text that a user sees. A classic session refuses in load, Connect with the first look at the frame."""
     with pytest.raises(Exception) as caught:
-        action()
+        frame = action()
+        assert frame.schema
     return str(caught.value)
 
 

@@ -136,6 +136,10 @@ def test_writing():
     }
 
 
+def test_paimons_own_name_for_partition_columns():
+    assert parse_write_options({"path": "/t", "partition": "a,b"}, overwrite=False).partition_by == ("a", "b")
+
+
 @pytest.mark.parametrize(
     ("text", "partition"),
     [
@@ -161,6 +165,7 @@ def test_partitions_to_overwrite(text, partition):
         ({"overwrite-partition": "dt=1"}, False, "goes with mode"),
         ({"dynamic-partition-overwrite": "true"}, False, "goes with mode"),
         ({"overwrite-partition": "dt=1", "dynamic-partition-overwrite": "true"}, True, "not both"),
+        ({"partition-by": "a", "partition": "a"}, False, "say the same"),
         ({"filter": "a = 1"}, True, "filter is an option of reading"),
         ({"scan.snapshot-id": "1"}, False, "scan.snapshot-id is an option of reading"),
         ({"partition-by": "a b"}, False, None),

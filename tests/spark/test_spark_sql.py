@@ -44,7 +44,7 @@ def test_options_of_a_view(spark, frames, six):
 def test_insert_into(frames, six, view):
     frames.spark.sql(f"INSERT INTO {view} VALUES (7, 'pink', 1.0)")
     frames.spark.sql(f"INSERT INTO {view} SELECT id + 10, color, size FROM {view} WHERE id = 1")
-    frames.spark.sql(f"INSERT INTO {view} (size, id) SELECT 5, 8")
+    frames.spark.sql(f"INSERT INTO {view} (size, id, color) SELECT 5, 8, NULL")
     frames.spark.sql(f"INSERT INTO {view} BY NAME SELECT 9 AS id, 2.5 AS size, 'x' AS color")
     assert frames.rows(frames.load(six.path, filter="id > 6")) == [
         (11, "red", 1.5), (7, "pink", 1.0), (8, None, 5.0), (9, "x", 2.5),
