@@ -234,7 +234,8 @@ def _check_struct(source: pa.StructType, target: pa.StructType, column: str) -> 
 
 
 def _is_list(type_: pa.DataType) -> bool:
-    return pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)
+    t = pa.types
+    return bool(t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_))
 
 
 def _same_meaning(source: pa.DataType, target: pa.DataType) -> bool:

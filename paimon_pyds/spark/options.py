@@ -17,8 +17,8 @@ __all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_opt
 WHERE = ("path", "warehouse", "database", "table", "branch")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", "timezone")
 WRITE = (
-    "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition", "dynamic-partition-overwrite",
-    "rowkind-column", "operation",
+    "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
+    "dynamic-partition-overwrite", "rowkind-column", "operation",
 )  # fmt: skip
 TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
