@@ -20,7 +20,15 @@ from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_BLOCK_SIZE", "BitmapBuilder", "fixed_binary", "join_binary", "rows_by_key", "write_bitmap"]
+__all__ = [
+    "DEFAULT_BLOCK_SIZE",
+    "BitmapBuilder",
+    "check_limits",
+    "fixed_binary",
+    "join_binary",
+    "rows_by_key",
+    "write_bitmap",
+]
 
 DEFAULT_BLOCK_SIZE = 16 << 10
 _SINGLE_BITMAP_BYTES = 18
@@ -83,8 +91,7 @@ def write_bitmap(column: EncodedColumn, version: int = 2, block_size: int = DEFA
     rows = column.row_count
     positions, counts = rows_by_key(column)
     body, sizes = _serialize_groups(positions, counts)
-    if rows > 0x7FFFFFFF or int(sizes.sum()) > 0x7FFFFFFF:
-        raise SchemaError(f"a bitmap index can't hold {rows} rows and {int(sizes.sum())} bytes")
+    check_limits("bitmap", rows, int(sizes.sum()))
     firsts = positions[np.minimum(np.cumsum(counts) - counts, max(rows - 1, 0))].astype(np.int64) if rows else counts
     single = counts == 1
     offsets = np.where(single, -1 - firsts, np.cumsum(sizes) - sizes)
@@ -98,6 +105,15 @@ def write_bitmap(column: EncodedColumn, version: int = 2, block_size: int = DEFA
     if version == 1:
         return b"".join([head, _entries(column, offsets[1:], None)[0], *body])
     return b"".join([head, *_blocks(column, offsets[1:], lengths[1:], block_size), *body])
+
+
+def check_limits(index_type: str, rows: int, size: int) -> None:
+    """Raises SchemaError when rows or bytes of an index exceed what its int32 fields can count."""
+    if max(rows, size) > 0x7FFFFFFF:
+        raise SchemaError(
+            f"a {index_type} index can't hold {rows} rows in {size} bytes",
+            hint="lower target-file-size, or don't index this column",
+        )
 
 
 def _serialize_groups(positions: npt.NDArray[np.uint32], counts: I64) -> tuple[list[Any], I64]:

@@ -33,6 +33,7 @@ DEFAULT_FPP = 0.1
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
 _WHOLE = 64 << 10
 _MANY_PROBES = 512
+_CHUNK = 1 << 18  # keys hashed at a time, to bound memory
 
 I64 = npt.NDArray[np.int64]
 
@@ -101,13 +102,15 @@ class BloomBuilder:
         self._dictionary.update(values)
 
     def _add(self, keys: pa.Array) -> None:
-        places = _positions(_hash(self._codec, keys), self._bits, self._hash_functions).reshape(-1)
-        if len(places) * 16 < self._bits:
-            np.bitwise_or.at(self._set, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
-            return
-        bits = np.zeros(self._bits, np.bool_)
-        bits[places] = True
-        self._set |= np.packbits(bits, bitorder="little")
+        for start in range(0, len(keys), _CHUNK):
+            hashes = _hash(self._codec, keys.slice(start, _CHUNK))
+            places = _positions(hashes, self._bits, self._hash_functions).reshape(-1)
+            if len(places) * 4 < self._bits:
+                np.bitwise_or.at(self._set, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
+            else:
+                bits = np.zeros(self._bits, np.bool_)
+                bits[places] = True
+                self._set |= np.packbits(bits, bitorder="little")
 
     def finish(self, row_count: int) -> bytes:
         """The serialized index of the ``row_count`` rows given."""

@@ -20,6 +20,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index import roaring
+from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
@@ -69,6 +70,7 @@ def write_bsi(column: EncodedColumn) -> bytes:
             f"a bsi index can't hold the value {_MIN_LONG}",
             hint="use file-index.range-bitmap.columns for this column instead",
         )
+    check_limits("bsi", column.row_count, 0)
     with_null = np.append(keys, 0)
     values = with_null[column.codes]
     is_there = column.codes >= 0

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
+from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
@@ -68,11 +69,13 @@ def write_range_bitmap(column: EncodedColumn, chunk_size: int = DEFAULT_CHUNK_SI
     """The serialized range bitmap of a column."""
     codec, cardinality = column.codec, len(column.keys)
     dictionary = write_dictionary(column, chunk_size)
+    slices = _write_slices(column)
+    check_limits("range-bitmap", column.row_count, len(dictionary) + sum(map(len, slices)))
     ends = b""
     if cardinality:
         ends = write_key(codec, _key(column, 0)) + write_key(codec, _key(column, cardinality - 1))
     header = struct.pack(">Bii", _VERSION, column.row_count, cardinality) + ends + struct.pack(">i", len(dictionary))
-    return b"".join([struct.pack(">i", len(header)), header, dictionary, *_write_slices(column)])
+    return b"".join([struct.pack(">i", len(header)), header, dictionary, *slices])
 
 
 def _key(column: EncodedColumn, number: int) -> Key:
