@@ -32,6 +32,7 @@ __all__ = [
 
 DEFAULT_BLOCK_SIZE = 16 << 10
 _SINGLE_BITMAP_BYTES = 18
+_WINDOW = 1 << 20  # rows sorted at a time, to bound memory
 
 I64 = npt.NDArray[np.int64]
 
@@ -70,16 +71,32 @@ class BitmapBuilder:
 def rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], I64]:
     """Row positions sorted by code, null rows first, and how many rows each has: [nulls, first key, second key, …]."""
     groups = len(column.keys) + 1
-    codes = column.codes
-    counts = np.bincount(codes + 1, minlength=groups) if len(codes) else np.zeros(groups, np.int64)
+    rows = column.row_count
+    counts = np.zeros(groups, np.int64)
+    for start in range(0, rows, _WINDOW):
+        counts += np.bincount(column.codes[start : start + _WINDOW] + 1, minlength=groups)
+    if rows <= _WINDOW:
+        return _sorted_rows(column.codes + 1, groups), counts
+    positions = np.empty(rows, np.uint32)
+    place = np.cumsum(counts) - counts
+    for start in range(0, rows, _WINDOW):
+        codes = column.codes[start : start + _WINDOW] + 1
+        here = np.bincount(codes, minlength=groups)
+        target = np.repeat(place - (np.cumsum(here) - here), here) + np.arange(len(codes))
+        positions[target] = _sorted_rows(codes, groups) + np.uint32(start)
+        place += here
+    return positions, counts
+
+
+def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.uint32]:
+    """Indices that sort the codes, equal ones in order: by radix when few, else with the index as the low half."""
     if groups <= 1 << 16:
-        order = np.argsort((codes + 1).astype(np.uint16), kind="stable")
-        return order.astype(np.uint32), counts
-    pairs = (codes + 1).astype(np.uint64)
+        return np.argsort(codes.astype(np.uint16), kind="stable").astype(np.uint32)
+    pairs = codes.astype(np.uint64)
     pairs <<= np.uint64(32)
     pairs |= np.arange(len(codes), dtype=np.uint64)
     pairs.sort()
-    return pairs.astype(np.uint32), counts
+    return pairs.astype(np.uint32)
 
 
 def write_bitmap(column: EncodedColumn, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:

@@ -109,8 +109,15 @@ class ColumnDictionary:
         """Bring all parts to one sorted dictionary, which is returned."""
         dictionaries = [dictionary for dictionary, _ in self._parts]
         keys, ranks = _merge_binary(dictionaries) if self.codec.is_binary else _merge_ints(self.codec, dictionaries)
-        codes = [_recode(part, rank) for (_, part), rank in zip(self._parts, ranks, strict=True)]
-        self._parts = [(keys, np.concatenate(codes) if codes else np.zeros(0, np.int32))]
+        parts = [part for _, part in self._parts]
+        self._parts = []
+        codes = np.empty(sum(map(len, parts)), np.int32)
+        end = len(codes)
+        for rank in reversed(ranks):  # from the end, so that each part is freed once it is recoded
+            part = parts.pop()
+            np.append(rank, np.int32(-1)).take(part, out=codes[end - len(part) : end], mode="wrap")
+            end -= len(part)
+        self._parts = [(keys, codes)]
         self._distinct = self._merged = len(keys)
         return keys
 
@@ -121,11 +128,6 @@ class ColumnDictionary:
             keys = self._merge()
             self._encoded = EncodedColumn(self.codec, keys, self._parts[0][1])
         return self._encoded
-
-
-def _recode(codes: Codes, rank: Codes) -> Codes:
-    with_null = np.append(rank, np.int32(-1))
-    return with_null[codes]
 
 
 def _merge_ints(codec: KeyCodec, dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:

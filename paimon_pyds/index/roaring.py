@@ -32,7 +32,7 @@ _MAX_CONTAINERS = 1 << 16
 _ARRAY_MAX = 4096
 _BITMAP_BYTES = 8192
 _NO_OFFSETS_BELOW = 4
-_CHUNK = 1 << 21
+_CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

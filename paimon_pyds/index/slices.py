@@ -31,8 +31,8 @@ class BitSlices(Protocol):
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
-    one = values.dtype.type(1)
-    return [roaring.encode_mask((values >> values.dtype.type(bit)) & one != 0) for bit in range(count)]
+    kind = values.dtype.type
+    return [roaring.encode_mask(values & kind(1 << bit) != 0) for bit in range(count)]
 
 
 def rows_at_least(slices: BitSlices, value: int) -> BitMap:
