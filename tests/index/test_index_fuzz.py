@@ -60,9 +60,8 @@ def own_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
 
 
 def java_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
-    if DEV is None:
-        return
-    for case in json_lines(DEV / "index_vectors.jsonl"):
+    vectors = None if DEV is None else DEV / "index_vectors.jsonl"
+    for case in json_lines(vectors) if vectors is not None and vectors.exists() else ():
         given = case["columns"][0]
         text = given["type"]
         if "values" in given and len(case["container"]) < 4000 and text in COLUMNS:

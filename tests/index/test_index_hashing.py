@@ -14,10 +14,9 @@ from paimon_pyds.index.bloom import bloom_size
 from paimon_pyds.index.hashing import hash_binary, hash_longs
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.types import parse_type
-from support.fixtures import fixture_dir, requires_shared
+from support.fixtures import fixture_dir
 
 
-@requires_shared
 def test_hashes_are_those_of_java() -> None:
     vectors = json.loads(fixture_dir("hash_vectors.json").read_text(encoding="utf-8"))
     compared = 0
