@@ -117,14 +117,12 @@ def has_int96(types: Sequence[DataType]) -> bool:
     )
 
 
-def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool) -> dict[str, Any]:
+def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:
     """Keyword arguments for `pyarrow.parquet.ParquetWriter`, the same for each row group of a file.
 
     Args:
         options: the table's.
         first_rows: rows of the first row group, on which the encodings are chosen.
-        int96: the file has a timestamp with nanoseconds, which Java reads as INT96 only; all of its timestamps become
-            INT96 then, and Java reads those right.
     """
     import pyarrow.parquet as pq
 
@@ -135,7 +133,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool
         if not limits_rows:  # a page of packed differences would hold a million rows
             return False
         if pa.types.is_timestamp(type_):
-            return not int96
+            return bool(type_.unit != "ns")  # those are written as INT96
         if pa.types.is_decimal128(type_):
             return bool(type_.precision <= 18) and "store_decimal_as_integer" in known
         return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_time32(type_))
@@ -153,7 +151,6 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table, *, int96: bool
         "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),
         "max_rows_per_page": options.page_rows,
         "write_batch_size": batch_rows,
-        "use_deprecated_int96_timestamps": int96,
         "store_decimal_as_integer": True,
         "write_time_adjusted_to_utc": True,
         "write_page_index": True,

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from paimon_pyds.formats.parquet.footer import MAGIC
+from paimon_pyds.formats.parquet.int96 import INT96, int96_leaves, with_int96
 from paimon_pyds.formats.parquet.pageindex import decode_locations, encode_offset_index
 from paimon_pyds.formats.parquet.thrift import I16, I32, I64, LIST, STRUCT, Struct, decode_struct, encode_struct
 
@@ -33,8 +34,10 @@ class _Index:
 class Stitcher:
     """Writes the row groups of in-memory Parquet files, all with one schema, into one file."""
 
-    def __init__(self, sink: BinaryIO) -> None:
+    def __init__(self, sink: BinaryIO, *, int96: bool = False) -> None:
+        """``int96``: columns of twelve bytes are timestamps, and told so in the footer."""
         self._sink = sink
+        self._int96 = int96
         self._first: Struct | None = None
         self._groups: list[Struct] = []
         self._indexes: list[_Index] = []
@@ -47,12 +50,13 @@ class Stitcher:
         length = int.from_bytes(view[-8:-4], "little")
         meta, _ = decode_struct(bytes(view[-8 - length : -8]))
         pages_end = len(view) - 8 - length
+        timestamps = int96_leaves(meta[2][1][1]) if self._int96 else []
         if self._first is None:
             self._first = meta
             self._write(MAGIC)
         for group in meta[4][1][1]:
             shift = self.position - len(MAGIC)
-            for chunk in group[1][1][1]:
+            for at, chunk in enumerate(group[1][1][1]):
                 column_index, start = _cut(chunk, 6, 7, view)
                 pages_end = min(pages_end, start)
                 offset_index, start = _cut(chunk, 4, 5, view)
@@ -62,6 +66,10 @@ class Stitcher:
                     offset_index = encode_offset_index(offsets + shift, sizes, rows)
                 _shift(chunk, (2,), shift)
                 _shift(chunk[3][1], (9, 10, 11, 14), shift)
+                if self._int96 and timestamps[at]:
+                    chunk[3][1][1] = (I32, INT96)
+                    chunk[3][1].pop(12, None)  # statistics: INT96 has no order
+                    column_index = None
                 self._indexes.append(_Index(chunk, column_index, offset_index))
             _shift(group, (5,), shift)
             group.pop(7, None)
@@ -88,6 +96,8 @@ class Stitcher:
         meta = dict(self._first)
         meta[3] = (I64, self._rows)
         meta[4] = (LIST, (STRUCT, self._groups))
+        if self._int96:
+            meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
         footer = encode_struct(meta)
         self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
 

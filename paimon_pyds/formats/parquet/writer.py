@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.formats.parquet.int96 import stored_schema, timestamp_bytes
 from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, has_int96, writer_settings
 from paimon_pyds.formats.parquet.stitch import Stitcher
 from paimon_pyds.storage.base import FileIO
@@ -46,7 +47,7 @@ class ParquetWriter:
         self._encoding: deque[tuple[Future[pa.Buffer], int]] = deque()
         self._encoded_raw = 0
         self._out = io.open_output(path)
-        self._stitcher = Stitcher(self._out.sink)
+        self._stitcher = Stitcher(self._out.sink, int96=self._int96)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; the batch has the schema `arrow_schema(fields)`.
@@ -108,7 +109,7 @@ class ParquetWriter:
         table, raw = self._gathered.table(), self._gathered.bytes
         self._gathered = _Gathered(self._schema)
         if self._settings is None:
-            self._settings = writer_settings(self._options, table, int96=self._int96)
+            self._settings = writer_settings(self._options, table)
         if self._threads == 1 or (last and not self._encoding):
             self._append(self._encode(table), raw)
             return
@@ -123,8 +124,12 @@ class ParquetWriter:
         import pyarrow.parquet as pq
 
         sink = pa.BufferOutputStream()
+        schema = self._schema
+        if self._int96:
+            schema = stored_schema(schema)
+            table = _stored(table, schema)
         try:
-            with pq.ParquetWriter(sink, self._schema, **(self._settings or {})) as writer:
+            with pq.ParquetWriter(sink, schema, **(self._settings or {})) as writer:
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
         except pa.ArrowException as error:
             raise SchemaError(f"rows can't be written as Parquet: {error}", path=self._path) from error
@@ -142,6 +147,15 @@ class ParquetWriter:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with timestamps of nanoseconds as the twelve bytes of INT96."""
+    columns = [
+        pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
+        for column, f in zip(table.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class _Gathered:
