@@ -148,6 +148,12 @@ class Table:
         """Names of branches besides main."""
         return list(self._store.branches())
 
+    def system(self, name: str) -> pa.Table:
+        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.operations.system`."""
+        from paimon_pyds.operations.system import system_table
+
+        return system_table(self._store, name)
+
     # --------------------------------------------------------------------------------------------------- read
 
     def scan(

@@ -1,0 +1,287 @@
+"""System tables: what the metadata says of a table, as Arrow, with the columns of Java Paimon's ``table$name``.
+
+Source: Paimon documentation, concepts/system-tables; ``file_indexes`` as Java Paimon 2.1 has it, the others as 1.4 has
+them. Times are UTC. Partitions read ``{1, a}`` in most tables and ``day=1/color=a`` in ``partitions``, as in Java.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.options.near import near_hint
+from paimon_pyds.row import decode_row
+from paimon_pyds.types import DataField, field_to_json
+
+__all__ = ["SYSTEM_TABLES", "partition_row_text", "system_table"]
+
+_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
+
+Rows = Iterable[Sequence[Any]]
+
+
+def table_of(columns: Mapping[str, pa.DataType], rows: Rows) -> pa.Table:
+    """Rows of Python values as an Arrow table."""
+    listed = list(rows)
+    arrays = [pa.array([row[i] for row in listed], type_) for i, type_ in enumerate(columns.values())]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def system_table(store: TableStore, name: str) -> pa.Table:
+    """One system table of the latest snapshot.
+
+    Args:
+        name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
+            ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
+
+    Raises:
+        UnsupportedError: a system table of Java Paimon that is not made here.
+        OptionError: another name.
+        CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
+    """
+    wanted = name.removeprefix("$").lower()
+    make = SYSTEM_TABLES.get(wanted)
+    if make is not None:
+        return make(store)
+    if wanted in _JAVA_ONLY:
+        raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(SYSTEM_TABLES)} are")
+    raise OptionError(f"no system table is named {name!r:.60}", hint=near_hint(wanted, SYSTEM_TABLES, "system tables"))
+
+
+# ------------------------------------------------------------------------------------------ snapshots and schemas
+
+
+def _snapshots(store: TableStore) -> pa.Table:
+    columns = {
+        "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
+        "commit_kind": _TEXT, "commit_time": _TIME, "base_manifest_list": _TEXT, "delta_manifest_list": _TEXT,
+        "changelog_manifest_list": _TEXT, "total_record_count": _LONG, "delta_record_count": _LONG,
+        "changelog_record_count": _LONG, "watermark": _LONG, "next_row_id": _LONG,
+    }  # fmt: skip
+    return table_of(
+        columns,
+        (
+            (
+                s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
+                s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count,
+                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id,
+            )
+            for s in store.snapshots()
+        ),
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _schemas(store: TableStore) -> pa.Table:
+    columns = {
+        "schema_id": _LONG, "fields": _TEXT, "partition_keys": _TEXT, "primary_keys": _TEXT, "options": _TEXT,
+        "comment": _TEXT, "update_time": _TIME,
+    }  # fmt: skip
+    return table_of(
+        columns,
+        (
+            (
+                s.id,
+                _json([field_to_json(f) for f in s.fields]),
+                _json(s.partition_keys),
+                _json(s.primary_keys),
+                _json(dict(s.options)),
+                s.comment,
+                s.time_millis,
+            )
+            for s in store.schemas()
+        ),
+    )
+
+
+def _options(store: TableStore) -> pa.Table:
+    return table_of({"key": _TEXT, "value": _TEXT}, store.latest_schema().options.items())
+
+
+def _tags(store: TableStore) -> pa.Table:
+    columns = {
+        "tag_name": _TEXT, "snapshot_id": _LONG, "schema_id": _LONG, "commit_time": _TIME, "record_count": _LONG,
+        "create_time": _TIME, "time_retained": _TEXT,
+    }  # fmt: skip
+    rows = []
+    for name, tag in store.tags().items():
+        path = store.paths.tag(name)
+        created, retained = _tag_times(store.io.read_bytes(path), path)
+        rows.append((name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained))
+    return table_of(columns, rows)
+
+
+def _tag_times(data: bytes, path: str) -> tuple[int | None, str | None]:
+    """When a tag was made, in milliseconds, and for how long it is kept (``PT24H``): what it has besides a snapshot."""
+    tag = json.loads(data)
+    created, retained = tag.get("tagCreateTime"), tag.get("tagTimeRetained")
+    millis = None if created is None else _java_local_time(created)
+    if created is not None and millis is None:
+        raise CorruptFileError("a date and time was expected", path=path, field="tagCreateTime")
+    if retained is None:
+        return millis, None
+    if isinstance(retained, bool) or not isinstance(retained, int | float) or not 0 <= retained < 1e15:
+        raise CorruptFileError("a duration in seconds was expected", path=path, field="tagTimeRetained")
+    return millis, _java_duration(retained)
+
+
+def _java_local_time(parts: Any) -> int | None:
+    """Milliseconds of Jackson's LocalDateTime, [year, month, day, hour, minute, second?, nanosecond?]; else None."""
+    if not isinstance(parts, list) or not 5 <= len(parts) <= 7 or not all(type(p) is int for p in parts):
+        return None
+    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:7]
+    try:
+        moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+    seconds = int(moment.timestamp())
+    return seconds * 1000 + int(nanos) // 1_000_000
+
+
+def _java_duration(seconds: float) -> str:
+    """The text of a Java Duration."""
+    whole, millis = int(seconds), round((seconds - int(seconds)) * 1000)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    if millis:
+        text += f"{rest + millis / 1000:.3f}".rstrip("0") + "S"
+    elif rest or not text:
+        text += f"{rest}S"
+    return f"PT{text}"
+
+
+def _branches(store: TableStore) -> pa.Table:
+    found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
+    rows = [(s.name.removeprefix("branch-"), s.modified_ms or None) for s in found]
+    return table_of({"branch_name": _TEXT, "create_time": _TIME}, rows)
+
+
+# ------------------------------------------------------------------------------------------ manifests, partitions
+
+
+def partition_row_text(fields: Sequence[DataField], partition: bytes) -> str:
+    """A partition row (arity + BinaryRow) as Java casts it to text: ``{1, a}``."""
+    values = decode_row(partition, [f.type for f in fields])
+    texts = [_text(value, f) for value, f in zip(values, fields, strict=True)]
+    return "{" + ", ".join("null" if text is None else text for text in texts) + "}"
+
+
+def _text(value: Any, field: DataField) -> str | None:
+    return None if value is None else partition_text(value, field.type, legacy=False)
+
+
+def _manifests(store: TableStore) -> pa.Table:
+    columns = {
+        "file_name": _TEXT, "file_size": _LONG, "num_added_files": _LONG, "num_deleted_files": _LONG,
+        "schema_id": _LONG, "min_partition_stats": _TEXT, "max_partition_stats": _TEXT, "min_row_id": _LONG,
+        "max_row_id": _LONG,
+    }  # fmt: skip
+    snapshot = store.latest_snapshot()
+    found: list[ManifestFile] = []
+    if snapshot is not None:
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        found = [m for name in lists if name is not None for m in store.read_manifest_list(name)]
+    fields = store.latest_schema().partition_fields
+    return table_of(
+        columns,
+        (
+            (
+                m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
+                partition_row_text(fields, m.partition_stats.min_values),
+                partition_row_text(fields, m.partition_stats.max_values),
+                m.min_row_id, m.max_row_id,
+            )
+            for m in found
+        ),
+    )  # fmt: skip
+
+
+_SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG, "last_update_time": _TIME}
+
+
+def _summed(store: TableStore, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows, bytes, number and newest creation of the live files, by these columns of their entries."""
+    entries = pa.Table.from_batches([live_of(store, store.latest_snapshot())])
+    names = ["row_count", "file_size", "creation_time"]
+    grouped = entries.select([*keys, *names]).group_by(list(keys), use_threads=False)
+    sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
+    rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
+    return rows
+
+
+def _sums(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("row_count_sum", "file_size_sum", "row_count_count", "creation_time_max"))
+
+
+def _buckets(store: TableStore) -> pa.Table:
+    fields = store.latest_schema().partition_fields
+    rows = [
+        (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
+        for row in _summed(store, ["partition", "bucket"])
+    ]
+    return table_of({"partition": _TEXT, "bucket": _INT, **_SUMS}, sorted(rows, key=lambda r: (r[0], r[1])))
+
+
+def _partitions(store: TableStore) -> pa.Table:
+    """The columns that only a catalog's metastore fills are NULL."""
+    schema = store.latest_schema()
+    rows = [(_partition_spec(schema, r["partition"]), *_sums(r), *[None] * 4) for r in _summed(store, ["partition"])]
+    columns = {"partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT}
+    return table_of({**columns, "options": _TEXT}, sorted(rows, key=lambda r: r[0]))
+
+
+def _partition_spec(schema: TableSchema, partition: bytes) -> str:
+    """``day=1/color=a``: as the directory's name, but nothing is escaped."""
+    fields = schema.partition_fields
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    values = decode_row(partition, [f.type for f in fields])
+    texts = ((f.name, _text(value, f) or "") for value, f in zip(values, fields, strict=True))
+    return "/".join(f"{name}={text if text.strip() else default}" for name, text in texts)
+
+
+def _files(store: TableStore) -> pa.Table:
+    from paimon_pyds.operations.system_files import files_table
+
+    return files_table(store)
+
+
+def _file_indexes(store: TableStore) -> pa.Table:
+    from paimon_pyds.operations.system_files import file_indexes_table
+
+    return file_indexes_table(store)
+
+
+SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
+    "snapshots": _snapshots,
+    "schemas": _schemas,
+    "options": _options,
+    "manifests": _manifests,
+    "files": _files,
+    "file_indexes": _file_indexes,
+    "partitions": _partitions,
+    "buckets": _buckets,
+    "tags": _tags,
+    "branches": _branches,
+}
+"""Each system table by its name."""
+
+_JAVA_ONLY = frozenset(
+    {
+        "audit_log", "binlog", "ro", "file_key_ranges", "consumers", "aggregation_fields", "statistics",
+        "table_indexes", "row_tracking",
+    }
+)  # fmt: skip
