@@ -42,6 +42,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.storage.discard import discard
 from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["commit"]
@@ -101,9 +102,10 @@ class _Commit:
                 published = self.publish(snapshot)
             except CommitOutcomeUnknownError:
                 raise
-            except BaseException:
+            except Exception:
                 self.clean()
                 raise
+            # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
             if published:
                 return snapshot
             self.clean()
@@ -126,7 +128,7 @@ class _Commit:
     def publish(self, snapshot: Snapshot) -> bool:
         try:
             return self.store.try_create_snapshot(snapshot)
-        except (StorageError, OSError) as error:
+        except Exception as error:  # whatever it was, the snapshot may be there
             landed = self.landed(snapshot)
             if landed is None:
                 raise CommitOutcomeUnknownError(
@@ -150,11 +152,7 @@ class _Commit:
 
     def clean(self) -> None:
         """Remove what this try wrote; best effort, as orphan files harm nobody."""
-        paths = self.store.paths
-        try:
-            self.store.io.delete(paths.manifest(name) for name in self.attempt.written)
-        except (StorageError, OSError):
-            return
+        discard(self.store.io, (self.store.paths.manifest(name) for name in self.attempt.written))
 
     # ------------------------------------------------------------------------------------------------------ build
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_pyds.errors import (
     BranchNotFoundError,
+    CommitOutcomeUnknownError,
     CorruptFileError,
     NotFoundError,
     PaimonError,
@@ -31,6 +32,7 @@ from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage.discard import discard
 
 if TYPE_CHECKING:
     import os
@@ -131,8 +133,27 @@ class TableStore:
         return [self.schema(id_) for id_ in self.schema_ids()]
 
     def try_create_schema(self, schema: TableSchema) -> bool:
-        """Publish a schema under its number; False when that number is taken."""
-        return self.io.create_if_absent(self.paths.schema(schema.id), schema_to_json(schema).encode())
+        """Publish a schema under its number; False when that number is taken.
+
+        Raises:
+            CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
+        """
+        path, data = self.paths.schema(schema.id), schema_to_json(schema).encode()
+        try:
+            return self.io.create_if_absent(path, data)
+        except OSError as error:
+            try:
+                if self.io.read_bytes(path) == data:
+                    return True  # the storage failed after all was done
+            except FileNotFoundError:
+                pass
+            except OSError:
+                raise CommitOutcomeUnknownError(
+                    f"the storage did not say whether schema {schema.id} was published ({error})",
+                    path=self.root,
+                    hint="look at the table's schema before changing it again",
+                ) from error
+            raise
 
     # ------------------------------------------------------------------------------------ snapshots
 
@@ -335,7 +356,12 @@ class TableStore:
 
     def _write(self, kind: str, data: bytes, commit_id: str | None, number: int) -> tuple[str, int]:
         name = f"{kind}-{commit_id or uuid.uuid4()}-{number}"
-        self.io.write_bytes(self.paths.manifest(name), data)
+        path = self.paths.manifest(name)
+        try:
+            self.io.write_bytes(path, data)
+        except BaseException:
+            discard(self.io, [path])  # a part of it may be there, and nobody else knows its name
+            raise
         return name, len(data)
 
     def _cached(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit
-from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError, StorageError
+from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -18,6 +18,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.row import decode_rows
+from paimon_pyds.storage.discard import discard
 from paimon_pyds.types import arrow_schema
 from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
@@ -103,17 +104,14 @@ def commit_messages(
         return commit(store, changes, table_options)
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
+    except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
         abort_messages(store, messages)
         raise
 
 
 def abort_messages(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
     """Remove the files of messages that will not be committed; best effort."""
-    try:
-        store.io.delete(path for message in messages if message is not None for path in message.paths())
-    except (StorageError, OSError):
-        return  # orphan files: the error that led here is the one to report
+    discard(store.io, (path for message in messages if message is not None for path in message.paths()))
 
 
 def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool) -> None:

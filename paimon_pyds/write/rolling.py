@@ -20,6 +20,7 @@ from paimon_pyds.formats.statistics import StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.row import EMPTY_ROW
+from paimon_pyds.storage.discard import discard
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["RollingWriter"]
@@ -108,8 +109,9 @@ class RollingWriter:
         if self._open is not None:
             self._open.abort()
             self._open = None
-        self._context.io.delete(
-            f"{self._directory}/{name}" for f in self._files for name in (f.file_name, *f.extra_files)
+        discard(
+            self._context.io,
+            (f"{self._directory}/{name}" for f in self._files for name in (f.file_name, *f.extra_files)),
         )
         self._files.clear()
 
@@ -118,7 +120,11 @@ class RollingWriter:
         self._count += 1
         path = f"{self._directory}/{name}"
         context = self._context
-        writer = self._format.open_writer(context.io, path, context.fields, context.raw_options)
+        try:
+            writer = self._format.open_writer(context.io, path, context.fields, context.raw_options)
+        except BaseException:
+            discard(context.io, [path])  # its first bytes may be there
+            raise
         return _OpenFile(context, self._directory, name, writer, self._pools)
 
     def _finish(self) -> None:
@@ -227,4 +233,4 @@ class _OpenFile:
                     future.exception()  # wait; the error that led here is the one to report
             lane.pending.clear()
         self._writer.abort()
-        self._context.io.delete([f"{self._directory}/{self._name}", f"{self._directory}/{self._name}.index"])
+        discard(self._context.io, [f"{self._directory}/{self._name}", f"{self._directory}/{self._name}.index"])

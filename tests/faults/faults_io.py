@@ -1,0 +1,160 @@
+"""A FileIO that fails once, at the k-th thing asked of it: before the effect, after it, or half way through."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from paimon_pyds.errors import StorageError
+from paimon_pyds.storage.base import FileStatus, OutputFile
+from paimon_pyds.storage.local import LocalFileIO
+
+BEFORE, AFTER, HALF = "before", "after", "half"
+HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
+"""What leaves nothing behind, however it fails."""
+
+
+def full_disk() -> BaseException:
+    """What a FileIO raises when there is no space."""
+    error = StorageError("can't write: No space left on device", path="/somewhere", hint="free some space")
+    error.errno = errno.ENOSPC
+    return error
+
+
+class FaultyIO:
+    """Local files; operation number ``at`` (from 0) fails.
+
+    Attributes:
+        done: the names of the operations so far.
+        failed: the name of the operation that failed, None before.
+    """
+
+    def __init__(
+        self, at: int | None = None, mode: str = BEFORE, error: Callable[[], BaseException] = full_disk
+    ) -> None:
+        self._io = LocalFileIO()
+        self._at = at
+        self._mode = mode
+        self._error = error
+        self.done: list[str] = []
+        self.failed: str | None = None
+
+    def _do(self, name: str, effect: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        number = len(self.done)
+        self.done.append(name)
+        if number != self._at:
+            return effect()
+        self.failed = name
+        if self._mode == AFTER:
+            effect()
+        elif self._mode == HALF and half is not None:
+            half()
+        raise self._error()
+
+    def read_bytes(self, path: str) -> bytes:
+        return self._do("read", lambda: self._io.read_bytes(path))  # type: ignore[no-any-return]
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._do("read", lambda: self._io.read_range(path, offset, length))  # type: ignore[no-any-return]
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return self._do("read", lambda: self._io.read_ranges(path, ranges))  # type: ignore[no-any-return]
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._do("open", lambda: pa.PythonFile(_FaultyInput(self, self._io.open_input(path)), mode="r"))
+
+    def open_output(self, path: str) -> OutputFile:
+        made: OutputFile = self._do("create", lambda: self._io.open_output(path))
+        return _FaultyOutput(self, made)
+
+    def size(self, path: str) -> int:
+        return self._do("size", lambda: self._io.size(path))  # type: ignore[no-any-return]
+
+    def exists(self, path: str) -> bool:
+        return self._do("exists", lambda: self._io.exists(path))  # type: ignore[no-any-return]
+
+    def list(self, path: str) -> list[FileStatus]:
+        return self._do("list", lambda: self._io.list(path))  # type: ignore[no-any-return]
+
+    def make_dir(self, path: str) -> None:
+        self._do("make_dir", lambda: self._io.make_dir(path))
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return self._do("create_if_absent", lambda: self._io.create_if_absent(path, data))  # type: ignore[no-any-return]
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._do(
+            "write",
+            lambda: self._io.write_bytes(path, data),
+            lambda: self._io.write_bytes(path, data[: len(data) // 2]),
+        )
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._do("replace", lambda: self._io.replace(path, data))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        listed = list(paths)
+        self._do("delete", lambda: self._io.delete(listed), lambda: self._io.delete(listed[: len(listed) // 2]))
+
+    def delete_tree(self, path: str) -> None:
+        self._do("delete_tree", lambda: self._io.delete_tree(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self._do("rename", lambda: self._io.rename(source, target))
+
+
+class _FaultyOutput:
+    def __init__(self, io: FaultyIO, output: OutputFile) -> None:
+        self._io = io
+        self._output = output
+        self._sink = _FaultySink(io, output.sink)
+
+    @property
+    def sink(self) -> BinaryIO:
+        return self._sink  # type: ignore[return-value]
+
+    def tell(self) -> int:
+        return self._output.tell()
+
+    def close(self) -> int:
+        return self._io._do("close", self._output.close)  # type: ignore[no-any-return]
+
+    def abort(self) -> None:
+        self._output.abort()
+
+
+class _FaultySink:
+    def __init__(self, io: FaultyIO, sink: BinaryIO) -> None:
+        self._io = io
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        whole = bytes(data)
+        half = whole[: len(whole) // 2]
+        return self._io._do("sink", lambda: self._sink.write(whole), lambda: self._sink.write(half))  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
+
+
+class _FaultyInput:
+    """What pyarrow reads a file through; each read may fail."""
+
+    def __init__(self, io: FaultyIO, file: pa.NativeFile) -> None:
+        self._io = io
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        return self._io._do("input", lambda: self._file.read(None if size < 0 else size))  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def files_under(path: str) -> set[str]:
+    """Every file below a directory, relative to it."""
+    return {os.path.relpath(os.path.join(d, f), path) for d, _, names in os.walk(path) for f in names}

@@ -1,0 +1,142 @@
+"""One fault anywhere in a write: the table is as before or as after, the error is one clear one, and nothing is left
+lying around when it is known that nothing was published."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under
+
+import paimon_pyds as pp
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])
+OPTIONS = {
+    "file-index.bitmap.columns": "p",
+    "file-index.bloom-filter.columns": "id",
+    "file-index.in-manifest-threshold": "1 b",
+    "manifest.merge-min-count": "2",
+    "manifest.full-compaction-threshold-size": "1 b",
+}
+Write = Callable[[pp.Table], object]
+
+
+def _rows(start: int, n: int = 10) -> pa.Table:
+    ids = list(range(start, start + n))
+    values = {"id": ids, "p": [f"p{i % 2}" for i in ids], "v": [i / 2 for i in ids], "t": [i * 10**6 for i in ids]}
+    return pa.table(values, SCHEMA)
+
+
+def _append(table: pp.Table) -> object:
+    return table.append(_rows(100))
+
+
+def _overwrite(table: pp.Table) -> object:
+    return table.overwrite(_rows(100), dynamic=True)
+
+
+def _overwrite_named(table: pp.Table) -> object:
+    rows = _rows(100)
+    return table.overwrite(rows.filter(pa.compute.equal(rows["p"], "p1")), partition={"p": "p1"})
+
+
+def _alter(table: pp.Table) -> object:
+    return table.alter(add_columns={"w": "INT"})
+
+
+WRITES: dict[str, Write] = {
+    "append": _append, "overwrite": _overwrite, "overwrite named": _overwrite_named, "alter": _alter,
+}  # fmt: skip
+
+
+@pytest.fixture
+def write(request: pytest.FixtureRequest) -> Write:
+    """One kind of write."""
+    return WRITES[request.param]
+
+
+@pytest.fixture
+def prepared(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A table with two snapshots."""
+    path = tmp_path / "prepared"
+    options = OPTIONS | {"file.format": request.param}
+    table = pp.Table.create(path, SCHEMA, partition_by=["p"], options=options)
+    for start in (0, 10):
+        table.append(_rows(start))
+    return path
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    """All that can be read: every snapshot's rows, and the columns."""
+    METADATA_CACHE.clear()
+    table = pp.Table.open(path)
+    snapshots = table.snapshots()
+    assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
+    rows = [sorted(map(str, table.scan(snapshot=s.id).to_arrow().to_pylist())) for s in snapshots]
+    return table.arrow_schema.names, rows, sorted(map(str, table.scan("p = 'p1'").to_arrow().to_pylist()))
+
+
+def _referenced(path: Path) -> set[str]:
+    """Every file that the table's snapshots and schemas name."""
+    store = pp.Table.open(path).store
+    found = {"snapshot/LATEST", "snapshot/EARLIEST", *(f"schema/schema-{i}" for i in store.schema_ids())}
+    for snapshot in store.snapshots():
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        manifests = [m.file_name for name in lists for m in store.read_manifest_list(name)]
+        found |= {f"snapshot/snapshot-{snapshot.id}", *(f"manifest/{name}" for name in [*lists, *manifests])}
+        for task in pp.Table.open(path).scan(snapshot=snapshot.id).plan().tasks:
+            found |= {str(Path(p).relative_to(path)) for p in (task.path, task.index_path) if p}
+    return found
+
+
+LONG = settings().max_examples > 100
+"""Else, of several pieces of a file one after the other, the first and the last fail only."""
+
+CASES = [("parquet", name) for name in WRITES] + [("orc", "append"), ("avro", "append")]
+
+
+@pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF])
+@pytest.mark.parametrize(("prepared", "write"), CASES, indirect=True, ids=map(" ".join, CASES))
+def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
+    old = _state(prepared)
+    whole = tmp_path / "whole"
+    shutil.copytree(prepared, whole)
+    METADATA_CACHE.clear()
+    counting = FaultyIO()
+    write(pp.Table(TableStore(counting, str(whole))))
+    new = _state(whole)
+    assert old != new
+    for at, name in enumerate(counting.done):
+        if (mode != BEFORE and name in HARMLESS) or (not LONG and counting.done[at - 1 : at + 2] == ["sink"] * 3):
+            continue
+        path = tmp_path / f"t{at}"
+        shutil.copytree(prepared, path)
+        METADATA_CACHE.clear()
+        io = FaultyIO(at, mode)
+        table = pp.Table(TableStore(io, str(path)))
+        allowed = (new,)
+        try:
+            write(table)
+        except PaimonError as error:
+            assert "\n" not in str(error), io.failed
+            unknown = isinstance(error, CommitOutcomeUnknownError)
+            allowed = (old, new) if unknown else (old,)
+        except FileNotFoundError as error:
+            pytest.fail(f"not a PaimonError at {io.failed} ({at}): {error!r}")
+        assert io.failed == name
+        state = _state(path)
+        assert state in allowed, f"{io.failed} ({at})"
+        if state == old:
+            left = files_under(str(path)) - _referenced(path)
+            assert not left, f"{io.failed} ({at}) leaves {left}"
+        # The same object goes on as if nothing had been.
+        write(table) if state == old else table.scan().to_arrow()
+        assert _state(path) == new
+        shutil.rmtree(path)
