@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import check_readable
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
 
@@ -53,7 +54,9 @@ class ReadState:
     def scan(self, columns: tuple[str, ...] | None = None) -> Scan:
         """The scan of these columns (all by default) with the filter and the limit of the options."""
         options = self.options
-        return self.table.scan(options.filter, columns, options.limit, options=options.scan)
+        scan = self.table.scan(options.filter, columns, options.limit, options=options.scan)
+        check_readable(scan.schema, {k: v for k, v in options.scan.items() if k != "timezone"})
+        return scan
 
 
 def open_state(options: ReadOptions, pin: Pin | None) -> ReadState:

@@ -4,6 +4,8 @@ driver publishes all of them as one snapshot.
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, TableNotFoundError
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    OptionError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_writable, restore_case
 from paimon_pyds.spark import compat
@@ -29,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PaimonCommitMessage", "PaimonWriter", "open_writer"]
 
+_log = logging.getLogger("paimon_pyds.spark")
+_UNKNOWN: set[str] = set()
+"""Writes of this process whose commit the storage neither confirmed nor denied."""
 _SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 """Options that only a rewrite of the table may change."""
 
@@ -54,6 +66,9 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._incoming = incoming
         self._options = options
         self._overwrite = overwrite
+        self._base = self._store().latest_snapshot_id() or 0
+        prefix = context.options.get("commit.user-prefix")
+        self._user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
@@ -71,18 +86,41 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
         if len(found) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
         options = self._options
-        Table(self._store()).commit(
-            found,
-            overwrite=self._overwrite,
-            partition=options.partition,
-            dynamic=options.dynamic,
-            options=self._context.dynamic_options,
-        )
+        try:
+            Table(self._store()).commit(
+                found,
+                overwrite=self._overwrite,
+                partition=options.partition,
+                dynamic=options.dynamic,
+                options=self._context.dynamic_options,
+                commit_user=self._user,
+            )
+        except CommitOutcomeUnknownError:
+            _UNKNOWN.add(self._user)
+            raise
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks wrote. Tasks that failed removed their own."""
+        """Remove what the tasks wrote; tasks that failed removed their own.
+
+        Spark calls this after a commit that failed, too. Files that a snapshot holds, or may hold, are kept.
+        """
+        if self._user in _UNKNOWN or self._published():
+            _log.warning("the files of this write are kept: its commit was published, or may have been")
+            return
         Table(self._store()).abort([m.message if isinstance(m, PaimonCommitMessage) else None for m in messages])
+
+    def _published(self) -> bool:
+        """Whether a snapshot since this write began is its own."""
+        store = self._store()
+        latest = store.latest_snapshot_id(refresh=True) or 0
+        for id_ in range(latest, self._base, -1):
+            try:
+                if store.snapshot(id_).commit_user == self._user:
+                    return True
+            except SnapshotNotFoundError:  # expired meanwhile
+                continue
+        return False
 
     def _store(self) -> TableStore:
         """The table's metadata, where the tasks wrote: a relative path might mean another place here."""

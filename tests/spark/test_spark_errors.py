@@ -50,6 +50,7 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
         ({"scan__snapshot_id": 99}, "snapshot 99"),
         ({"scan__tag_name": "nope"}, "no tag 'nope'"),
         ({"scan__snapshot_id": 1, "scan__tag_name": "x"}, "only one of"),
+        ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
         ({"topn": "id,3"}, "the option topn is not supported yet"),
         (
             {"timezone": "Mars/Olympus", "filter": "id = 1 AND TIMESTAMP'2024-01-01 00:00:00' IS NOT NULL"},

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
 import paimon_pyds as pp
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, SchemaError
 from paimon_pyds.spark import write
+from paimon_pyds.spark.options import parse_write_options
+from paimon_pyds.spark.writer import open_writer
 
 pytestmark = pytest.mark.spark
 
@@ -134,15 +141,75 @@ def test_rows_that_do_not_fit_leave_the_table_as_it_was(frames, path, query, mes
     assert state(path) == before
 
 
-def test_a_task_that_fails_takes_the_files_of_the_others_away(frames, path):
-    frames.save("SELECT id, 1 AS one FROM range(0)", path)
-    before = state(path)
+def test_a_task_that_fails_publishes_nothing(frames, path):
+    frames.save("SELECT id, 1 AS one FROM range(2)", path)
+    before = [s.id for s in pp.Table.open(path).snapshots()]
     rows = frames.spark.range(0, 4, 1, 4).selectExpr(
         "id", "CASE WHEN id < 3 THEN 1 ELSE raise_error('boom') END AS one"
     )
-    with pytest.raises(Exception, match="boom"):
-        frames.save(rows, path)
-    assert state(path) == before
+    for mode in ("append", "overwrite"):
+        with pytest.raises(Exception, match="boom"):
+            frames.save(rows, path, mode)
+    assert [s.id for s in pp.Table.open(path).snapshots()] == before
+    assert frames.ids(frames.load(path)) == [0, 1]
+
+
+def driver_and_task(path):
+    """A writer as the driver makes it, and what a task gives for three rows."""
+    schema = StructType([StructField("ID", LongType()), StructField("p", StringType())])
+    options = parse_write_options({"path": path, "partition-by": "p"}, overwrite=False)
+    writer = open_writer(schema, options, overwrite=False)
+    batch = pa.record_batch({"ID": pa.array([1, 2, 3]), "p": pa.array(["a", "b", None])})
+    message = pickle.loads(pickle.dumps(writer)).write(iter([batch, batch.slice(0, 0)]))
+    return pickle.loads(pickle.dumps(writer)), pickle.loads(pickle.dumps(message))
+
+
+def test_abort_removes_what_tasks_wrote(path):
+    writer, message = driver_and_task(path)
+    assert len(data_files(path)) == 3
+    writer.abort([message, None])
+    assert data_files(path) == set()
+    assert pp.Table.open(path).snapshots() == []
+
+
+def test_abort_after_a_commit_keeps_what_was_published(path):
+    writer, message = driver_and_task(path)
+    writer.commit([message])
+    pp.Table.open(path).append(pa.table({"ID": [9], "p": ["z"]}))
+    writer.abort([message])  # Spark aborts whenever its own part after the commit fails
+    assert sorted(pp.Table.open(path).scan().to_arrow()["ID"].to_pylist()) == [1, 2, 3, 9]
+    assert {s.commit_user for s in pp.Table.open(path).snapshots()[:1]} == {writer._user}
+
+
+def test_abort_keeps_the_files_of_a_commit_nobody_knows_about(path, monkeypatch):
+    def commit(*args, **kwargs):
+        raise CommitOutcomeUnknownError("the storage did not say")
+
+    writer, message = driver_and_task(path)
+    monkeypatch.setattr(pp.Table, "commit", commit)
+    with pytest.raises(CommitOutcomeUnknownError):
+        writer.commit([message])
+    writer.abort([message])
+    assert len(data_files(path)) == 3
+
+
+def test_a_commit_with_a_task_missing_publishes_nothing(path):
+    writer, message = driver_and_task(path)
+    with pytest.raises(CommitError, match="some tasks of the write left no message"):
+        writer.commit([message, None])
+    assert pp.Table.open(path).snapshots() == []
+    writer.commit([message])
+    assert pp.Table.open(path).count() == 3
+
+
+def test_a_task_that_runs_into_a_bad_row_removes_its_files(path):
+    writer, _ = driver_and_task(path)
+    before = data_files(path)
+    good = pa.record_batch({"ID": pa.array(range(300_000)), "p": pa.array(["a"] * 300_000)})
+    bad = pa.record_batch({"ID": pa.array(["x"]), "p": pa.array(["a"])})
+    with pytest.raises(SchemaError, match="column ID is string"):
+        writer.write(iter([good, bad]))
+    assert data_files(path) == before
 
 
 def test_a_missing_table_is_not_made_when_told_so(frames, path):
