@@ -184,7 +184,7 @@ def test_nanoseconds_out_of_range(tmp_path: Path) -> None:
 
 
 def test_encodings() -> None:
-    """Small dictionaries, packed differences where they are shorter, plain else."""
+    """Small dictionaries where values repeat, plain else."""
     n = 40_000
     rng = np.random.default_rng(1)
     table = pa.table(
@@ -203,16 +203,8 @@ def test_encodings() -> None:
             "price": pa.array(rng.integers(0, 10**6, n)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(18, 0)),
         }
     )
-
-    def integers(type_: pa.DataType) -> bool:
-        return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_decimal(type_))
-
-    chosen = choose_encodings(table, dictionary=True, packable=integers)
-    assert set(chosen.dictionary) == {"few", "real_few", "name"}
-    assert set(chosen.delta) == {"up", "narrow", "moment", "price"}
-    none = choose_encodings(table, dictionary=False, packable=pa.types.is_int64)
-    assert none.dictionary == []
-    assert set(none.delta) == {"up", "few"}
+    assert set(choose_encodings(table, dictionary=True).dictionary) == {"few", "real_few", "name"}
+    assert choose_encodings(table, dictionary=False).dictionary == []
 
 
 @row_limits
@@ -224,7 +216,8 @@ def test_pages_are_small_and_indexed(tmp_path: Path) -> None:
     _write(path, fields, table)
     column = pq.ParquetFile(path).metadata.row_group(0)
     assert all(column.column(i).has_offset_index and column.column(i).has_column_index for i in range(3))
-    assert "DELTA_BINARY_PACKED" in column.column(0).encodings
+    # Java returns wrong values of packed columns where it skips rows.
+    assert not any("DELTA" in encoding for i in range(3) for encoding in column.column(i).encodings)
     assert "RLE_DICTIONARY" in column.column(1).encodings
     assert _read(path, fields, RowSelection.of([5, 77_777])).equals(table.take([5, 77_777]))
     source = ParquetSource(open_file_io(str(path))[0], str(path), path.stat().st_size, ReadCounters())

@@ -129,16 +129,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
     known = pq.ParquetWriter.__init__.__code__.co_varnames
     limits_rows = "max_rows_per_page" in known
 
-    def packable(type_: pa.DataType) -> bool:
-        if not limits_rows:  # a page of packed differences would hold a million rows
-            return False
-        if pa.types.is_timestamp(type_):
-            return bool(type_.unit != "ns")  # those are written as INT96
-        if pa.types.is_decimal128(type_):
-            return bool(type_.precision <= 18) and "store_decimal_as_integer" in known
-        return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_time32(type_))
-
-    encodings = choose_encodings(first_rows, dictionary=options.dictionary, packable=packable)
+    encodings = choose_encodings(first_rows, dictionary=options.dictionary)
     batch_rows = _BATCH_ROWS
     while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
         batch_rows //= 2  # pages are cut between write batches only
@@ -146,7 +137,6 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
         "compression": options.compression,
         "compression_level": options.level,
         "use_dictionary": encodings.dictionary,
-        "column_encoding": dict.fromkeys(encodings.delta, "DELTA_BINARY_PACKED"),
         "dictionary_pagesize_limit": DICTIONARY_LIMIT,
         "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),
         "max_rows_per_page": options.page_rows,
