@@ -1,4 +1,4 @@
-"""A FileIO that fails once, at the k-th thing asked of it: before the effect, after it, or half way through."""
+"""A FileIO that fails at the k-th thing asked of it, or from there on: before the effect, after it, or half way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def full_disk() -> BaseException:
 
 
 class FaultyIO:
-    """Local files; operation number ``at`` (from 0) fails.
+    """Local files; operation number ``at`` (from 0) fails, and with ``forever`` all that come after it: ``"down"`` every
+    one, ``"full"`` those that write.
 
     Attributes:
         done: the names of the operations so far.
@@ -34,26 +35,38 @@ class FaultyIO:
     """
 
     def __init__(
-        self, at: int | None = None, mode: str = BEFORE, error: Callable[[], BaseException] = full_disk
+        self,
+        at: int | None = None,
+        mode: str = BEFORE,
+        error: Callable[[], BaseException] = full_disk,
+        forever: str | None = None,
     ) -> None:
         self._io = LocalFileIO()
         self._at = at
         self._mode = mode
         self._error = error
+        self._forever = forever
         self.done: list[str] = []
         self.failed: str | None = None
 
     def _do(self, name: str, effect: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
         number = len(self.done)
         self.done.append(name)
-        if number != self._at:
+        if not self._fails(number, name):
             return effect()
-        self.failed = name
+        self.failed = self.failed or name
         if self._mode == AFTER:
             effect()
         elif self._mode == HALF and half is not None:
             half()
         raise self._error()
+
+    def _fails(self, number: int, name: str) -> bool:
+        if self._at is None or number < self._at:
+            return False
+        if number == self._at or self._forever == "down":
+            return True
+        return self._forever == "full" and name not in HARMLESS | {"delete"}
 
     def read_bytes(self, path: str) -> bytes:
         return self._do("read", lambda: self._io.read_bytes(path))  # type: ignore[no-any-return]

@@ -16,6 +16,8 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.create import create_table
+from paimon_pyds.types import from_arrow_schema
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])
 OPTIONS = {
@@ -140,3 +142,72 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: st
         write(table) if state == old else table.scan().to_arrow()
         assert _state(path) == new
         shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("forever", ["down", "full"])
+@pytest.mark.parametrize(("prepared", "write"), CASES[:3], indirect=True, ids=map(" ".join, CASES[:3]))
+def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write: Write, forever: str) -> None:
+    """Cleaning up fails too, or not: the first error is the one that is told, and the table is one of its states."""
+    old, counting = _state(prepared), FaultyIO()
+    whole = tmp_path / "whole"
+    shutil.copytree(prepared, whole)
+    write(pp.Table(TableStore(counting, str(whole))))
+    new = _state(whole)
+    for at, name in enumerate(counting.done):
+        if counting.done[at - 1 : at + 2] == ["sink"] * 3:
+            continue
+        path = tmp_path / f"t{at}"
+        shutil.copytree(prepared, path)
+        METADATA_CACHE.clear()
+        known = True
+        try:
+            write(pp.Table(TableStore(FaultyIO(at, forever=forever), str(path))))
+            assert name == "replace"  # of a hint
+        except PaimonError as error:
+            assert "No space left" in str(error), f"{name} ({at})"
+            known = not isinstance(error, CommitOutcomeUnknownError)
+        state = _state(path)
+        assert state in (old, new), f"{name} ({at})"
+        if forever == "full" and state == old and known:
+            assert not files_under(str(path)) - _referenced(path), f"{name} ({at})"
+        shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("mode", [BEFORE, AFTER])
+@pytest.mark.parametrize(("prepared", "write"), CASES[:2], indirect=True, ids=map(" ".join, CASES[:2]))
+def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
+    """Ctrl-C in a notebook: what was published a moment before stays whole."""
+    old, counting = _state(prepared), FaultyIO()
+    whole = tmp_path / "whole"
+    shutil.copytree(prepared, whole)
+    write(pp.Table(TableStore(counting, str(whole))))
+    new = _state(whole)
+    published = False
+    for at, name in enumerate(counting.done):
+        if counting.done[at - 1 : at + 2] == ["sink"] * 3:
+            continue
+        path = tmp_path / f"t{at}"
+        shutil.copytree(prepared, path)
+        METADATA_CACHE.clear()
+        with pytest.raises(KeyboardInterrupt):
+            write(pp.Table(TableStore(FaultyIO(at, mode, KeyboardInterrupt), str(path))))
+        state = _state(path)
+        published |= state == new
+        assert state in (old, new), f"{name} ({at})"
+        shutil.rmtree(path)
+    assert published
+
+
+@pytest.mark.parametrize("mode", [BEFORE, AFTER])
+def test_a_fault_while_a_table_is_made(tmp_path: Path, mode: str) -> None:
+    counting = FaultyIO()
+    fields = from_arrow_schema(SCHEMA)
+    create_table(counting, str(tmp_path / "whole"), fields, partition_by=["p"], options=OPTIONS)
+    for at in range(len(counting.done)):
+        path = tmp_path / f"t{at}"
+        made = True
+        try:
+            create_table(FaultyIO(at, mode), str(path), fields, partition_by=["p"], options=OPTIONS)
+        except PaimonError:
+            made = False
+        assert files_under(str(path)) == ({"schema/schema-0"} if made else set())
