@@ -17,6 +17,8 @@ from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.executor import Executor
+    from paimon_pyds.operations.index_dump import IndexDump
+    from paimon_pyds.operations.index_verify import VerifyReport
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
     from paimon_pyds.predicate.tree import Predicate
@@ -302,6 +304,24 @@ class Table:
         from paimon_pyds.operations.rewrite_file_index import rewrite_file_index
 
         return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+
+    def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
+        """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
+        from paimon_pyds.operations.index_dump import dump_table
+
+        return dump_table(self._store, where)
+
+    def index_verify(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> VerifyReport:
+        """Compare every file index with the data; arguments as for `rewrite_file_index`."""
+        from paimon_pyds.operations.index_verify import verify_indexes
+
+        return verify_indexes(self._store, where, executor=executor, progress=progress)
 
     def __repr__(self) -> str:
         return f"Table({self._store.root!r}, branch={self._store.branch!r})"

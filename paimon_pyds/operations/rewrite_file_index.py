@@ -141,21 +141,16 @@ def rewrite_file_index(
     specs = parse_index_specs(schema.options, schema.fields)
     entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "rewrite_file_index")
     tasks = _tasks(store, schema, entries, specs, options, rebuild)
-    done: list[RewriteResult] = []
+    done = _run(store.io, executor or LocalExecutor(), tasks, progress)
+    changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
     try:
-        rows = 0
-        for result in (executor or LocalExecutor()).map(rewrite_one, tasks):
-            done.append(result)
-            rows += result.row_count
-            if progress is not None:
-                progress(rows)
-        changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
         snapshot, published = _publish(store, entries, changed, options)
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
-        _remove(store.io, done)
+    except Exception:
+        _remove(store.io, changed)
         raise
+    # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
     return _summary(len(tasks), entries, changed, published, snapshot, time.perf_counter() - started)
 
 
@@ -176,6 +171,24 @@ def _tasks(
             wanted[key] = file_specs(specs, schema.fields, file.fields)
         tasks.append(RewriteTask(number, store.io, file, wanted[key], threshold, rebuild))
     return tasks
+
+
+def _run(
+    io: FileIO, executor: Executor, tasks: Sequence[RewriteTask], progress: Callable[[int], None] | None
+) -> list[RewriteResult]:
+    """All results; on an error, or an interrupt, what was written is removed."""
+    done: list[RewriteResult] = []
+    rows = 0
+    try:
+        for result in executor.map(rewrite_one, tasks):
+            done.append(result)
+            rows += result.row_count
+            if progress is not None:
+                progress(rows)
+    except BaseException:
+        _remove(io, done)
+        raise
+    return done
 
 
 # ----------------------------------------------------------------------------------------------------- in each task

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes
-from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, PredicateError, StorageError
+from paimon_pyds.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    OptionError,
+    PredicateError,
+    StorageError,
+)
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -386,9 +393,9 @@ def test_conflicts_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.M
     assert not list(Path(table.path).rglob("*.index"))
 
 
-@pytest.mark.parametrize("error", [CommitError("no"), StorageError("full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [CommitError("no"), StorageError("full"), CommitOutcomeUnknownError("who knows")])
 def test_a_commit_that_fails_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     table = _table(tmp_path / "t", SIDE)
     table.alter(BITMAP)
@@ -399,8 +406,22 @@ def test_a_commit_that_fails_leaves_nothing_behind(
     monkeypatch.setattr(module, "commit", fail)
     with pytest.raises(type(error)):
         table.rewrite_file_index()
-    assert not list(Path(table.path).rglob("*.index"))
+    left = len(list(Path(table.path).rglob("*.index")))
+    assert left == (2 if isinstance(error, CommitOutcomeUnknownError) else 0), "files of what may be there stay"
     assert len(table.snapshots()) == 2
+
+
+def test_an_interrupt_leaves_no_half_built_index(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", SIDE)
+    table.alter(BITMAP)
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.rewrite_file_index(progress=stop)
+    assert len(table.snapshots()) == 2
+    assert table.rewrite_file_index().rewritten == 2
 
 
 def test_a_data_file_that_is_gone_stops_it(tmp_path: Path) -> None:
