@@ -24,7 +24,6 @@ from paimon_pyds.errors import (
     CommitError,
     CommitOutcomeUnknownError,
     PaimonError,
-    StorageError,
 )
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.index_manifest import IndexEntry

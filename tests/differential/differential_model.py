@@ -1,7 +1,7 @@
 """A table kept in plain Python: columns that change, rows as dicts, snapshots as lists, conditions a row at a time.
 
-It shares no code with the reader or the writer. Values are what `pyarrow.array` takes for a column's Arrow type; a ROW's
-value is a dict by the model's own field ids, so that a renamed field keeps its values.
+It shares no code with the reader or the writer. Values are what `pyarrow.array` takes for a column's Arrow type; a
+ROW's value is a dict by the model's own field ids, so that a renamed field keeps its values.
 """
 
 from __future__ import annotations

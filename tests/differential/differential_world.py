@@ -1,4 +1,4 @@
-"""A table on disk and its model, changed in step by random choices: types, options, rows, evolution, overwrites, filters.
+"""A table on disk and its model, changed in step by random choices: types, options, rows, evolution, overwrites.
 
 Hypothesis gives the pools of values and a seed; the choices come from the seed, so that thousands of them cost nothing.
 """
@@ -45,7 +45,12 @@ EXTREMES: dict[str, list[Any]] = {
     "DOUBLE": [NAN, INF, -INF, 0.0, -0.0, 1.5, 5e-324], "STRING": ["", "a", "ab", "a%", "\U0010ffff", "\uffff", " "],
     "VARCHAR(20)": ["", " ", "a", "__HIVE_DEFAULT", "a/b=c%", "."], "BYTES": [b"", b"\xff", b"\x00"],
 }  # fmt: skip
-FEW: dict[str, list[Any]] = {"INT": [0, 1, -7], "STRING": ["", "a", "ab"], "BIGINT": [0, 1, 2, 2**40], "DOUBLE": [NAN, 0.5]}
+FEW: dict[str, list[Any]] = {
+    "INT": [0, 1, -7],
+    "STRING": ["", "a", "ab"],
+    "BIGINT": [0, 1, 2, 2**40],
+    "DOUBLE": [NAN, 0.5],
+}
 """Values inside a MAP or a ROW."""
 
 OWN: dict[str, list[dict[str, str]]] = {
@@ -108,7 +113,7 @@ class World:
         self.next_id = 0
         self.pools: dict[int, list[Any]] = {}
         self.format = self.pick(["parquet", "parquet", "parquet", "orc", "avro"])
-        self.names = [n for n in NAMES if self.format != "avro" or n.isidentifier() and n.isascii()]
+        self.names = [n for n in NAMES if self.format != "avro" or (n.isidentifier() and n.isascii())]
         names = self.some(self.names, 1, 5)
         columns = [ID, *(self.fresh_column(name) for name in names)]
         by = self.some([c.name for c in columns[1:] if c.type in PARTITIONS], 0, 2)
@@ -310,7 +315,10 @@ class World:
             case "add" if unused:
                 self.next_uid += 1
                 new = {"id": self.next_uid, "name": unused[0], "type": self.pick(["INT", "STRING", "DOUBLE"])}
-                fields, changes = [*fields, new], {"add_columns": {f"{row.name}.{new['name']}": parse_type(new["type"])}}
+                fields, changes = (
+                    [*fields, new],
+                    {"add_columns": {f"{row.name}.{new['name']}": parse_type(new["type"])}},
+                )
                 self.pools[row.uid] = [v | {new["id"]: self.pick(FEW[new["type"]])} for v in self.pools[row.uid]]
             case _:
                 return None

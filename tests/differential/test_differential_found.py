@@ -29,7 +29,9 @@ def test_nulls_of_nested_columns_are_counted(tmp_path: Path, format_: str, optio
 
 def test_orc_columns_with_dots_beside_far_timestamps(tmp_path: Path) -> None:
     """pyarrow reads the one, and must not be asked for the other."""
-    rows = pa.table({"d.e": pa.array([1, 2], pa.int32()), "t": pa.array([0, 50_000_000_000_000_000], pa.timestamp("us"))})
+    rows = pa.table(
+        {"d.e": pa.array([1, 2], pa.int32()), "t": pa.array([0, 50_000_000_000_000_000], pa.timestamp("us"))}
+    )
     table = pp.Table.create(tmp_path / "t", rows.schema, options={"file.format": "orc"})
     table.append(rows)
     assert table.scan("`d.e` = 2").to_arrow().equals(rows.slice(1))

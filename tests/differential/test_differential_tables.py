@@ -70,7 +70,7 @@ def test_filters(pools: Pools, seed: int) -> None:
 
 
 def check_history(w: World) -> None:
-    """Every snapshot is read as it was, by number and by time; what was added in between comes by `incremental-between`."""
+    """Every snapshot is read as it was, by number and time; what was added in between too (`incremental-between`)."""
     table, states = w.table, w.model.states
     assert [s.id for s in table.snapshots()] == list(range(1, len(states) + 1))
     for id_, state in enumerate(states, 1):
@@ -164,7 +164,11 @@ def test_shapes(pools: Pools, seed: int) -> None:
         check_shapes(w)
 
 
-LARGE = {"target-file-row-num": ["9000"], "parquet.page.row.count.limit": ["100", "700"], "parquet.block.size": ["30000"]}
+LARGE = {
+    "target-file-row-num": ["9000"],
+    "parquet.page.row.count.limit": ["100", "700"],
+    "parquet.block.size": ["30000"],
+}
 
 
 def check_large(w: World) -> None:
@@ -175,8 +179,12 @@ def check_large(w: World) -> None:
     w.table.alter(options, [key for key in LARGE if key in w.table.options and key not in options])
     kinds = w.rows(12, 12)
     order = arranged(w, len(kinds), w.pick([2500, 12_000]))
-    whole = w.arrow(kinds).take(pa.array(order)).set_column(
-        w.arrow([]).schema.get_field_index("id"), w.arrow([]).schema.field("id"), pa.array(np.arange(len(order)))
+    whole = (
+        w.arrow(kinds)
+        .take(pa.array(order))
+        .set_column(
+            w.arrow([]).schema.get_field_index("id"), w.arrow([]).schema.field("id"), pa.array(np.arange(len(order)))
+        )
     )
     w.log.append(f"overwrite with {len(order)} rows of {w.arrow(kinds).to_pylist()}, {options}")
     w.table.overwrite([whole.slice(0, 5000), whole.slice(5000)])
@@ -222,7 +230,9 @@ def bits(table: pa.Table) -> pa.Table:
     """Floats as integers, so that NaN equals NaN; in one chunk."""
     columns = [c.combine_chunks() for c in table.columns]
     as_integers = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
-    return pa.table([c.view(as_integers.get(c.type, c.type)) if c.type in as_integers else c for c in columns], table.schema.names)
+    return pa.table(
+        [c.view(as_integers.get(c.type, c.type)) if c.type in as_integers else c for c in columns], table.schema.names
+    )
 
 
 @EXAMPLES

@@ -26,7 +26,7 @@ def full_disk() -> BaseException:
 
 
 class FaultyIO:
-    """Local files; operation number ``at`` (from 0) fails, and with ``forever`` all that come after it: ``"down"`` every
+    """Local files; operation ``at`` (from 0) fails, and with ``forever`` all that come after it: ``"down"`` every
     one, ``"full"`` those that write.
 
     Attributes:

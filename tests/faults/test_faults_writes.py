@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under
+from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
