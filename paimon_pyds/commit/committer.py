@@ -344,7 +344,7 @@ def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     full = [b for b in batches if b.num_rows]
     if not full:
         return _nothing()
-    return full[0] if len(full) == 1 else pa.concat_batches(full)
+    return full[0] if len(full) == 1 else one_batch(pa.Table.from_batches(full))
 
 
 def _rows(entries: pa.RecordBatch) -> int:

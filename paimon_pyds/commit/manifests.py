@@ -105,7 +105,7 @@ def _extreme(column: pa.Array, order: str) -> pa.Scalar:
 
 def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Entries of several manifests in one: an addition and its deletion cancel, other deletions stay."""
-    whole = pa.concat_batches([b.cast(ENTRY_SCHEMA) for b in batches])
+    whole = one_batch(pa.Table.from_batches(batches).cast(ENTRY_SCHEMA))
     kinds = whole.column("kind").to_numpy()
     deletes = np.flatnonzero(kinds == FileKind.DELETE)
     if not len(deletes):
