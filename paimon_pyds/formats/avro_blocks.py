@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.storage.zstd import with_checksum
 
 __all__ = ["BLOCK_BYTES", "Block", "BlockReader", "avro_codec", "block_bytes", "compressor", "header_bytes"]
 
@@ -275,7 +276,7 @@ def compressor(codec: str, level: int) -> Callable[[bytes], bytes]:
     match codec:
         case "zstandard":
             zstd = pa.Codec("zstd", compression_level=max(1, min(level, 22)))
-            return lambda body: bytes(zstd.compress(body, asbytes=True))
+            return lambda body: with_checksum(zstd.compress(body, asbytes=True), body)
         case "snappy":
             import zlib
 

@@ -239,6 +239,7 @@ class OrcReader:
         wanted = None if any(name.startswith(structs) for name in names) else names
         try:
             batch = _as_batch(self._open().read_stripe(number, columns=wanted))
+            batch.validate(full=True)  # ORC has no checksums: damage may show as text that is not UTF-8
         except StorageError:
             raise
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:

@@ -24,6 +24,7 @@ from paimon_pyds.metadata.avro_values import (
     read_long,
     reader_of,
 )
+from paimon_pyds.storage.zstd import with_checksum
 
 __all__ = [
     "BLOCK_BYTES",
@@ -245,7 +246,7 @@ def _compressor(codec: str) -> Callable[[bytes], bytes]:
             return bytes
         case "zstandard":
             zstd = pa.Codec("zstd")
-            return lambda block: bytes(zstd.compress(block, asbytes=True))
+            return lambda block: with_checksum(zstd.compress(block, asbytes=True), block)
         case "snappy":
             snappy = pa.Codec("snappy")
             return lambda block: snappy.compress(block, asbytes=True) + zlib.crc32(block).to_bytes(4, "big")

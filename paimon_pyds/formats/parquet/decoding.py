@@ -31,10 +31,14 @@ def decoding(path: str) -> Iterator[None]:
         raise UnsupportedError(f"a Parquet feature that is not supported: {error}", path=path) from error
     except OSError as error:
         if error.errno is not None:
-            raise StorageError(f"reading failed: {error}", path=path) from error
-        raise CorruptFileError(f"the file can't be decoded: {error}", path=path) from error
+            raise StorageError(f"reading failed: {_in_a_line(error)}", path=path) from error
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
     except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
-        raise CorruptFileError(f"the file can't be decoded: {error}", path=path) from error
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def metadata_of(footer: bytes) -> Any:
