@@ -17,7 +17,10 @@ from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.executor import Executor
+    from paimon_pyds.operations.index_advise import AdviceReport
+    from paimon_pyds.operations.index_cost import CostReport
     from paimon_pyds.operations.index_dump import IndexDump
+    from paimon_pyds.operations.index_needs import RecordedFilter
     from paimon_pyds.operations.index_verify import VerifyReport
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
@@ -322,6 +325,36 @@ class Table:
         from paimon_pyds.operations.index_verify import verify_indexes
 
         return verify_indexes(self._store, where, executor=executor, progress=progress)
+
+    def index_cost(
+        self,
+        options: Mapping[str, str] | None = None,
+        filters: Sequence[str | Predicate] = (),
+        *,
+        files: int = 3,
+        where: str | Predicate | None = None,
+    ) -> CostReport:
+        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.operations.index_cost`.
+
+        Args:
+            options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
+            filters: what to ask them.
+            files: how many files to sample.
+        """
+        from paimon_pyds.operations.index_cost import index_cost
+
+        return index_cost(self._store, options, filters, files=files, where=where)
+
+    def index_advise(
+        self, recorded: Sequence[RecordedFilter], *, files: int = 3, where: str | Predicate | None = None
+    ) -> AdviceReport:
+        """Which indexes recorded filters call for, and which ones waste space.
+
+        The rules are told in `paimon_pyds.operations.index_advise`.
+        """
+        from paimon_pyds.operations.index_advise import index_advise
+
+        return index_advise(self._store, recorded, files=files, where=where)
 
     def __repr__(self) -> str:
         return f"Table({self._store.root!r}, branch={self._store.branch!r})"

@@ -40,6 +40,7 @@ from paimon_pyds.options import TableOptions, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, FileIO
+from paimon_pyds.storage.discard import discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
 
@@ -319,11 +320,8 @@ def _readded(deleted: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.Re
 
 
 def _remove(io: FileIO, results: Sequence[RewriteResult]) -> None:
-    """Remove the side files of results that are not published; best effort, as orphan files harm nobody."""
-    try:
-        io.delete(r.side for r in results if r.side is not None)
-    except (StorageError, OSError):
-        return
+    """Remove the side files of results that are not published."""
+    discard(io, (r.side for r in results if r.side is not None))
 
 
 def _summary(
