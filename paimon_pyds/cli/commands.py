@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.table import Table
 
-__all__ = ["count", "describe", "explain", "index_eval", "read", "snapshots", "write"]
+__all__ = ["count", "describe", "explain", "index_eval", "open_table", "read", "snapshots", "write"]
 
 _TEXT_LIMIT = 100
 
@@ -24,14 +24,15 @@ def _pairs(pairs: list[str], what: str) -> dict[str, str]:
     return key_values(pairs, what)
 
 
-def _open(arguments: argparse.Namespace) -> Table:
+def open_table(arguments: argparse.Namespace) -> Table:
+    """The table that a command is about."""
     from paimon_pyds.table import Table
 
     return Table.open(arguments.table, arguments.branch, _pairs(arguments.storage_option, "--storage-option"))
 
 
 def _scan(arguments: argparse.Namespace, **more: Any) -> Scan:
-    return _open(arguments).scan(
+    return open_table(arguments).scan(
         arguments.filter,
         snapshot=arguments.snapshot,
         tag=arguments.tag,
@@ -96,7 +97,7 @@ def describe(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
     from paimon_pyds.types import type_to_json
 
-    table = _open(arguments)
+    table = open_table(arguments)
     schema, snapshot = table.schema, table.snapshot()
     options = table.describe_options().to_pylist()
     if not arguments.all_options:
@@ -123,7 +124,7 @@ def snapshots(arguments: argparse.Namespace) -> None:
     """Print snapshots and tags."""
     from paimon_pyds.cli import show
 
-    table = _open(arguments)
+    table = open_table(arguments)
     rows = [show.snapshot_row(s) for s in table.snapshots()]
     tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags().items())]
     if arguments.output == "json":
@@ -164,7 +165,7 @@ def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> Tabl
     from paimon_pyds.table import Table
 
     try:
-        return _open(arguments)
+        return open_table(arguments)
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
@@ -186,7 +187,7 @@ def index_eval(arguments: argparse.Namespace) -> None:
     from paimon_pyds.predicate.parse import parse_filter
     from paimon_pyds.storage.base import BytesSource
 
-    schema = _open(arguments).schema
+    schema = open_table(arguments).schema
     predicate = bind(parse_filter(arguments.filter), schema.fields)
     try:
         with open(arguments.container, "rb") as file:

@@ -1,6 +1,7 @@
-"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|write|index eval TABLE_PATH …``.
+"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|system|write|index … TABLE_PATH …``.
 
-Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``).
+Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``);
+``index verify`` ends with 1 as well when it finds something wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     arguments = parser.parse_args(argv)
     try:
-        arguments.run(arguments)
+        status: int | None = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone (`… | head`): nothing is wrong, and nothing more can be said.
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             print(f"paimon-pyds: {redact(str(error))}", file=sys.stderr)
         return 1
-    return 0
+    return status or 0
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     _explain_command(commands)
     _describe_command(commands)
     _snapshots_command(commands)
+    _system_command(commands)
     _write_command(commands)
     _index_command(commands)
     return parser
@@ -127,6 +129,14 @@ def _snapshots_command(commands: _Commands) -> None:
     parser.set_defaults(run=run.snapshots)
 
 
+def _system_command(commands: _Commands) -> None:
+    from paimon_pyds.cli import index_commands as run
+
+    parser = _table(commands, "system", "Print a system table.")
+    parser.add_argument("name", metavar="NAME", help="files, file_indexes, snapshots, schemas, options, manifests, …")
+    parser.set_defaults(run=run.system)
+
+
 def _write_command(commands: _Commands) -> None:
     from paimon_pyds.cli import commands as run
 
@@ -142,9 +152,11 @@ def _write_command(commands: _Commands) -> None:
 
 def _index_command(commands: _Commands) -> None:
     from paimon_pyds.cli import commands as run
+    from paimon_pyds.cli.index_commands import add_verbs
 
-    parser = commands.add_parser("index", help="Look into file indexes.")
+    parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
+    add_verbs(verbs, _table)
     evaluate = verbs.add_parser("eval", help="What an index container says of a filter.")
     evaluate.add_argument("container", metavar="CONTAINER", help="an .index file")
     evaluate.add_argument("--table", required=True, metavar="TABLE_PATH")

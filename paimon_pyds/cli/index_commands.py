@@ -1,0 +1,264 @@
+"""``paimon-pyds index dump|verify|cost|advise|rewrite`` and ``paimon-pyds system``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_pyds.errors import StorageError
+
+if TYPE_CHECKING:
+    from paimon_pyds.operations.index_advise import AdviceReport
+    from paimon_pyds.operations.index_cost import CostReport
+    from paimon_pyds.operations.index_dump import IndexDump
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
+
+__all__ = ["add_verbs", "system"]
+
+_WHERE = "only partitions that this condition on partition columns keeps"
+
+
+def add_verbs(verbs: _Commands, table: _Table) -> None:
+    """The parsers of the verbs; ``table`` makes one with the arguments that all commands on a table have."""
+    parser = table(verbs, "dump", "What lies in an index container, or in all containers of a table.")
+    parser.add_argument("--where", help=_WHERE)
+    parser.set_defaults(run=dump)
+
+    parser = table(verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.")
+    parser.add_argument("--where", help=_WHERE)
+    parser.set_defaults(run=verify)
+
+    parser = table(verbs, "cost", "What indexes would cost and bring: built in memory for a few files.")
+    parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be given again")
+    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
+    parser.add_argument("--where", help=_WHERE)
+    parser.set_defaults(run=cost)
+
+    parser = table(verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.")
+    parser.add_argument(
+        "--filters", required=True, metavar="FILE", help='one filter a line, as text or {"filter": …, "count": …}'
+    )
+    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
+    parser.add_argument("--where", help=_WHERE)
+    parser.set_defaults(run=advise)
+
+    parser = table(verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others.")
+    parser.add_argument("--where", help=_WHERE)
+    parser.add_argument("--rebuild", action="store_true", help="build every index anew")
+    parser.set_defaults(run=rewrite)
+
+
+def system(arguments: argparse.Namespace) -> None:
+    """Print a system table."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+
+    table = open_table(arguments).system(arguments.name)
+    if arguments.output == "text":
+        show.text_table(table)
+        return
+    for batch in table.to_batches():
+        show.json_rows(batch)
+
+
+# ------------------------------------------------------------------------------------------------------------- dump
+
+
+def dump(arguments: argparse.Namespace) -> None:
+    """Print the indexes of a container, or of a table."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.operations.index_dump import dump_container
+
+    path = arguments.table
+    if os.path.isfile(path):
+        found = dump_container(_bytes(path), path)
+        if arguments.output == "text":
+            print(f"{path}: {os.path.getsize(path):,} bytes")
+    else:
+        found = open_table(arguments).index_dump(arguments.where)
+    if arguments.output == "json":
+        for item in found:
+            show.json_value({"container": item.container, "storage": item.storage, **_index(item), **item.facts})
+        return
+    for container in dict.fromkeys((d.container, d.storage) for d in found):
+        if not os.path.isfile(path):
+            print(f"{container[0]} ({'in the manifest' if container[1] == 'EMBEDDED' else 'side file'})")
+        rows = [d for d in found if (d.container, d.storage) == container]
+        show.text_rows([{**_index(d), "facts": _facts(d.facts)} for d in rows])
+        print()
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise StorageError(f"can't read the container: {error.strerror}", path=path) from error
+
+
+def _index(item: IndexDump) -> dict[str, Any]:
+    return {"column": item.column, "index": item.index_type, "start": item.start, "bytes": item.size}
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) and not isinstance(value, bool)
+                     else f"{name.replace('_', ' ')} {value}" for name, value in facts.items())  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- verify
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Print what is wrong with the indexes; 1 when anything is."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.cli.progress import rows_progress
+
+    table = open_table(arguments)
+    with rows_progress("verified") as progress:
+        report = table.index_verify(arguments.where, progress=progress)
+    faults = sum(f.is_fault for f in report.findings)
+    if arguments.output == "json":
+        counts = {"files": report.files, "indexes": report.indexes, "rows": report.rows, "bytes": report.index_bytes}
+        show.json_value({**counts, "faults": faults, "findings": report.to_arrow().to_pylist()})
+        return int(faults > 0)
+    for f in report.findings:
+        place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
+        print(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
+    told = "no fault" if not faults else "1 fault" if faults == 1 else f"{faults:,} faults"
+    print(f"{report.indexes:,} indexes of {report.files:,} files compared with {report.rows:,} rows: {told}")
+    return int(faults > 0)
+
+
+# ------------------------------------------------------------------------------------------------------------- cost
+
+
+def cost(arguments: argparse.Namespace) -> None:
+    """Print what indexes would cost, and what they leave of filters."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.cli.main import key_values
+
+    options = key_values(arguments.option, "--option") or None
+    table = open_table(arguments)
+    report = table.index_cost(options, arguments.filter, files=arguments.files, where=arguments.where)
+    if arguments.output == "json":
+        show.json_value(report.to_dict())
+    else:
+        _show_cost(report)
+
+
+def _show_cost(report: CostReport) -> None:
+    from paimon_pyds.cli import show
+    from paimon_pyds.scan.explain import human_bytes
+
+    print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
+    if not report.indexes:
+        print("no index to build: name columns, as in --option file-index.bitmap.columns=color")
+    else:
+        share = report.sampled_index_bytes / max(1, report.sampled_data_bytes)
+        print(f"the whole table: {human_bytes(report.projected_bytes)} of indexes, {share:.0%} of the data")
+        print(f"containers: {report.embedded} in manifests, {report.side} as side files "
+              f"(in-manifest-threshold {human_bytes(report.threshold)})")  # fmt: skip
+        print()
+        show.text_rows([
+            {"column": c.column, "index": c.index_type, "bytes a file": human_bytes(c.bytes // max(1, c.files)),
+             "whole table": human_bytes(c.projected_bytes), "build seconds": f"{c.projected_seconds:.2f}"}
+            for c in report.indexes
+        ])  # fmt: skip
+    if report.filters:
+        print()
+        show.text_rows([
+            {"filter": f.filter, "files left": f"{f.files_kept} of {f.files}", "rows left": _share(f.rows_kept, f.rows),
+             "rows matching": _share(f.rows_matching, f.rows), "exact": "yes" if f.exact else "no",
+             "index read": human_bytes(f.index_bytes)}
+            for f in report.filters
+        ])  # fmt: skip
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} ({part / max(1, whole):.2%})"
+
+
+# ----------------------------------------------------------------------------------------------------------- advise
+
+
+def advise(arguments: argparse.Namespace) -> None:
+    """Print advice on indexes, and the options that make it true."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.operations.index_needs import read_recorded
+
+    table = open_table(arguments)
+    try:
+        with open(arguments.filters, encoding="utf-8") as file:
+            recorded = read_recorded(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"can't read the recorded filters: {error}", path=arguments.filters) from error
+    report = table.index_advise(recorded, files=arguments.files, where=arguments.where)
+    if arguments.output == "json":
+        show.json_value(report.to_dict())
+    else:
+        _show_advice(report)
+
+
+def _show_advice(report: AdviceReport) -> None:
+    from paimon_pyds.scan.explain import human_bytes
+
+    print(f"{report.filters:,} recorded filters, {report.sampled_files} of {report.files:,} files sampled\n")
+    rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
+            for a in report.advice]  # fmt: skip
+    _columns([("advice", "column", "index", "whole table", "filters", "because"), *rows])
+    if report.notes:
+        print()
+        for note in report.notes:
+            print(f"note: {note}")
+    if report.set_options or report.unset_options:
+        print("\nTo follow it, set the options, then `paimon-pyds index rewrite`:")
+        for key, value in report.set_options.items():
+            print(f"  {key}={value}")
+        for key in report.unset_options:
+            print(f"  unset {key}")
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; the last one as long as it is."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
+        print("  ".join([*cells, row[-1]]).rstrip())
+
+
+# ---------------------------------------------------------------------------------------------------------- rewrite
+
+
+def rewrite(arguments: argparse.Namespace) -> None:
+    """Rewrite the indexes; print what was done."""
+    from dataclasses import asdict
+
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.cli.progress import rows_progress
+    from paimon_pyds.scan.explain import human_bytes
+
+    table = open_table(arguments)
+    with rows_progress("indexed") as progress:
+        summary = table.rewrite_file_index(arguments.where, rebuild=arguments.rebuild, progress=progress)
+    if arguments.output == "json":
+        show.json_value(asdict(summary))
+        return
+    if summary.snapshot_id is None:
+        print(f"nothing to do: {summary.files:,} files have the indexes that the options ask for")
+    else:
+        print(f"{summary.rewritten:,} of {summary.files:,} files, snapshot {summary.snapshot_id}: "
+              f"{summary.built:,} indexes built, {summary.dropped:,} dropped, {summary.kept:,} kept, "
+              f"{human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
+    if summary.repaired:
+        print(f"{summary.repaired:,} containers could not be read and were made anew")
+    if summary.skipped:
+        print(f"{summary.skipped:,} files were removed or changed by other commits meanwhile: run it again")
