@@ -89,7 +89,8 @@ def dump(arguments: argparse.Namespace) -> None:
         if not os.path.isfile(path):
             print(f"{container[0]} ({'in the manifest' if container[1] == 'EMBEDDED' else 'side file'})")
         rows = [d for d in found if (d.container, d.storage) == container]
-        show.text_rows([{**_index(d), "facts": _facts(d.facts)} for d in rows])
+        lines = [(d.column, d.index_type, f"{d.start:,}", f"{d.size:,}", _facts(d.facts)) for d in rows]
+        _columns([("column", "index", "start", "bytes", "facts"), *lines])
         print()
 
 
@@ -106,8 +107,10 @@ def _index(item: IndexDump) -> dict[str, Any]:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) and not isinstance(value, bool)
-                     else f"{name.replace('_', ' ')} {value}" for name, value in facts.items())  # fmt: skip
+    def text(value: Any) -> str:
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+    return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in facts.items())
 
 
 # ----------------------------------------------------------------------------------------------------------- verify
