@@ -346,7 +346,7 @@ class Table:
         return index_cost(self._store, options, filters, files=files, where=where)
 
     def index_advise(
-        self, recorded: Sequence[RecordedFilter], *, files: int = 3, where: str | Predicate | None = None
+        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: str | Predicate | None = None
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 

@@ -91,7 +91,7 @@ class AdviceReport:
 
 def index_advise(
     store: TableStore,
-    recorded: Sequence[RecordedFilter],
+    recorded: Sequence[RecordedFilter | str],
     *,
     files: int = 3,
     where: str | Predicate | None = None,
@@ -99,14 +99,16 @@ def index_advise(
     """Advice on indexes from filters that were asked.
 
     Args:
-        recorded: the filters; those that don't fit the table any more are named in the notes.
+        recorded: the filters, with how often they were asked; those that don't fit the table any more are named in
+            the notes.
         files: how many files to sample.
         where: a condition on partition columns that files are taken from.
 
     Raises:
         OptionError: a ``where`` on other columns, or the table's options of indexes are wrong.
     """
-    return _Advisor(store, files, where).run(recorded)
+    counted = [RecordedFilter(item) if isinstance(item, str) else item for item in recorded]
+    return _Advisor(store, files, where).run(counted)
 
 
 class _Advisor:

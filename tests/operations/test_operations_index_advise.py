@@ -61,7 +61,7 @@ def table(base: pp.Table) -> pp.Table:
 
 
 def _advise(table: pp.Table, *filters: str, **more: Any) -> AdviceReport:
-    return table.index_advise([RecordedFilter(f) for f in filters], **more)
+    return table.index_advise(filters, **more)
 
 
 def _only(report: AdviceReport) -> Advice:

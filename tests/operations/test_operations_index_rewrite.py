@@ -290,7 +290,7 @@ CONFIGS = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(CONFIGS)
 def test_after_any_history_the_files_have_what_is_asked_for(history: list[dict[str, bool]]) -> None:
     """A file may come back to an index it had before, or to none: it must not be taken for the one deleted then."""

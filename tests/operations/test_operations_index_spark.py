@@ -33,6 +33,8 @@ def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
     assert seen == [1000, 2000, 3000]
     assert table.count("color = 'red' AND id < 1500") == 750
     assert table.explain("id = 1500").steps[-1].rows == 1
+    report = table.index_verify(executor=SparkExecutor(spark, partitions=1))
+    assert (report.ok, report.indexes) == (True, 6)
     # What a worker says of a damaged file arrives as it is, and nothing is left behind.
     before = sorted(p.name for p in Path(table.path).rglob("*.index"))
     damaged = sorted(Path(table.path).rglob("*.parquet"))[1]
