@@ -23,6 +23,8 @@ from paimon_pyds.types import AtomicType, Kind
 
 __all__ = ["IndexDump", "dump_container", "dump_table"]
 
+_CHUNK = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class IndexDump:
@@ -96,9 +98,10 @@ def _facts(source: ByteSource, kind: str, where: IndexRange) -> dict[str, Any]:
 def _bloom(window: Window) -> dict[str, Any]:
     """``false_positives``: the chance that a value that is not there is taken for one that is."""
     hashes = Cursor(window).i32("numHashFunctions")
-    bits = np.frombuffer(window.read(4, window.size - 4), np.uint8)
-    filled = float(np.unpackbits(bits).mean()) if len(bits) else 0.0
-    facts: dict[str, Any] = {"hash_functions": hashes, "bits": 8 * len(bits), "filled": round(filled, 4)}
+    size = window.size - 4
+    parts = (window.read(4 + start, min(_CHUNK, size - start)) for start in range(0, size, _CHUNK))
+    filled = sum(int(np.unpackbits(np.frombuffer(part, np.uint8)).sum()) for part in parts) / max(1, 8 * size)
+    facts: dict[str, Any] = {"hash_functions": hashes, "bits": 8 * size, "filled": round(filled, 4)}
     if 1 <= hashes <= 2048:
         facts["false_positives"] = round(filled**hashes, 6)
     return facts
