@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import CorruptFileError, StorageError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.formats.orc_tail import (
@@ -36,6 +36,7 @@ from paimon_pyds.formats.orc_writer import OrcWriter
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage.faults import storage_error
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     ArrayType,
@@ -107,11 +108,12 @@ class OrcFormat:
 
 
 class _CountedInput(_io.RawIOBase):
-    """A file as pyarrow reads it, which counts what was asked for."""
+    """A file as pyarrow reads it, which counts what was asked for and keeps the storage's error, which pyarrow garbles."""
 
     def __init__(self, source: pa.NativeFile, counters: ReadCounters) -> None:
         self._source = source
         self._counters = counters
+        self.error: OSError | None = None
 
     def readable(self) -> bool:
         return True
@@ -126,7 +128,11 @@ class _CountedInput(_io.RawIOBase):
         return int(self._source.tell())
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self._source.read(size if size >= 0 else None)
+        try:
+            data: bytes = self._source.read(size if size >= 0 else None)
+        except OSError as error:
+            self.error = error
+            raise
         self._counters.bytes_read += len(data)
         self._counters.requests += 1
         return data
@@ -147,6 +153,7 @@ class OrcReader:
         counters.row_groups_total += len(self._tail.stripes)
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
+        self._counted: _CountedInput | None = None
         self._file: Any = None
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
@@ -191,7 +198,7 @@ class OrcReader:
         """Release the file."""
         if self._input is not None:
             self._input.close()
-            self._input = self._file = None
+            self._input = self._counted = self._file = None
 
     # ------------------------------------------------------------------------------------------------ inside
 
@@ -237,23 +244,29 @@ class OrcReader:
         # pyarrow takes a dot in a name for a step into a struct of that name: where there is one, everything is read.
         structs = tuple(f"{name}." for name in self._tail.root.names)
         wanted = None if any(name.startswith(structs) for name in names) else names
+        counted = self._open()
         try:
-            batch = _as_batch(self._open().read_stripe(number, columns=wanted))
+            batch = _as_batch(self._orc(counted).read_stripe(number, columns=wanted))
             batch.validate(full=True)  # ORC has no checksums: damage may show as text that is not UTF-8
-        except StorageError:
-            raise
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+            if counted.error is not None:
+                raise storage_error(counted.error, "read", self._path) from error
             raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from error
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
 
-    def _open(self) -> Any:
+    def _open(self) -> _CountedInput:
+        if self._counted is None:
+            self._input = self._io.open_input(self._path)
+            self._counted = _CountedInput(self._input, self._counters)
+        return self._counted
+
+    def _orc(self, counted: _CountedInput) -> Any:
         if self._file is None:
             import pyarrow.orc as orc
 
-            self._input = self._io.open_input(self._path)
-            self._file = orc.ORCFile(pa.PythonFile(_CountedInput(self._input, self._counters), mode="r"))
+            self._file = orc.ORCFile(pa.PythonFile(counted, mode="r"))
         return self._file
 
     def _footer(self, stripe: Stripe) -> StripeFooter:

@@ -32,7 +32,9 @@ _HINTS = {
 
 
 def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept."""
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept. One that is one stays itself."""
+    if isinstance(error, StorageError):
+        return error
     reason = (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__
     fault = StorageError(f"can't {action}: {reason}", path=path, hint=_HINTS.get(error.errno or 0))
     fault.errno = error.errno

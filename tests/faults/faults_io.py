@@ -18,7 +18,7 @@ HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
 """What leaves nothing behind, however it fails."""
 
 
-def full_disk() -> BaseException:
+def full_disk(operation: str = "") -> BaseException:
     """What a FileIO raises when there is no space."""
     error = StorageError("can't write: No space left on device", path="/somewhere", hint="free some space")
     error.errno = errno.ENOSPC
@@ -38,7 +38,7 @@ class FaultyIO:
         self,
         at: int | None = None,
         mode: str = BEFORE,
-        error: Callable[[], BaseException] = full_disk,
+        error: Callable[[str], BaseException] = full_disk,
         forever: str | None = None,
     ) -> None:
         self._io = LocalFileIO()
@@ -59,7 +59,7 @@ class FaultyIO:
             effect()
         elif self._mode == HALF and half is not None:
             half()
-        raise self._error()
+        raise self._error(name)
 
     def _fails(self, number: int, name: str) -> bool:
         if self._at is None or number < self._at:

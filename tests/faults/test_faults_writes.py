@@ -3,8 +3,12 @@ lying around when it is known that nothing was published."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +17,7 @@ from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under
 from hypothesis import settings
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.create import create_table
@@ -23,6 +27,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()),
 OPTIONS = {
     "file-index.bitmap.columns": "p",
     "file-index.bloom-filter.columns": "id",
+    "file-index.bloom-filter.id.items": "100",
     "file-index.in-manifest-threshold": "1 b",
     "manifest.merge-min-count": "2",
     "manifest.full-compaction-threshold-size": "1 b",
@@ -190,7 +195,7 @@ def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mod
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
         with pytest.raises(KeyboardInterrupt):
-            write(pp.Table(TableStore(FaultyIO(at, mode, KeyboardInterrupt), str(path))))
+            write(pp.Table(TableStore(FaultyIO(at, mode, lambda _: KeyboardInterrupt()), str(path))))
         state = _state(path)
         published |= state == new
         assert state in (old, new), f"{name} ({at})"
@@ -211,3 +216,37 @@ def test_a_fault_while_a_table_is_made(tmp_path: Path, mode: str) -> None:
         except PaimonError:
             made = False
         assert files_under(str(path)) == ({"schema/schema-0"} if made else set())
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 384 KiB, where it can be mounted."""
+    mount = tmp_path / "tiny"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=384k", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"target-file-size": "64 kb"}], ids=["one file", "many files"])
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_a_disk_that_fills_up(tiny_disk: Path, format_: str, options: dict[str, str]) -> None:
+    """In the middle of a data file, or between two; with the index files that belong to them."""
+    path = tiny_disk / "t"
+    table = pp.Table.create(path, SCHEMA, partition_by=["p"], options=OPTIONS | options | {"file.format": format_})
+    table.append(_rows(0))
+    old, before = _state(path), files_under(str(path))
+    noise = [hashlib.sha256(bytes([i % 256, i // 256])).digest() for i in range(30_000)]
+    values = [int.from_bytes(n[:6], "little") for n in noise]
+    rows = {"id": values, "p": ["p1"] * len(values), "v": [float(v) for v in values], "t": values}
+    for write in (table.append, table.overwrite):
+        with pytest.raises(StorageError, match="No space left on device") as raised:
+            write(pa.table(rows, SCHEMA))
+        assert raised.value.errno == errno.ENOSPC
+        assert _state(path) == old
+        assert files_under(str(path)) == before
+    assert table.append(_rows(100)) is not None

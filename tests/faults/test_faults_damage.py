@@ -1,0 +1,167 @@
+"""Damaged files: cut at every length, changed anywhere, unreadable. One clear error, or the right rows; never a hang."""
+
+from __future__ import annotations
+
+import errno
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from faults_io import BEFORE, FaultyIO, full_disk
+from hypothesis import settings
+
+import paimon_pyds as pp
+from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.metadata import store as metadata_store
+from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.store import TableStore
+
+pytestmark = [pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning"), pytest.mark.timeout(120)]
+
+LONG = settings().max_examples > 100
+STEP = 1 if LONG else 61
+MUTATIONS = 3000 if LONG else 150
+ROWS = 60
+TABLES = [("parquet", "1 b"), ("parquet", "10 mb"), ("orc", "1 b"), ("avro", "10 mb")]
+QUERIES = [None, "c = 3", "s = 's4' OR c IS NULL", "d > 20.0 AND id < 100", "m['k'] = 1", "p = 'x' AND c IN (1, 2)"]
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("c", pa.int32()), ("s", pa.string()), ("d", pa.float64()),
+     ("m", pa.map_(pa.string(), pa.int64())), ("p", pa.string())]
+)  # fmt: skip
+Answer = list[str] | PaimonError
+
+
+@pytest.fixture(autouse=True)
+def no_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged snapshot is looked at several times, as it may be half written; here once will do."""
+    monkeypatch.setattr(metadata_store, "_SETTLE_SECONDS", ())
+
+
+@pytest.fixture(params=TABLES, ids=["-".join(t) for t in TABLES])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Two snapshots, four kinds of index, statistics of every column."""
+    options = {
+        "file.format": request.param[0],
+        "file-index.in-manifest-threshold": request.param[1],
+        "file-index.bitmap.columns": "c",
+        "file-index.bloom-filter.columns": "s",
+        "file-index.bloom-filter.s.items": "20",
+        "file-index.range-bitmap.columns": "d",
+        "file-index.bsi.columns": "id",
+    }
+    table = pp.Table.create(tmp_path / "t", SCHEMA, partition_by=["p"], options=options)
+    for start in (0, ROWS):
+        ids = range(start, start + ROWS)
+        table.append(
+            pa.table(
+                {
+                    "id": list(ids),
+                    "c": [i % 7 if i % 5 else None for i in ids],
+                    "s": [f"s{i % 11}" for i in ids],
+                    "d": [i / 4 for i in ids],
+                    "m": [[("k", i % 3)] for i in ids],
+                    "p": ["x"] * ROWS,
+                },
+                SCHEMA,
+            )
+        )
+    return tmp_path / "t"
+
+
+def _ask(path: Path) -> list[Answer]:
+    """Each query's rows, or its error."""
+    METADATA_CACHE.clear()
+    answers: list[Answer] = []
+    for query in QUERIES:
+        try:
+            found = pp.Table.open(path).scan(query).to_arrow()
+            found.validate(full=True)
+            answers.append(sorted(map(repr, found.to_pylist())))
+        except PaimonError as error:
+            assert "\n" not in str(error)
+            answers.append(error)
+    return answers
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(f for f in path.rglob("*") if f.is_file() and f.name not in ("LATEST", "EARLIEST"))
+
+
+def _tells(file: Path) -> bool:
+    """Whether damage inside the file can be told: ORC files and bitmaps of indexes have no checksums of any kind."""
+    return file.suffix not in (".orc", ".index")
+
+
+def test_every_file_cut_at_every_length(table: Path) -> None:
+    right = _ask(table)
+    for file in _files(table):
+        whole = file.read_bytes()
+        for length in range(0, len(whole), STEP):
+            file.write_bytes(whole[:length])
+            for query, answer, expected in zip(QUERIES, _ask(table), right, strict=True):
+                known = (CorruptFileError, NotFoundError, StorageError, UnsupportedError)
+                assert answer == expected or isinstance(answer, known), (file.name, length, query, answer)
+        file.write_bytes(whole)
+    assert _ask(table) == right
+
+
+def _mutated(rng: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    at, other = rng.randrange(len(changed)), rng.randrange(len(changed))
+    match rng.randrange(7):
+        case 0:
+            changed[at] ^= 1 << rng.randrange(8)
+        case 1:
+            changed[at] = rng.choice([0, 1, 127, 128, 255])
+        case 2:
+            changed[at : at + 4] = rng.randbytes(len(changed[at : at + 4]))
+        case 3:
+            del changed[at : at + rng.randint(1, 8)]
+        case 4:
+            changed[at:at] = rng.randbytes(rng.randint(1, 8))
+        case 5:
+            changed[at], changed[other] = changed[other], changed[at]
+        case 6:
+            changed[at : at + 8] = b"\xff" * len(changed[at : at + 8])
+    return bytes(changed)
+
+
+def test_every_file_changed_anywhere(table: Path) -> None:
+    right = _ask(table)
+    files = _files(table)
+    for seed in range(MUTATIONS):
+        rng = random.Random(seed)
+        file = rng.choice(files)
+        whole = file.read_bytes()
+        file.write_bytes(_mutated(rng, whole))
+        for query, answer, expected in zip(QUERIES, _ask(table), right, strict=True):
+            told = answer == expected or isinstance(answer, PaimonError)
+            assert told or not _tells(file), (file.name, seed, query)
+        file.write_bytes(whole)
+
+
+def _io_error(operation: str) -> BaseException:
+    """Errors of the system come up only where pyarrow reads a file; any other operation makes them StorageErrors."""
+    return OSError(errno.EIO, "Input/output error") if operation == "input" else full_disk()
+
+
+@pytest.mark.parametrize("query", ["c = 3", None], ids=["filtered", "whole"])
+@pytest.mark.parametrize("error", [full_disk, _io_error], ids=["storage", "system"])
+def test_a_read_that_fails(table: Path, query: str | None, error: Callable[[str], BaseException]) -> None:
+    """Every single read of a scan fails once."""
+    counting = FaultyIO()
+    METADATA_CACHE.clear()
+    expected = pp.Table(TableStore(counting, str(table))).scan(query).to_arrow().num_rows
+    threads = threading.active_count()
+    for at in range(len(counting.done)):
+        METADATA_CACHE.clear()
+        again = pp.Table(TableStore(FaultyIO(at, BEFORE, error), str(table)))
+        try:
+            assert again.scan(query).to_arrow().num_rows == expected
+        except StorageError as fault:
+            assert "\n" not in str(fault)
+        assert again.scan(query).to_arrow().num_rows == expected
+        assert threading.active_count() <= threads
