@@ -15,13 +15,13 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from differential_model import Row, as_text, evaluate, to_arrow, to_sql, to_tree
-from differential_world import ID, POOLS, SEEDS, Pools, World
 from hypothesis import Phase, given, note, settings
 from pyarrow import orc
 from pyarrow import parquet as pq
 
 from paimon_pyds.operations.query import Scan
+from support.table_model import Row, as_text, evaluate, to_arrow, to_sql, to_tree
+from support.table_world import ID, POOLS, SEEDS, Pools, World
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 

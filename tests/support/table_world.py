@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from differential_model import (
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.index.config import INDEX_TYPES, supports
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.types import DataField, parse_type
+from support.strategies import ATOMS, values
+from support.table_model import (
     PER_SECOND,
     WIDER,
     Column,
@@ -24,13 +31,6 @@ from differential_model import (
     precision_of,
     to_arrow,
 )
-from hypothesis import strategies as st
-
-import paimon_pyds as pp
-from paimon_pyds.index.config import INDEX_TYPES, supports
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.types import DataField, parse_type
-from support.strategies import ATOMS, values
 
 ID = Column(0, "id", "BIGINT NOT NULL")
 NAMES = ["c1", "c2", "c3", "C1", "é x", "a`b", "select", "d.e"]
