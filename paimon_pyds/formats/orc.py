@@ -108,7 +108,7 @@ class OrcFormat:
 
 
 class _CountedInput(_io.RawIOBase):
-    """A file as pyarrow reads it, which counts what was asked for and keeps the storage's error, which pyarrow garbles."""
+    """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
 
     def __init__(self, source: pa.NativeFile, counters: ReadCounters) -> None:
         self._source = source

@@ -32,7 +32,7 @@ _HINTS = {
 
 
 def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept. One that is one stays itself."""
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept."""
     if isinstance(error, StorageError):
         return error
     reason = (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Damaged files: cut at every length, changed anywhere, unreadable. One clear error or the right rows, and never a hang."""
+"""Damaged files: cut at every length, changed anywhere, unreadable. One clear error or the right rows, never a hang."""
 
 from __future__ import annotations
 
