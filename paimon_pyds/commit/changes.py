@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.write.message import BucketFiles
 
-__all__ = ["Changes", "Overwrite"]
+__all__ = ["Changes", "Overwrite", "VectorPlace", "vector_places"]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """Where a deletion vector lies. Files are immutable, so an equal place means an equal vector."""
+
+    index_file: str
+    offset: int
+
+
+def vector_places(entries: Iterable[IndexEntry]) -> dict[str, VectorPlace]:
+    """Where the vector of each data file lies that has one; data files by name."""
+    return {
+        r.data_file: VectorPlace(entry.file_name, r.offset)
+        for entry in entries
+        if entry.index_type == DELETION_VECTORS
+        for r in entry.deletion_ranges or ()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +57,11 @@ class Changes:
         deleted: entries (`ENTRY_SCHEMA`) that must still be live: compaction and row-level operations.
         readded: entries of files of ``deleted`` that stay under other metadata, such as another file index: the same
             rows at the same positions, so sequence numbers, row ids and deletion vectors stay too.
-        index_entries: index entries that replace those of the same (partition, bucket, type, file) in
-            ``replaced_index_files``.
+        required: entries that stay and must still be live: files that get a new deletion vector.
+        expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
+            were made from; None for no vector. Another one now is a conflict: a delete would get lost.
+        index_entries: new index files.
+        replaced_index_files: names of index files that go; each must still be there.
         commit_user: who commits; with ``identifier`` it names the commit.
     """
 
@@ -48,6 +69,8 @@ class Changes:
     overwrite: Overwrite | None = None
     deleted: pa.RecordBatch | None = None
     readded: pa.RecordBatch | None = None
+    required: pa.RecordBatch | None = None
+    expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     kind: CommitKind = CommitKind.APPEND

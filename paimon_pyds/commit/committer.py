@@ -18,15 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.commit.indexes import next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.errors import (
-    CommitConflictError,
-    CommitError,
-    CommitOutcomeUnknownError,
-    PaimonError,
-)
+from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     DataFile,
@@ -54,7 +50,8 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     storage did not say; the files must stay.
 
     Raises:
-        CommitConflictError: another commit deleted what this one builds on, or changed the number of buckets.
+        CommitConflictError: another commit deleted what this one builds on, put other deletion vectors on it, or
+            changed the number of buckets.
         CommitError: no free snapshot number within ``commit.max-retries`` tries or ``commit.timeout``.
         CommitOutcomeUnknownError: see above.
     """
@@ -84,6 +81,7 @@ class _Commit:
         self.store = store
         self.changes = changes
         self.options = options
+        self.conflicts = Conflicts(changes, store.root, bucketed=int(options.get("bucket")) > 0)
         self.attempt = _Attempt()
 
     def run(self) -> Snapshot | None:
@@ -161,8 +159,8 @@ class _Commit:
         base = self.base_manifests(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:
-            self.check_deleted(live)
-            self.check_buckets(live)
+            self.conflicts.check_files(live)
+            self.conflicts.check_buckets(live)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         fresh, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         added = fresh if changes.readded is None else _concat([fresh, changes.readded])
@@ -185,7 +183,7 @@ class _Commit:
             base_manifest_list_size=base_list[1],
             delta_manifest_list=delta_list[0],
             delta_manifest_list_size=delta_list[1],
-            index_manifest=self.index_manifest(latest, removed),
+            index_manifest=self.index_manifest(latest, live, removed),
             commit_user=changes.commit_user,
             commit_identifier=changes.identifier,
             commit_kind=changes.kind,
@@ -212,26 +210,13 @@ class _Commit:
 
     def needs_live(self) -> bool:
         """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
-        bucketed = any(b.total_buckets > 0 for b in self.changes.added)
-        return bucketed or self.changes.overwrite is not None or self.changes.deleted is not None
+        changes = self.changes
+        bucketed = any(b.total_buckets > 0 for b in changes.added)
+        named = changes.deleted is not None or changes.required is not None
+        return bucketed or named or changes.overwrite is not None
 
     def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
         return one_batch(live_entries([self.store.read_manifest(m.file_name) for m in base]))
-
-    def check_deleted(self, live: pa.RecordBatch) -> None:
-        """Every file that this commit takes away must still be there."""
-        deleted = self.changes.deleted
-        if deleted is None:
-            return
-        named = live.filter(pc.is_in(live["file_name"], deleted["file_name"]))
-        there = set(identities(named))
-        for name, identity in zip(deleted["file_name"].to_pylist(), identities(deleted), strict=True):
-            if identity not in there:
-                raise CommitConflictError(
-                    f"the data file {name} was removed or changed by another commit meanwhile",
-                    path=self.store.root,
-                    hint="run the operation again on the latest snapshot",
-                )
 
     def comes_back(self, base: Sequence[ManifestFile]) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
@@ -248,21 +233,6 @@ class _Commit:
                 if not wanted.isdisjoint(identities(entries.filter(gone))):
                     return True
         return False
-
-    def check_buckets(self, live: pa.RecordBatch) -> None:
-        """Files of one partition must agree on the number of buckets."""
-        if self.changes.overwrite is not None:
-            return
-        known = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
-        for bucket in self.changes.added:
-            before = known.get(bucket.partition)
-            if before is not None and bucket.files and before != bucket.total_buckets:
-                raise CommitConflictError(
-                    f"Try to write table with a new bucket num {bucket.total_buckets}, "
-                    f"but the previous bucket num is {before}",
-                    path=self.store.root,
-                    hint="overwrite the partition to change its number of buckets",
-                )
 
     def added_entries(
         self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int
@@ -302,27 +272,19 @@ class _Commit:
         kind = pa.array([FileKind.DELETE], pa.int8()).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))
         return batch.set_column(0, ENTRY_SCHEMA.field(0), kind)
 
-    def index_manifest(self, latest: Snapshot | None, removed: pa.RecordBatch) -> str | None:
-        """The index entries that stay, plus the new ones; the old manifest itself when nothing changes."""
+    def index_manifest(
+        self, latest: Snapshot | None, live: pa.RecordBatch | None, removed: pa.RecordBatch
+    ) -> str | None:
+        """The name of the index manifest of the next snapshot; the old one when nothing changes."""
         old_name = None if latest is None else latest.index_manifest
-        old = [] if old_name is None else self.store.read_index_manifest(old_name)
-        gone = set(removed["file_name"].to_pylist())
-        if self.changes.readded is not None:
-            gone -= set(self.changes.readded["file_name"].to_pylist())
-        replaced = set() if self.changes.overwrite is None else set(removed["partition"].to_pylist())
-        kept: list[IndexEntry] = []
-        for entry in old:
-            if entry.file_name in self.changes.replaced_index_files or entry.partition in replaced:
-                continue
-            if entry.deletion_ranges and all(r.data_file in gone for r in entry.deletion_ranges):
-                continue
-            kept.append(entry)
-        if len(kept) == len(old) and not self.changes.index_entries:
+        old = () if old_name is None else self.store.read_index_manifest(old_name)
+        self.conflicts.check_vectors(old)
+        entries = next_index_entries(old, self.changes, live, removed, self.conflicts)
+        if entries is None:
             return old_name
-        kept.extend(self.changes.index_entries)
-        if not kept:
+        if not entries:
             return None
-        data = encode_index_manifest(kept, str(self.options.get("manifest.compression")))
+        data = encode_index_manifest(entries, str(self.options.get("manifest.compression")))
         name, _ = self.store.write_index_manifest(data)
         self.attempt.written.append(name)
         return name

@@ -1,0 +1,64 @@
+"""The index manifest of the next snapshot: which index files stay, go and come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.metadata.index_manifest import IndexEntry
+
+__all__ = ["next_index_entries"]
+
+
+def next_index_entries(
+    old: Sequence[IndexEntry],
+    changes: Changes,
+    live: pa.RecordBatch | None,
+    removed: pa.RecordBatch,
+    conflicts: Conflicts,
+) -> list[IndexEntry] | None:
+    """The entries of the next index manifest; None when they are the old ones.
+
+    Index files that the changes replace go, as do those of overwritten partitions and those whose last live data
+    file the commit takes away. One that also has vectors of live files stays as it is: readers pass over the others.
+
+    Args:
+        old: the entries of the snapshot that the commit lands on.
+        live: the live data files of that snapshot; may be None when the commit takes none away.
+        removed: entries of the data files that the commit takes away.
+
+    Raises:
+        CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
+    """
+    conflicts.check_replaced(old)
+    gone = set(removed["file_name"].to_pylist())
+    if changes.readded is not None:
+        gone -= set(changes.readded["file_name"].to_pylist())
+    over = _over(old, gone, live)
+    partitions = set() if changes.overwrite is None else set(removed["partition"].to_pylist())
+    kept = [
+        entry
+        for entry in old
+        if entry.file_name not in changes.replaced_index_files
+        and entry.partition not in partitions
+        and entry.file_name not in over
+    ]
+    conflicts.check_added(kept)
+    if len(kept) == len(old) and not changes.index_entries:
+        return None
+    return [*kept, *changes.index_entries]
+
+
+def _over(old: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
+    """The index files with vectors of data files that go, and none of a data file that stays."""
+    touched = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in old}
+    touched = {name: files for name, files in touched.items() if not files.isdisjoint(gone)}
+    if not touched or live is None:
+        return set(touched)
+    files = pa.array(sorted(set().union(*touched.values()) - gone), pa.string())
+    stay = set(files.filter(pc.is_in(files, live["file_name"])).to_pylist())
+    return {name for name, files in touched.items() if files.isdisjoint(stay)}
