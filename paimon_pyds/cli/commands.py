@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import OptionError, StorageError, TableNotFoundError
+from paimon_pyds.errors import OptionError, TableNotFoundError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.table import Table
 
-__all__ = ["count", "describe", "explain", "index_eval", "open_table", "read", "snapshots", "write"]
+__all__ = ["count", "describe", "explain", "open_table", "read", "snapshots", "write"]
 
 _TEXT_LIMIT = 100
 
@@ -177,28 +177,3 @@ def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> Tabl
         options=_pairs(arguments.option, "--option"),
         storage_options=_pairs(arguments.storage_option, "--storage-option"),
     )
-
-
-def index_eval(arguments: argparse.Namespace) -> None:
-    """Print what an index container says: REMAIN, SKIP, or positions."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.index.evaluate import FileIndex
-    from paimon_pyds.predicate.bind import bind
-    from paimon_pyds.predicate.parse import parse_filter
-    from paimon_pyds.storage.base import BytesSource
-
-    schema = open_table(arguments).schema
-    predicate = bind(parse_filter(arguments.filter), schema.fields)
-    try:
-        with open(arguments.container, "rb") as file:
-            source = BytesSource(file.read(), arguments.container)
-    except OSError as error:
-        raise StorageError(f"can't read the container: {error.strerror}", path=arguments.container) from error
-    selection = FileIndex.open(source).evaluate(predicate, arguments.rows).selection
-    answer: Any = (
-        "REMAIN" if selection.is_all else "SKIP" if selection.is_none else selection.to_array(arguments.rows).tolist()
-    )
-    if arguments.output == "json" or isinstance(answer, list):
-        show.json_value(answer)
-    else:
-        print(answer)

@@ -1,4 +1,4 @@
-"""``paimon-pyds index dump|verify|cost|advise|rewrite`` and ``paimon-pyds system``."""
+"""``paimon-pyds index dump|eval|verify|cost|advise|rewrite`` and ``paimon-pyds system``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,22 @@ __all__ = ["add_verbs", "system"]
 _WHERE = "only partitions that this condition on partition columns keeps"
 
 
-def add_verbs(verbs: _Commands, table: _Table) -> None:
-    """The parsers of the verbs; ``table`` makes one with the arguments that all commands on a table have."""
+def add_verbs(verbs: _Commands, table: _Table, common: Callable[[argparse.ArgumentParser], None]) -> None:
+    """The parsers of the verbs; ``table`` makes one with the arguments that all commands on a table have, ``common``
+    adds those that all commands have.
+    """
     parser = table(verbs, "dump", "What lies in an index container, or in all containers of a table.")
     parser.add_argument("--where", help=_WHERE)
     parser.set_defaults(run=dump)
+
+    parser = verbs.add_parser("eval", help="What an index container says of a filter, as Java's readers do.")
+    parser.add_argument("container", metavar="CONTAINER", help="an .index file")
+    parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose schema the filter is of")
+    parser.add_argument("--branch", help="a branch of the table")
+    parser.add_argument("--filter", required=True, help="Spark SQL text")
+    parser.add_argument("--rows", type=int, required=True, help="rows of the data file")
+    common(parser)
+    parser.set_defaults(run=evaluate)
 
     parser = table(verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.")
     parser.add_argument("--where", help=_WHERE)
@@ -111,6 +122,28 @@ def _facts(facts: Mapping[str, Any]) -> str:
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in facts.items())
+
+
+# ------------------------------------------------------------------------------------------------------------- eval
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """Print what an index container says: REMAIN, SKIP, or positions."""
+    from paimon_pyds.cli import show
+    from paimon_pyds.cli.commands import open_table
+    from paimon_pyds.index.evaluate import FileIndex
+    from paimon_pyds.index.java_answer import java_answer
+    from paimon_pyds.predicate.parse import parse_filter
+    from paimon_pyds.predicate.written import bind_as_written
+    from paimon_pyds.storage.base import BytesSource
+
+    predicate = bind_as_written(parse_filter(arguments.filter), open_table(arguments).schema.fields)
+    index = FileIndex.open(BytesSource(_bytes(arguments.container), arguments.container))
+    answer = java_answer(index, predicate, arguments.rows)
+    if arguments.output == "json" or isinstance(answer, list):
+        show.json_value(answer)
+    else:
+        print(answer)
 
 
 # ----------------------------------------------------------------------------------------------------------- verify

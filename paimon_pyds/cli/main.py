@@ -151,20 +151,11 @@ def _write_command(commands: _Commands) -> None:
 
 
 def _index_command(commands: _Commands) -> None:
-    from paimon_pyds.cli import commands as run
     from paimon_pyds.cli.index_commands import add_verbs
 
     parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    add_verbs(verbs, _table)
-    evaluate = verbs.add_parser("eval", help="What an index container says of a filter.")
-    evaluate.add_argument("container", metavar="CONTAINER", help="an .index file")
-    evaluate.add_argument("--table", required=True, metavar="TABLE_PATH")
-    evaluate.add_argument("--branch")
-    evaluate.add_argument("--filter", required=True)
-    evaluate.add_argument("--rows", type=int, required=True, help="rows of the data file")
-    _common(evaluate)
-    evaluate.set_defaults(run=run.index_eval)
+    add_verbs(verbs, _table, _common)
 
 
 def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
