@@ -15,6 +15,7 @@ from paimon_pyds.predicate.fold import compare_literals
 from paimon_pyds.predicate.lexer import Token
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.lower import All, Any, Condition, Fixed, Is, Not, Same, Test, Unknown, lower
+from paimon_pyds.predicate.sql_types import TYPED_LITERALS, TYPES, read_type
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, Kind
 
@@ -32,19 +33,10 @@ _COMPARISONS = {
 }  # fmt: skip
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _TEXT_FUNCTIONS = {"STARTSWITH": Op.STARTS_WITH, "ENDSWITH": Op.ENDS_WITH, "CONTAINS": Op.CONTAINS, "LIKE": Op.LIKE}
-_TYPES = {
-    "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "BYTE": Kind.TINYINT, "SMALLINT": Kind.SMALLINT,
-    "SHORT": Kind.SMALLINT, "INT": Kind.INT, "INTEGER": Kind.INT, "BIGINT": Kind.BIGINT, "LONG": Kind.BIGINT,
-    "FLOAT": Kind.FLOAT, "REAL": Kind.FLOAT, "DOUBLE": Kind.DOUBLE, "DECIMAL": Kind.DECIMAL, "DEC": Kind.DECIMAL,
-    "NUMERIC": Kind.DECIMAL, "STRING": Kind.VARCHAR, "VARCHAR": Kind.VARCHAR, "CHAR": Kind.CHAR,
-    "CHARACTER": Kind.CHAR, "BINARY": Kind.VARBINARY, "DATE": Kind.DATE, "TIME": Kind.TIME,
-    "TIMESTAMP": Kind.TIMESTAMP_LTZ, "TIMESTAMP_LTZ": Kind.TIMESTAMP_LTZ, "TIMESTAMP_NTZ": Kind.TIMESTAMP,
-}  # fmt: skip
-_CAST_FUNCTIONS = frozenset(_TYPES) - {
+_CAST_FUNCTIONS = frozenset(TYPES) - {
     "BYTE", "SHORT", "INTEGER", "LONG", "REAL", "DEC", "NUMERIC", "VARCHAR", "CHAR", "CHARACTER", "TIME",
     "TIMESTAMP_LTZ", "TIMESTAMP_NTZ",
 }  # fmt: skip
-_TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 
 
 class _Column(NamedTuple):
@@ -187,7 +179,7 @@ class _Parser(Cursor):
             self.next()
             literal = Literal(None, None) if word == "NULL" else Literal(word == "TRUE", casts.BOOLEAN)
             return self._postfix(_Constant(literal, token.start))
-        if word in _TYPED_LITERALS and following.kind == "string":
+        if word in TYPED_LITERALS and following.kind == "string":
             self.next()
             return self._postfix(_Constant(self._typed_literal(word), token.start))
         if following.kind == "op" and following.value == "(":
@@ -215,7 +207,7 @@ class _Parser(Cursor):
 
     def _typed_literal(self, word: str) -> Literal:
         token = self.peek()
-        target = AtomicType(_TYPES[word], precision=9)
+        target = AtomicType(TYPES[word], precision=9)
         text = self._literal()
         return self.located(token.start, lambda: casts.cast_literal(text, target, self._zone))
 
@@ -227,7 +219,7 @@ class _Parser(Cursor):
         while True:
             token = self.peek()
             if self.accept_op("::"):
-                operand = self._cast(operand, self._type(), token)
+                operand = self._cast(operand, read_type(self), token)
             elif isinstance(operand, _Column) and self.accept_op("."):
                 step = self.peek()
                 if step.kind not in ("name", "quoted") and not (step.kind == "number" and step.value.isdigit()):
@@ -258,7 +250,7 @@ class _Parser(Cursor):
             self.at += 2
             inner = self._expression(0)
             self.expect_word("AS")
-            target = self._type()
+            target = read_type(self)
             self.expect_op(")")
             return self._cast(inner, target, token)
         known = word in _TEXT_FUNCTIONS or word in _CAST_FUNCTIONS
@@ -274,7 +266,7 @@ class _Parser(Cursor):
             self.fail(token, f"{token.value} takes {wanted} argument{'s' * (wanted > 1)}, not {len(arguments)}")
         if word in _CAST_FUNCTIONS:
             precision = 10 if word == "DECIMAL" else None
-            return self._cast(arguments[0], AtomicType(_TYPES[word], precision=precision, scale=0), token)
+            return self._cast(arguments[0], AtomicType(TYPES[word], precision=precision, scale=0), token)
         return self._apply(token, word, arguments)
 
     def _apply(self, token: Token, word: str, arguments: list[_Operand]) -> _Operand:
@@ -290,29 +282,6 @@ class _Parser(Cursor):
         if word == "ISNAN":
             return _Boolean(Same(first.ref, Literal(float("nan"), casts.DOUBLE)), first.start)
         return self._step(first, self._map_key(arguments[1]))
-
-    def _type(self) -> AtomicType:
-        token = self.next()
-        kind = _TYPES.get(token.value.upper()) if token.kind == "name" else None
-        if kind is None:
-            self.fail(token, "expected a type", hint="BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, DATE, …")
-        numbers: list[int] = []
-        if self.accept_op("("):
-            while not numbers or self.accept_op(","):
-                size = self.next()
-                if size.kind != "number" or not size.value.isdigit() or len(size.value) > 9:
-                    self.fail(size, "expected a size")
-                numbers.append(int(size.value))
-            self.expect_op(")")
-        first, second = (*numbers, None, None)[:2]
-        if kind is Kind.DECIMAL:
-            precision, scale = 10 if first is None else first, second or 0
-            if not 1 <= precision <= 38 or scale > precision:
-                self.fail(token, "a DECIMAL has 1 to 38 digits, of which the scale is a part")
-            return AtomicType(kind, precision=precision, scale=scale)
-        if kind is Kind.TIME and first is not None and first > 9:
-            self.fail(token, "a TIME has at most 9 digits of a second")
-        return AtomicType(kind, precision=first if kind is Kind.TIME else None)
 
     def _cast(self, operand: _Operand, target: AtomicType, token: Token) -> _Operand:
         if not isinstance(operand, _Constant):
