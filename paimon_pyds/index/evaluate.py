@@ -16,7 +16,7 @@ from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, IndexReader, Interval, Points, Probe, make_probe
+from paimon_pyds.index.probe import NOTHING, Answer, IndexReader, Interval, Points, Probe, make_probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
@@ -35,6 +35,7 @@ _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = 
     BSI: BsiReader,
     RANGE_BITMAP: RangeBitmapReader,
 }
+_BOUNDS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
 _ORDERS = {Points: (BITMAP, BSI, RANGE_BITMAP, BLOOM_FILTER), Interval: (RANGE_BITMAP, BSI, BITMAP)}
 _BY_NULLS = (BITMAP, BSI, RANGE_BITMAP)
 _EMPTY_REMAINS = frozenset(
@@ -58,6 +59,7 @@ _BEYOND_JAVA = frozenset(
 class LeafTrace:
     """What one index said to one leaf of the predicate; ``index_type`` is None when no index was asked.
 
+    AND-ed bounds of one column (``a >= 1 AND a < 9``) are asked together: each has the answer to all of them.
     ``bytes_read`` is what the storage was asked for to answer it.
     """
 
@@ -159,7 +161,7 @@ class FileIndex:
     def _tree(self, predicate: Predicate, question: _Question) -> Answer:
         match predicate:
             case Leaf():
-                return self._leaf(predicate, question)
+                return self._leaf((predicate,), question)
             case And(children):
                 return self._and(children, question)
             case Or(children):
@@ -183,8 +185,18 @@ class FileIndex:
 
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:
         selection, exact = RowSelection.ALL, True
+        bounds: dict[ColumnRef, list[Leaf]] = {}
+        for child in children:
+            if isinstance(child, Leaf) and child.op in _BOUNDS:
+                bounds.setdefault(child.column, []).append(child)
         for child in sorted(children, key=self._cost):
-            answer = self._tree(child, question)
+            if isinstance(child, Leaf) and child.op in _BOUNDS:
+                leaves = bounds.pop(child.column, [])
+                if not leaves:  # asked already, with the column's other bounds
+                    continue
+                answer = self._leaf(leaves, question)
+            else:
+                answer = self._tree(child, question)
             selection, exact = selection & answer.selection, exact and answer.exact
             if selection.is_none:
                 return Answer(RowSelection.NONE, True)
@@ -201,30 +213,21 @@ class FileIndex:
 
     # --------------------------------------------------------------------------------------------------- one leaf
 
-    def _leaf(self, leaf: Leaf, question: _Question) -> Answer:
+    def _leaf(self, leaves: Sequence[Leaf], question: _Question) -> Answer:
+        """The rows that may match a leaf, or all of several bounds of one column."""
+        leaf = leaves[0]
         column, type_ = _container_column(leaf.column), leaf.column.type
         ranges = {} if column is None else self.head.columns.get(column, {})
         if column is None or type_ is None or not ranges:
-            question.trace.append(LeafTrace(leaf, str(leaf.column), None, RowSelection.ALL, 0))
-            return Answer(RowSelection.ALL, False)
-        if not question.extended and leaf.op in _BEYOND_JAVA:
-            types: tuple[str, ...] = ()
-            probe = None
-        else:
-            try:
-                probe = make_probe(leaf.op, leaf.literals, key_codec(type_))
-            except UnsupportedError:
-                probe = None
-            types = _types_for(probe)
-        result = Answer(RowSelection.ALL, False)
+            return self._say(leaves, str(leaf.column), None, Answer(RowSelection.ALL, False), question)
         if any(where.is_empty for where in ranges.values()) and leaf.op not in _EMPTY_REMAINS:
-            question.trace.append(LeafTrace(leaf, column, EMPTY, RowSelection.NONE, 0))
-            return Answer(RowSelection.NONE, True)
-        asked = False
-        for index_type in types:
+            return self._say(leaves, column, EMPTY, Answer(RowSelection.NONE, True), question)
+        probe = _probe(leaves, type_, question.extended)
+        result, asked = Answer(RowSelection.ALL, False), False
+        for index_type in _types_for(probe):
             if index_type not in ranges or ranges[index_type].is_empty or not supports_reading(index_type, type_):
                 continue
-            answer = self._ask(leaf, column, index_type, type_, probe, question)
+            answer = self._ask(leaves, column, index_type, type_, probe, question)
             asked = True
             if answer is None:
                 continue
@@ -232,11 +235,17 @@ class FileIndex:
             if result.selection.is_none or (result.exact and question.extended):
                 break
         if not asked:
-            question.trace.append(LeafTrace(leaf, column, None, RowSelection.ALL, 0))
+            self._say(leaves, column, None, result, question)
         return result
 
     def _ask(
-        self, leaf: Leaf, column: str, index_type: str, type_: DataType, probe: Probe | None, question: _Question
+        self,
+        leaves: Sequence[Leaf],
+        column: str,
+        index_type: str,
+        type_: DataType,
+        probe: Probe | None,
+        question: _Question,
     ) -> Answer | None:
         before = self.bytes_read
         reader = self.reader(column, index_type, type_)
@@ -248,9 +257,40 @@ class FileIndex:
             )
             raise CorruptFileError(message, path=self._source.name, field="row count", hint="rebuild the file index")
         answer = reader.answer(probe, extended=question.extended)
-        selection = RowSelection.ALL if answer is None else answer.selection
-        question.trace.append(LeafTrace(leaf, column, index_type, selection, self.bytes_read - before))
+        told = Answer(RowSelection.ALL, False) if answer is None else answer
+        self._say(leaves, column, index_type, told, question, self.bytes_read - before)
         return answer
+
+    def _say(
+        self,
+        leaves: Sequence[Leaf],
+        column: str,
+        index_type: str | None,
+        answer: Answer,
+        question: _Question,
+        bytes_read: int = 0,
+    ) -> Answer:
+        """Note an answer to these leaves; what was read counts for the first."""
+        for leaf in leaves:
+            question.trace.append(LeafTrace(leaf, column, index_type, answer.selection, bytes_read))
+            bytes_read = 0
+        return answer
+
+
+def _probe(leaves: Sequence[Leaf], type_: DataType, extended: bool) -> Probe | None:
+    """What to ask for rows that all these leaves keep; None when no index can help."""
+    if not extended and leaves[0].op in _BEYOND_JAVA:
+        return None
+    try:
+        probes = [make_probe(leaf.op, leaf.literals, key_codec(type_)) for leaf in leaves]
+    except UnsupportedError:
+        return None
+    result = probes[0]
+    for probe in probes[1:]:
+        if not isinstance(result, Interval) or not isinstance(probe, Interval):
+            return NOTHING  # a bound that is NULL
+        result = result.overlap(probe)
+    return result
 
 
 def supports_reading(index_type: str, type_: DataType) -> bool:

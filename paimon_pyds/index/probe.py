@@ -42,6 +42,21 @@ class Interval:
     negated: bool = False
     exact: bool = True
 
+    def overlap(self, other: Interval) -> Interval:
+        """The keys that both hold; neither may be negated."""
+        low = self if _later((self.low, self.low_open), (other.low, other.low_open)) else other
+        high = other if _later((self.high, not self.high_open), (other.high, not other.high_open)) else self
+        if None in (self.high, other.high):
+            high = self if other.high is None else other
+        return Interval(low.low, high.high, low.low_open, high.high_open, exact=self.exact and other.exact)
+
+
+def _later(bound: tuple[Key | None, bool], other: tuple[Key | None, bool]) -> bool:
+    """Whether a bound, None being the least, comes after another one."""
+    if bound[0] is None or other[0] is None:
+        return other[0] is None
+    return bound > other
+
 
 @dataclass(frozen=True, slots=True)
 class Nulls:

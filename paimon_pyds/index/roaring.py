@@ -14,7 +14,6 @@ Containers are chosen as Java's ``runOptimize`` chooses them, so equal sets give
 
 from __future__ import annotations
 
-import itertools
 import struct
 from dataclasses import dataclass
 
@@ -23,101 +22,23 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.index.roaring_layout import (
+    ARRAY_MAX,
+    BITMAP_BYTES,
+    COOKIE_PLAIN,
+    COOKIE_RUNS,
+    NO_OFFSETS_BELOW,
+    RoaringLayout,
+    check_containers,
+    layout,
+)
 
 __all__ = ["RoaringLayout", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask", "layout"]
 
-_COOKIE_PLAIN = 12346
-_COOKIE_RUNS = 12347
-_MAX_CONTAINERS = 1 << 16
-_ARRAY_MAX = 4096
-_BITMAP_BYTES = 8192
-_NO_OFFSETS_BELOW = 4
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class RoaringLayout:
-    """What the header of a serialized bitmap says: its ``size`` in bytes, and per container ``cards`` (cardinality),
-    ``sizes`` in bytes and ``is_run``; the first container begins at ``head``."""
-
-    size: int
-    head: int
-    cards: Ints
-    sizes: Ints
-    is_run: npt.NDArray[np.bool_]
-
-
-def layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
-    """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
-
-    Args:
-        data: bytes that hold the bitmap, and may hold more.
-        path: for errors.
-        origin: position of ``data`` in the file, for errors.
-
-    Raises:
-        CorruptFileError: the bytes are no RoaringBitmap, or end early.
-    """
-    view = memoryview(data)[start:]
-    at = origin + start
-
-    def fail(message: str, offset: int, field: str) -> CorruptFileError:
-        return CorruptFileError(message, path=path, offset=at + offset, field=field)
-
-    if len(view) < 8 and (len(view) < 4 or _is_plain(view)):
-        raise fail("a bitmap that ends in its header", 0, "cookie")
-    cookie = int.from_bytes(view[:4], "little")
-    has_runs = cookie & 0xFFFF == _COOKIE_RUNS
-    if not has_runs and cookie != _COOKIE_PLAIN:
-        raise fail(f"{cookie} is not the cookie of a RoaringBitmap", 0, "cookie")
-    count = (cookie >> 16) + 1 if has_runs else int.from_bytes(view[4:8], "little")
-    position = 4 if has_runs else 8
-    flag_bytes = (count + 7) // 8 if has_runs else 0
-    offset_bytes = 4 * count if not has_runs or count >= _NO_OFFSETS_BELOW else 0
-    head = position + flag_bytes + 4 * count + offset_bytes
-    if count > _MAX_CONTAINERS or head > len(view):
-        raise fail(f"{count} containers don't fit {len(view)} bytes", 4, "container count")
-    if count == 0:
-        return RoaringLayout(head, head, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-    keys_cards = np.frombuffer(view, "<u2", 2 * count, position + flag_bytes).reshape(count, 2)
-    keys, cards = keys_cards[:, 0], keys_cards[:, 1].astype(np.int64) + 1
-    if count > 1 and not bool(np.all(keys[1:] > keys[:-1])):
-        raise fail("container keys out of order", position + flag_bytes, "key")
-    sizes = np.where(cards <= _ARRAY_MAX, 2 * cards, _BITMAP_BYTES)
-    if has_runs:
-        flags = np.frombuffer(view, np.uint8, flag_bytes, position)
-        is_run = np.unpackbits(flags, bitorder="little", count=count).astype(bool)
-        end = _measure_runs(view, head, sizes, is_run)
-    else:
-        is_run = np.zeros(count, np.bool_)
-        end = head + int(sizes.sum())
-    if end > len(view):
-        raise fail(f"containers of {end} bytes, {len(view)} are left", head, "containers")
-    if offset_bytes:
-        told = np.frombuffer(view, "<u4", count, head - offset_bytes)
-        if not np.array_equal(told, head + np.concatenate(([0], np.cumsum(sizes)[:-1]))):
-            raise fail("container offsets that don't follow their sizes", head - offset_bytes, "offset")
-    return RoaringLayout(end, head, cards, sizes, is_run)
-
-
-def _is_plain(view: memoryview) -> bool:
-    return int.from_bytes(view[:2], "little") != _COOKIE_RUNS
-
-
-def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: npt.NDArray[np.bool_]) -> int:
-    """Set the sizes of run containers, each known only from its own first bytes; where the last container ends."""
-    position, done = head, 0
-    for index in np.flatnonzero(is_run):
-        position += int(sizes[done:index].sum())
-        if position + 2 > len(view):
-            return position + 2
-        sizes[index] = 2 + 4 * int.from_bytes(view[position : position + 2], "little")
-        position += int(sizes[index])
-        done = int(index) + 1
-    return position + int(sizes[done:].sum())
 
 
 def decode(data: bytes | memoryview, *, row_count: int | None = None, path: object = None, origin: int = 0) -> BitMap:
@@ -138,7 +59,7 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
         raise CorruptFileError(
             f"a bitmap of {found.size} bytes in {len(data)}", path=path, offset=origin, field="bitmap"
         )
-    _check_containers(memoryview(data), found, path, origin)
+    check_containers(memoryview(data), found, path, origin)
     try:
         bitmap = BitMap.deserialize(bytes(data))
     except ValueError as error:
@@ -152,51 +73,6 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
 def decode_roaring(data: bytes, path: object = None) -> BitMap:
     """The 32-bit bitmap of exactly these bytes. Raises CorruptFileError."""
     return decode(data, path=path)
-
-
-def _check_containers(view: memoryview, found: RoaringLayout, path: object, origin: int) -> None:
-    """Members ascending and as many as the header says: the library trusts both, and would give wrong rows."""
-    kinds = np.where(found.is_run, 2, (found.cards > _ARRAY_MAX).astype(np.int64))
-    starts = found.head + np.concatenate(([0], np.cumsum(found.sizes)))
-    edges = np.append(np.flatnonzero(np.diff(kinds, prepend=-1)), len(kinds))
-    for first, last in itertools.pairwise(edges):
-        begin, end = int(starts[first]), int(starts[last])
-        cards = found.cards[first:last]
-        if kinds[first] == 0:
-            right = _arrays_ascend(np.frombuffer(view[begin:end], "<u2"), cards)
-        elif kinds[first] == 1:
-            words = np.frombuffer(view[begin:end], np.uint64).reshape(len(cards), -1)
-            right = np.array_equal(_popcount(words), cards)
-        else:
-            bounds = starts[first : last + 1]
-            runs = [np.frombuffer(view[a + 2 : b], "<u2") for a, b in itertools.pairwise(bounds)]
-            right = all(_runs_ascend(pairs, int(card)) for pairs, card in zip(runs, cards, strict=True))
-        if not right:
-            message = "a bitmap whose members contradict its header"
-            raise CorruptFileError(message, path=path, offset=origin + begin, field="containers")
-
-
-def _arrays_ascend(members: npt.NDArray[np.uint16], cards: Ints) -> bool:
-    ascends = np.empty(len(members), np.bool_)
-    ascends[1:] = members[1:] > members[:-1]
-    ascends[np.cumsum(cards) - cards] = True
-    return bool(ascends.all())
-
-
-def _runs_ascend(pairs: npt.NDArray[np.uint16], card: int) -> bool:
-    begins = pairs[0::2].astype(np.int64)
-    lasts = begins + pairs[1::2]
-    ordered = bool(np.all(begins[1:] > lasts[:-1])) and (len(lasts) == 0 or bool(lasts[-1] <= 0xFFFF))
-    return ordered and int((lasts - begins).sum()) + len(begins) == card
-
-
-def _popcount(words: npt.NDArray[np.uint64]) -> Ints:
-    """Bits set in each row."""
-    if hasattr(np, "bitwise_count"):
-        counted: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-        return counted
-    bits: Ints = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
-    return bits
 
 
 def encode(bitmap: BitMap) -> bytes:
@@ -218,7 +94,7 @@ def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
     rising[:, 1:] &= ~rows[:, :-1]
     runs = np.count_nonzero(rising, axis=1)
     packed = np.packbits(rows, axis=1, bitorder="little")
-    plain = np.where(cards <= _ARRAY_MAX, 2 * cards, _BITMAP_BYTES)
+    plain = np.where(cards <= ARRAY_MAX, 2 * cards, BITMAP_BYTES)
     is_run = (2 + 4 * runs) < plain
     keys = np.flatnonzero(cards)
     bodies: list[bytes] = []
@@ -227,7 +103,7 @@ def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
             starts = np.flatnonzero(rising[key])
             falling = np.append(rows[key][:-1] & ~rows[key][1:], rows[key][-1])
             bodies.append(_run_bytes(starts, np.flatnonzero(falling) - starts))
-        elif cards[key] <= _ARRAY_MAX:
+        elif cards[key] <= ARRAY_MAX:
             bodies.append(np.flatnonzero(rows[key]).astype("<u2").tobytes())
         else:
             bodies.append(packed[key].tobytes())
@@ -246,14 +122,14 @@ def _header(keys: Ints, cards: Ints, is_run: npt.NDArray[np.bool_], sizes: list[
     count = len(keys)
     has_runs = bool(is_run.any())
     if has_runs:
-        head = struct.pack("<HH", _COOKIE_RUNS, count - 1) + np.packbits(is_run, bitorder="little").tobytes()
+        head = struct.pack("<HH", COOKIE_RUNS, count - 1) + np.packbits(is_run, bitorder="little").tobytes()
     else:
-        head = struct.pack("<II", _COOKIE_PLAIN, count)
+        head = struct.pack("<II", COOKIE_PLAIN, count)
     pairs = np.empty((count, 2), "<u2")
     pairs[:, 0] = keys
     pairs[:, 1] = cards - 1
     head += pairs.tobytes()
-    if not has_runs or count >= _NO_OFFSETS_BELOW:
+    if not has_runs or count >= NO_OFFSETS_BELOW:
         first = len(head) + 4 * count
         head += (first + np.concatenate(([0], np.cumsum(sizes[:-1], dtype=np.int64)))[:count]).astype("<u4").tobytes()
     return head
@@ -307,7 +183,7 @@ def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Byte
     per_group = np.bincount(found.group, minlength=groups)
     group_runs = np.zeros(groups, np.bool_)
     group_runs[found.group[found.is_run]] = True
-    with_offsets = ~group_runs | (per_group >= _NO_OFFSETS_BELOW)
+    with_offsets = ~group_runs | (per_group >= NO_OFFSETS_BELOW)
     flag_bytes = np.where(group_runs, (per_group + 7) // 8, 0)
     table_at = np.where(group_runs, 4 + flag_bytes, 8)
     heads = table_at + 4 * per_group + np.where(with_offsets, 4 * per_group, 0)
@@ -344,7 +220,7 @@ def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Contai
     run_begins = begins
     run_begins[1:] |= positions[1:] - positions[:-1] != 1
     runs = np.add.reduceat(run_begins, start, dtype=np.int64) if members else np.zeros(0, np.int64)
-    plain = np.where(card <= _ARRAY_MAX, 2 * card, _BITMAP_BYTES)
+    plain = np.where(card <= ARRAY_MAX, 2 * card, BITMAP_BYTES)
     is_run = 2 + 4 * runs < plain
     group = np.searchsorted(bounds, start, side="right") - 1
     size = np.where(is_run, 2 + 4 * runs, plain)
@@ -356,10 +232,10 @@ def _write_heads(
     out: Bytes, found: _Containers, base: Ints, per_group: Ints, group_runs: npt.NDArray[np.bool_], first: Ints
 ) -> None:
     plain = ~group_runs
-    _put16(out, base[plain], np.full(int(plain.sum()), _COOKIE_PLAIN))
+    _put16(out, base[plain], np.full(int(plain.sum()), COOKIE_PLAIN))
     _put16(out, base[plain] + 4, per_group[plain] & 0xFFFF)
     _put16(out, base[plain] + 6, per_group[plain] >> 16)
-    _put16(out, base[group_runs], np.full(int(group_runs.sum()), _COOKIE_RUNS))
+    _put16(out, base[group_runs], np.full(int(group_runs.sum()), COOKIE_RUNS))
     _put16(out, base[group_runs] + 2, per_group[group_runs] - 1)
     flagged = np.flatnonzero(found.is_run)
     rank = flagged - first[:-1][found.group[flagged]]
@@ -368,13 +244,13 @@ def _write_heads(
 
 
 def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
-    is_bitmap = ~found.is_run & (found.card > _ARRAY_MAX)
+    is_bitmap = ~found.is_run & (found.card > ARRAY_MAX)
     for index in np.flatnonzero(is_bitmap):
         begin = found.start[index]
         bits = np.zeros(65536, np.bool_)
         bits[low[begin : begin + found.card[index]]] = True
         at = found.offset[index]
-        out[at : at + _BITMAP_BYTES] = np.packbits(bits, bitorder="little")
+        out[at : at + BITMAP_BYTES] = np.packbits(bits, bitorder="little")
     is_array = ~found.is_run & ~is_bitmap
     if is_array.all():
         _put16(out, np.repeat(found.offset - 2 * found.start, found.card) + 2 * np.arange(len(low)), low)

@@ -28,6 +28,9 @@ class BitSlices(Protocol):
     def load(self, first: int) -> list[BitMap]:
         """The slices ``first`` and above, lowest bit first."""
 
+    def one(self, bit: int) -> BitMap:
+        """The slice of one bit."""
+
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
@@ -62,29 +65,48 @@ def rows_equal(slices: BitSlices, value: int) -> BitMap:
     """Rows whose value is ``value``. The bitmap is not to be changed."""
     if value < 0 or value >> slices.count:
         return BitMap()
-    loaded = slices.load(0)
-    top = slices.count - 1
-    existing = slices.existing()
-    if top < 0:
-        return existing
-    rows = existing & loaded[top] if value >> top & 1 else existing - loaded[top]
-    for bit in reversed(range(top)):
+    return _with_bits(slices, slices.load(0), value, 0)
+
+
+def _with_bits(slices: BitSlices, loaded: list[BitMap], value: int, lowest: int) -> BitMap:
+    """Rows that have the bits of ``value`` from ``lowest`` up; the highest first, as few rows are left soon."""
+    rows = slices.existing()
+    for bit in reversed(range(lowest, slices.count)):
         if not rows:
             break
-        if value >> bit & 1:
-            rows &= loaded[bit]
-        else:
-            rows -= loaded[bit]
+        rows = rows & loaded[bit] if value >> bit & 1 else rows - loaded[bit]
     return rows
 
 
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
-    """Rows whose value is at least ``low`` and at most ``high`` (None: no bound). The bitmap is not to be changed."""
+    """Rows whose value is at least ``low`` and at most ``high`` (None: no bound). The bitmap is not to be changed.
+
+    The bits that both bounds have in common leave few rows, among which the others are then compared.
+    """
     if high is None:
         return rows_at_least(slices, low)
-    if low > high:
+    if low > high or high < 0 or low >> slices.count > 0:
         return BitMap()
+    low, high = max(low, 0), min(high, (1 << slices.count) - 1)
     if low == high:
         return rows_equal(slices, low)
-    rows = rows_at_least(slices, low)
-    return rows - rows_at_least(slices, high + 1) if rows else rows
+    free = (low ^ high).bit_length()
+    loaded = slices.load(0)
+    rows = _with_bits(slices, loaded, low, free)
+    upper = rows & loaded[free - 1]
+    lower = rows - upper
+    return _at_least(lower, loaded[: free - 1], low) | (upper - _at_least(upper, loaded[: free - 1], high, above=True))
+
+
+def _at_least(rows: BitMap, bits: list[BitMap], value: int, *, above: bool = False) -> BitMap:
+    """Those of ``rows`` whose lower bits are at least those of ``value``; ``above``: greater."""
+    equal, greater = rows, BitMap()
+    for bit in reversed(range(len(bits))):
+        if not equal:
+            break
+        if value >> bit & 1:
+            equal = equal & bits[bit]
+        else:
+            greater |= equal & bits[bit]
+            equal = equal - bits[bit]
+    return greater if above else greater | equal
