@@ -173,7 +173,7 @@ class Bench:
                 f"Spark: filtered query on {rows:,} rows",
                 f"{ours:.3f} s",
                 f"parquet {peer:.3f} s",
-                f"{ours / peer:.2f}×",
+                f"{result[name]['ratio']:.2f}×",
                 target,
             )
 

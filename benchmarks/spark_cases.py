@@ -10,16 +10,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+_WARM_UPS = 10
+_PAIRS = 21
 
-def _median_seconds(query: Callable[[], Any], runs: int) -> float:
+
+def _alternate(ours: Callable[[], Any], parquet: Callable[[], Any], pairs: int) -> dict[str, float]:
+    """Medians of both, and of their ratio. They take turns, as a JVM gets faster for a hundred queries."""
+    for _ in range(_WARM_UPS):
+        ours()
+        parquet()
+    a, b = [], []
+    for _ in range(pairs):
+        a.append(_seconds(ours))
+        b.append(_seconds(parquet))
+    ratio = statistics.median(x / y for x, y in zip(a, b, strict=True))
+    return {"ours": statistics.median(a), "parquet": statistics.median(b), "ratio": ratio}
+
+
+def _seconds(query: Callable[[], Any]) -> float:
+    start = time.perf_counter()
     query()
-    query()
-    seconds = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        query()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -49,7 +60,7 @@ def main() -> None:
         a, b = ours()[0], parquet()[0]
         if a["sum(id)"] != b["sum(id)"]:
             raise SystemExit(f"different answers: {a} and {b}")
-        result[name] = {"ours": _median_seconds(ours, 7), "parquet": _median_seconds(parquet, 7)}
+        result[name] = _alternate(ours, parquet, _PAIRS)
     print(json.dumps(result))
     spark.stop()
 

@@ -71,10 +71,10 @@ class Scan:
         self._state = resolve_state(store, given)
         self._between = resolve_between(store, given)
         self._schema = self._state.schema
-        check_readable(self._schema)
         known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
         check_known(known)
         self._options = TableOptions({**self._schema.options, **known})
+        check_readable(self._schema, known)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
 

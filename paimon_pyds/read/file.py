@@ -66,6 +66,8 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
         trace.counters.index_bytes += source.bytes_read
         trace.counters.bytes_read += source.bytes_read
         selection = selection & trace.index.selection
+    if task.window is not None:
+        selection = selection & RowSelection.of(range(*task.window))
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:
         from paimon_pyds.deletion.vector import read_vector

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from paimon_pyds.scan.split import FileTask, ReadSpec, Split
 
 __all__ = ["PlannedSkip", "PruneStep", "ScanPlan", "pack"]
 
+
+_GROUP_ROWS = 1_000_000
+"""Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
@@ -59,13 +62,19 @@ class ScanPlan:
         """Paths of the data files to read."""
         return tuple(task.path for task in self.tasks)
 
-    def pack(self, *, target_size: int | None = None, max_splits: int | None = None) -> tuple[Split, ...]:
-        """The tasks in splits: of about ``target_size`` bytes each, or into ``max_splits`` at most."""
+    def pack(
+        self, *, target_size: int | None = None, max_splits: int | None = None, cut: bool = False
+    ) -> tuple[Split, ...]:
+        """The tasks in splits: of about ``target_size`` bytes each, or into ``max_splits`` at most.
+
+        With ``cut``, Parquet files that are larger are read by several splits, each a window of their rows.
+        """
         size = self.target_split_size if target_size is None else target_size
         if max_splits is not None:
             weight = sum(max(t.size, self.open_file_cost) for t in self.tasks)
             size = max(size, -(-weight // max(max_splits, 1)))
-        groups = pack(self.tasks, size, self.open_file_cost)
+        tasks = [part for t in self.tasks for part in _windows(t, size)] if cut else self.tasks
+        groups = pack(tasks, size, self.open_file_cost)
         return tuple(Split(self.spec, tuple(group)) for group in groups)
 
 
@@ -74,7 +83,7 @@ def pack(tasks: Sequence[FileTask], target_size: int, open_file_cost: int) -> It
     group: list[FileTask] = []
     weight = 0
     for task in tasks:
-        cost = max(task.size, open_file_cost)
+        cost = max(task.read_size, open_file_cost)
         if group and weight + cost > target_size:
             yield group
             group, weight = [], 0
@@ -82,3 +91,16 @@ def pack(tasks: Sequence[FileTask], target_size: int, open_file_cost: int) -> It
         weight += cost
     if group:
         yield group
+
+
+def _windows(task: FileTask, size: int) -> Iterator[FileTask]:
+    """The file in windows of about ``size`` bytes, at the edges of this package's row groups where it has such."""
+    parts = round(task.size / max(size, 1))
+    if parts < 2 or task.window is not None or not task.path.endswith(".parquet"):
+        yield task
+        return
+    step = max(-(-task.row_count // parts), 1)
+    if step > _GROUP_ROWS:
+        step = round(step / _GROUP_ROWS) * _GROUP_ROWS
+    for start in range(0, task.row_count, step):
+        yield replace(task, window=(start, min(start + step, task.row_count)))

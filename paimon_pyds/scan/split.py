@@ -44,7 +44,8 @@ class FileTask:
     """One data file to read.
 
     ``selection`` is the portable roaring bitmap of the positions that an embedded index kept, None for all rows;
-    ``index_path`` names a side index that the reader still has to ask. Sizes in bytes.
+    ``index_path`` names a side index that the reader still has to ask; ``window`` are the first and one past the last
+    position to read, None for the whole file. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
     """
 
     path: str
@@ -59,6 +60,17 @@ class FileTask:
     first_row_id: int | None = None
     sequence_number: int | None = None
     write_cols: tuple[str, ...] | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def read_rows(self) -> int:
+        """Physical rows of the window."""
+        return self.row_count if self.window is None else self.window[1] - self.window[0]
+
+    @property
+    def read_size(self) -> int:
+        """About the bytes of the window: its share of the file."""
+        return self.size if self.window is None else self.size * self.read_rows // max(self.row_count, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +108,9 @@ class Split:
     @property
     def row_count(self) -> int:
         """Physical rows in the files, before deletions and filters."""
-        return sum(task.row_count for task in self.tasks)
+        return sum(task.read_rows for task in self.tasks)
 
     @property
     def size(self) -> int:
         """Bytes of the data files."""
-        return sum(task.size for task in self.tasks)
+        return sum(task.read_size for task in self.tasks)

@@ -161,14 +161,17 @@ class PaimonPushdownReader(PaimonReader):
 
 
 def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
-    """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most."""
+    """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most.
+
+    Large Parquet files are cut into windows, so that one file keeps several tasks busy.
+    """
     if options.limit is not None:
         return plan.pack(max_splits=1)
     if "source.split.target-size" in options.scan:
         return plan.splits
     weight = sum(max(task.size, plan.open_file_cost) for task in plan.tasks)
     share = -(-weight // (os.cpu_count() or 1))
-    return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES))
+    return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES), cut=True)
 
 
 def _explain(scan: Scan, options: ReadOptions) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema, arrow_type
+from paimon_pyds.write.nested import cast_nested, has_strict_member, nulls_of
 
 __all__ = ["as_batches", "conform", "match_columns"]
 
@@ -105,8 +106,8 @@ def conform(batch: pa.RecordBatch, fields: Sequence[DataField], table: str) -> p
 
 
 def _checked(fields: Sequence[DataField]) -> bool:
-    """Whether some column has a bound that Arrow types do not carry."""
-    return any(_bounded(f.type) for f in fields)
+    """Whether some column has a bound that Arrow types do not carry, or that NULLs of nested values may hide."""
+    return any(_bounded(f.type) or has_strict_member(arrow_type(f.type)) for f in fields)
 
 
 def _bounded(type_: object) -> bool:
@@ -120,7 +121,7 @@ def _bounded(type_: object) -> bool:
 def _filled(field: DataField, rows: int, table: str) -> pa.Array:
     type_ = arrow_type(field.type)
     if field.default is None:
-        return pa.nulls(rows, type_)
+        return nulls_of(rows, type_)
     try:
         value = pc.cast(pa.scalar(field.default), type_)
     except pa.ArrowInvalid as error:
@@ -134,14 +135,26 @@ def _cast(column: pa.Array, field: DataField, table: str) -> pa.Array:
     type_ = arrow_type(field.type)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if column.type != type_:
-        column = _converted(column, type_, field, table)
+    if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
+        column = _nested(column, type_, field, table)
+    elif column.type != type_:
+        column = _converted(column, type_, f"column {field.name!r}", str(field.type), table)
     if _bounded(field.type):
         _check_length(column, field, table)
     return column
 
 
-def _converted(column: pa.Array, type_: pa.DataType, field: DataField, table: str) -> pa.Array:
+def _nested(column: pa.Array, type_: pa.DataType, field: DataField, table: str) -> pa.Array:
+    def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
+        return _converted(values, wanted, f"column {path!r}", str(wanted), table)
+
+    try:
+        return cast_nested(column, type_, field.name, leaf)
+    except SchemaError as error:
+        raise error if error.path else SchemaError(error.message, path=table, hint=error.hint) from error
+
+
+def _converted(column: pa.Array, type_: pa.DataType, what: str, wanted: str, table: str) -> pa.Array:
     source = column.type
     t = pa.types
     meaning = (
@@ -155,12 +168,9 @@ def _converted(column: pa.Array, type_: pa.DataType, field: DataField, table: st
         try:
             return column.cast(type_)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(
-                f"column {field.name!r} does not fit {field.type}: {str(error).splitlines()[0]}", path=table
-            ) from error
-    raise SchemaError(
-        f"column {field.name!r} is {source}, the table wants {field.type} ({type_})", path=table, hint="cast it first"
-    )
+            raise SchemaError(f"{what} does not fit {wanted}: {str(error).splitlines()[0]}", path=table) from error
+    also = "" if wanted == str(type_) else f" ({type_})"
+    raise SchemaError(f"{what} is {source}, the table wants {wanted}{also}", path=table, hint="cast it first")
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -92,3 +92,28 @@ def test_big_tables_are_spread_over_the_cores_of_the_driver(six, monkeypatch):
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     made = source(six.path)
     assert [p.split.row_count for p in made.reader(made.schema()).partitions()] == [4, 2]
+
+
+@pytest.mark.parametrize("filter_", [None, "color = 'c3'", "id > 40000 AND size < 0.5", "color IN ('c1', 'c2')"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_large_file_is_read_by_several_tasks_each_a_window_of_its_rows(tmp_path, monkeypatch, filter_, file_format):
+    from paimon_pyds.spark import reader as module
+
+    numbers = pa.array(range(60_000), pa.int32())
+    colors = pa.array([f"c{i * 7 % 11}" for i in range(60_000)])
+    sizes = pa.array([i * 13 % 1000 / 1000 for i in range(60_000)])
+    options = {"file-index.bitmap.columns": "color", "file.format": file_format}
+    schema = pa.schema([("id", pa.int32()), ("color", pa.string()), ("size", pa.float64())])
+    table = pp.Table.create(tmp_path / "t", schema, options=options)
+    table.append(pa.table([numbers, colors, sizes], schema=schema))
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    plain = {} if filter_ is None else {"filter": filter_}
+    made = source(table.path, **plain, **{"metadata-columns": "__paimon_row_index", "source.split.open-file-cost": "1"})
+    reader = made.reader(made.schema())
+    partitions = reader.partitions()
+    assert len(partitions) == (3 if file_format == "parquet" else 1)
+    assert sum(p.split.row_count for p in partitions) == 60_000
+    rows = pa.Table.from_batches([b for p in partitions for b in reader.read(p)])
+    columns = ["id", "color", "size", "__paimon_row_index"]
+    assert rows.select(columns).to_pylist() == table.scan(filter_, columns=columns).to_arrow().to_pylist()

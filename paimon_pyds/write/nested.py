@@ -1,0 +1,161 @@
+"""Nested Arrow arrays as another nested type: members by name, elements in place, NOT NULL held where a value is.
+
+A NOT NULL member of a struct that is NULL itself has no value, but writers want one: such members are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.errors import SchemaError
+
+__all__ = ["LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
+
+LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
+"""Casts values that are not nested: the array, the type wanted, the column's path for errors."""
+
+
+def find_name(names: Sequence[str], wanted: str) -> int | None:
+    """The position of a name: exactly, else ignoring case when only one fits; None when there is none.
+
+    Raises:
+        SchemaError: several names differ from it in case only.
+    """
+    if wanted in names:
+        return list(names).index(wanted)
+    folded = [i for i, name in enumerate(names) if name.casefold() == wanted.casefold()]
+    if len(folded) > 1:
+        raise SchemaError(f"{wanted!r} could be any of {', '.join(repr(names[i]) for i in folded)}")
+    return folded[0] if folded else None
+
+
+@lru_cache(maxsize=1024)
+def has_strict_member(type_: pa.DataType) -> bool:
+    """Whether something inside a nested type is NOT NULL: its values may hide NULLs where the parent is NULL."""
+    if not pa.types.is_nested(type_):
+        return False
+    members = [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        members = [type_.item_field, pa.field("key", type_.key_type)]
+    return any(not f.nullable or has_strict_member(f.type) for f in members)
+
+
+def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCast) -> pa.Array:
+    """An array of any type as ``target``; nested values by member, all others by ``leaf``.
+
+    Args:
+        column: its name or path, for errors.
+
+    Raises:
+        SchemaError: a missing member, NULL where the target says NOT NULL, what ``leaf`` refuses.
+    """
+    source, t = array.type, pa.types
+    if source.equals(target) and not has_strict_member(target):
+        return array
+    if t.is_null(source):
+        return nulls_of(len(array), target)
+    if t.is_dictionary(source):
+        return cast_nested(array.dictionary_decode(), target, column, leaf)
+    if t.is_struct(target) and t.is_struct(source):
+        return _cast_struct(array, target, column, leaf)
+    if t.is_map(target) and t.is_map(source):
+        return _cast_map(array, target, column, leaf)
+    if t.is_list(target) and (t.is_list(source) or t.is_large_list(source) or t.is_fixed_size_list(source)):
+        return _cast_list(array, target, column, leaf)
+    return leaf(array, target, column)
+
+
+def nulls_of(rows: int, type_: pa.DataType) -> pa.Array:
+    """NULL in every row, with values in NOT NULL members below it."""
+    array = pa.nulls(rows, type_)
+    if not (pa.types.is_struct(type_) and has_strict_member(type_)):
+        return array
+    members = [type_.field(i) for i in range(type_.num_fields)]
+    children = [pa.nulls(rows, f.type) if f.nullable else _without_nulls(nulls_of(rows, f.type)) for f in members]
+    return pa.StructArray.from_arrays(children, fields=members, mask=array.is_null())
+
+
+def _cast_struct(array: pa.StructArray, target: pa.StructType, column: str, leaf: LeafCast) -> pa.Array:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    members = [target.field(i) for i in range(target.num_fields)]
+    mask = array.is_null() if array.null_count else None
+    children = []
+    for member in members:
+        at = find_name(names, member.name)
+        if at is None:
+            raise SchemaError(f"column {column} has no field {member.name!r}", hint=f"it has {', '.join(names)}")
+        child = array.field(at)
+        if not member.nullable and child.null_count:
+            _check_member(child, mask, f"{column}.{member.name}")
+        child = cast_nested(child, member.type, f"{column}.{member.name}", leaf)
+        children.append(child if member.nullable else _without_nulls(child))
+    if not members:
+        return pa.array([None if null else {} for null in array.is_null().to_pylist()], target)
+    return pa.StructArray.from_arrays(children, fields=members, mask=mask)
+
+
+def _check_member(child: pa.Array, mask: pa.Array | None, column: str) -> None:
+    """NULL in a NOT NULL member, counting only rows where the struct itself is there."""
+    nulls = np.asarray(child.is_null())
+    if mask is not None:
+        nulls = nulls & ~np.asarray(mask)
+    if nulls.any():
+        raise SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} of {len(nulls)} rows")
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with any value for NULL: writers want one in NOT NULL members of a struct that is NULL itself."""
+    t, type_ = pa.types, array.type
+    if not array.null_count:
+        return array
+    if t.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        members = [array.field(i) if f.nullable else _without_nulls(array.field(i)) for i, f in enumerate(fields)]
+        return pa.StructArray.from_arrays(members, fields=fields)
+    children = None
+    if t.is_map(type_):
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=[type_.key_field, type_.item_field])]
+    elif t.is_list(type_):
+        children = [array.values]
+    own = array.buffers()[1 : 2 if children else 3]
+    return pa.Array.from_buffers(type_, len(array), [None, *own], 0, array.offset, children)
+
+
+def _cast_list(array: pa.Array, target: pa.ListType, column: str, leaf: LeafCast) -> pa.Array:
+    if not pa.types.is_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    _check_elements(array, array.values, target.value_field, f"{column}.element")
+    values = cast_nested(array.values, target.value_type, f"{column}.element", leaf)
+    return _with_children(array, target, [values])
+
+
+def _cast_map(array: pa.MapArray, target: pa.MapType, column: str, leaf: LeafCast) -> pa.Array:
+    _check_elements(array, array.items, target.item_field, f"{column}.value")
+    keys = cast_nested(array.keys, target.key_type, f"{column}.key", leaf)
+    items = cast_nested(array.items, target.item_type, f"{column}.value", leaf)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return _with_children(array, target, [entries])
+
+
+def _with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """The same lists over other elements; slices keep their offset, so nothing is copied."""
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, children)
+
+
+def _check_elements(array: pa.Array, values: pa.Array, field: pa.Field, column: str) -> None:
+    """NULL in a NOT NULL element, counting only elements that a list of this array really holds."""
+    if field.nullable or not values.null_count:
+        return
+    offsets = array.offsets.to_numpy()
+    present = np.asarray(array.is_valid())
+    edges = np.zeros(len(values) + 1, np.int64)
+    np.add.at(edges, offsets[:-1][present], 1)
+    np.add.at(edges, offsets[1:][present], -1)
+    nulls = np.asarray(values.is_null()) & (np.cumsum(edges[:-1]) > 0)
+    if nulls.any():
+        raise SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} elements")
