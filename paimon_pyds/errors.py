@@ -3,6 +3,7 @@
     PaimonError
     ├─ OptionError (ValueError)               an unknown option, a bad value, options that contradict each other
     ├─ PredicateError (ValueError)            a filter that does not parse, names no column, or mixes types
+    │  └─ ExpressionError                     the same of value expressions, and values they fail on: overflow, bad casts
     ├─ NotFoundError (LookupError)
     │  ├─ TableNotFoundError · DatabaseNotFoundError
     │  └─ SnapshotNotFoundError · TagNotFoundError · BranchNotFoundError
@@ -31,6 +32,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "CorruptFileError",
     "DatabaseNotFoundError",
+    "ExpressionError",
     "NotFoundError",
     "OptionError",
     "PaimonError",
@@ -97,6 +99,10 @@ class OptionError(PaimonError, ValueError):
 
 class PredicateError(PaimonError, ValueError):
     """A filter that does not parse, names no column of the table, or compares what can't be compared."""
+
+
+class ExpressionError(PredicateError):
+    """A value expression that does not parse or bind, or that fails on a value: overflow, division by zero, a bad cast."""
 
 
 class NotFoundError(PaimonError, LookupError):

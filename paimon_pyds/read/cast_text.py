@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.row.texts import java_float_text
 from paimon_pyds.types import INTEGER_BITS, INTEGER_KINDS, AtomicType, Kind, timestamp_unit
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "STORAGE",
     "decimal_text",
     "formatter",
-    "java_float_text",
     "parser",
     "time_text",
     "timestamp_texts",
@@ -30,23 +29,6 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 # ------------------------------------------------------------------------------------------------------ formatting
-
-
-def java_float_text(value: float, single: bool) -> str:
-    """The text of Java's Float.toString and Double.toString: shortest digits, ``1.0E10`` outside 10⁻³ … 10⁷."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if np.signbit(value) else "0.0"
-    shortest = np.format_float_scientific(np.float32(value) if single else np.float64(value), unique=True, trim="0")
-    mantissa, exponent = shortest.split("e")
-    power = int(exponent)
-    if -3 <= power < 7:
-        plain = format(decimal.Decimal(shortest).normalize(), "f")
-        return plain if "." in plain else plain + ".0"
-    return f"{mantissa}E{power}"
 
 
 def time_text(millis: int, precision: int) -> str:

@@ -1,0 +1,21 @@
+"""SQL value expressions and conditions in Spark's dialect, over Arrow batches.
+
+`bind_expression` and `bind_condition` take SQL text, Python values and pyarrow expressions to a `BoundExpression`,
+which evaluates on batches; `split_condition` keeps what statistics and indexes can answer apart from the rest.
+"""
+
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_expression
+from paimon_pyds.expression.condition import Condition, split_condition
+from paimon_pyds.expression.parse import parse_expression
+
+__all__ = [
+    "BoundExpression",
+    "Condition",
+    "Operand",
+    "Scope",
+    "bind_condition",
+    "bind_expression",
+    "parse_expression",
+    "split_condition",
+]

@@ -1,0 +1,263 @@
+"""Binding: names to columns, operators and functions to kernels, with the types of Spark 4 (ANSI mode)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import NoReturn
+
+import pyarrow as pa
+
+from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.expression.cast import can_cast, constant
+from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
+from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
+from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value
+from paimon_pyds.predicate import casts, values
+from paimon_pyds.predicate.lexer import placed_error
+from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.types import STRING_KINDS, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
+
+__all__ = ["Binder", "Scope"]
+
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Columns that an expression may name.
+
+    Attributes:
+        names: what may stand before a column's name, such as ``("target", "t")``.
+        fields: the columns.
+        prefix: what the names of these columns begin with in the batches that are evaluated.
+    """
+
+    names: tuple[str, ...]
+    fields: tuple[DataField, ...]
+    prefix: str = ""
+
+
+class Binder:
+    """Binds trees of one statement: all of them see the same time of day."""
+
+    def __init__(self, scopes: Sequence[Scope], zone: str, text: str, now: datetime | None = None) -> None:
+        values.time_zone(zone)
+        self._scopes = scopes
+        self.zone = zone
+        self._text = text
+        self.now = now or datetime.now(timezone.utc)
+
+    def bind(self, expression: Expression) -> Node:
+        """The tree with types and kernels.
+
+        Raises:
+            ExpressionError: unknown names, types that do not go together, a constant part that has no value.
+        """
+        try:
+            return self._bind(expression)
+        except LookupError as error:
+            self.fail(expression, str(error.args[0]))
+
+    def _bind(self, expression: Expression) -> Node:
+        match expression:
+            case Value():
+                return self.literal(expression.literal)
+            case Name():
+                return self._name(expression)
+            case Item():
+                return self._item(expression)
+            case Case():
+                return self._case(expression)
+            case CastTo():
+                return self._cast_to(expression)
+            case Call():
+                return self._call(expression)
+        raise AssertionError(expression)
+
+    def fail(self, where: Expression, message: str, hint: str | None = None) -> NoReturn:
+        """Raise an ExpressionError that points at a part of the text."""
+        if not self._text:
+            raise ExpressionError(message, hint=hint)
+        placed = placed_error(self._text, where.start, message, hint)
+        raise ExpressionError(placed.message.replace("filter: ", "expression: ", 1), hint=hint)
+
+    # ------------------------------------------------------------------------------------------- values and names
+
+    def literal(self, literal: Literal) -> Constant:
+        """A constant node of a literal."""
+        if literal.value is None and literal.type is None:
+            return Constant(None, pa.scalar(None), literal)
+        if literal.type is None:
+            literal = casts.from_python(literal.value)
+        assert isinstance(literal.type, AtomicType)
+        type_ = normal(literal.type)
+        assert isinstance(type_, AtomicType)
+        return Constant(type_, constant(literal, type_), literal)
+
+    def _name(self, name: Name) -> Node:
+        first = name.parts[0].casefold()
+        named = [s for s in self._scopes if len(name.parts) > 1 and first in (n.casefold() for n in s.names)]
+        for scope in named:
+            if (field := _field(scope.fields, name.parts[1])) is not None:
+                return self._steps(name, self._column(scope, field), name.parts[2:])
+        found = [(s, f) for s in self._scopes if (f := _field(s.fields, name.parts[0])) is not None]
+        if len(found) == 1:
+            return self._steps(name, self._column(*found[0]), name.parts[1:])
+        if found:
+            places = " and ".join(scope.names[0] for scope, _ in found)
+            self.fail(
+                name, f"the column {name.parts[0]!r} is in {places}", f"write {found[0][0].names[0]}.{name.parts[0]}"
+            )
+        self._unknown(name, named)
+
+    def _unknown(self, name: Name, named: Sequence[Scope]) -> NoReturn:
+        wanted = name.parts[1] if named else name.parts[0]
+        known = {f.name.casefold(): f.name for scope in named or self._scopes for f in scope.fields}
+        close = [known[c] for c in difflib.get_close_matches(wanted.casefold()[:200], known, n=3)]
+        listed = ", ".join(list(known.values())[:20]) + (", …" if len(known) > 20 else "")
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed or 'none'}"
+        where = f" in {named[0].names[0]}" if named else ""
+        self.fail(name, f"no column {wanted!r:.100}{where}", hint)
+
+    def _column(self, scope: Scope, field: DataField) -> Node:
+        return Column(normal(field.type), scope.prefix + field.name)
+
+    def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:
+        for step in steps:
+            node = self._part(at, node, Constant(casts.STRING, pa.scalar(step), Literal(step, casts.STRING)))
+        return node
+
+    def _item(self, item: Item) -> Node:
+        key = self._bind(item.key)
+        if not isinstance(key, Constant) or key.literal is None or key.literal.value is None:
+            self.fail(item.key, "a key or position that is not a literal is not supported")
+        return self._part(item, self._bind(item.child), key)
+
+    def _part(self, at: Expression, node: Node, key: Constant) -> Node:
+        assert key.literal is not None
+        value = key.literal.value
+        match node.type:
+            case RowType(fields=fields):
+                field = _field(fields, value) if isinstance(value, str) else None
+                if field is None:
+                    names = ", ".join(f.name for f in fields)
+                    self.fail(at, f"the ROW has no field {value!r:.100}", f"it has {names}")
+                return Part(normal(field.type), node, field.name)
+            case MapType(key=key_type, value=value_type):
+                return Part(normal(value_type), node, self.coerce(key, normal(key_type)).value)  # type: ignore[attr-defined]
+            case ArrayType(element=element) if isinstance(value, int):
+                return Part(normal(element), node, value)
+        self.fail(at, f"a value of type {type_text(node.type)} has no part {value!r:.100}")
+
+    # ------------------------------------------------------------------------------------------ casts and branches
+
+    def coerce(self, node: Node, type_: Type) -> Node:
+        """The node as one of a type, by a cast if need be. Raises LookupError where SQL casts only on request."""
+        if type_ is None or same(node.type, type_):
+            return node
+        if node.type is not None and not can_cast(node.type, type_):
+            raise LookupError(f"{type_text(node.type)} stands where {type_text(type_)} is wanted")
+        return self.cast(node, type_)
+
+    def cast(self, node: Node, type_: DataType, lenient: bool = False) -> Node:
+        """The node with a cast, done right away for a constant."""
+        if node.type is None:
+            return Constant(type_, pa.scalar(None, arrow_of(type_)))
+        if not isinstance(node.type, AtomicType) or not isinstance(type_, AtomicType):
+            raise LookupError(f"{type_text(node.type)} can't be cast to {type_text(type_)}")
+        found = Cast(type_, node, self.zone, lenient)
+        return self.folded(found) if isinstance(node, Constant) else found
+
+    def folded(self, node: Node) -> Constant:
+        """A node without columns as its value."""
+        value = node.evaluate(_ONE_ROW)
+        return Constant(node.type, value if isinstance(value, pa.Scalar) else value[0])
+
+    def _cast_to(self, cast: CastTo) -> Node:
+        child, type_ = self._bind(cast.child), normal(cast.type)
+        if child.type is not None and not can_cast(child.type, type_):
+            self.fail(cast, f"a {type_text(child.type)} can't be cast to {type_text(type_)}")
+        return child if same(child.type, type_) else self._placed(cast, lambda: self.cast(child, type_, cast.lenient))
+
+    def _placed(self, where: Expression, function: Callable[[], Node]) -> Node:
+        try:
+            return function()
+        except PredicateError as error:
+            self.fail(where, error.message, error.hint)
+
+    def common(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes taken to their common type. Raises LookupError when there is none."""
+        type_: Type = None
+        for node in nodes:
+            type_ = common_type(type_, node.type)
+        return [self.coerce(node, type_) for node in nodes]
+
+    def condition(self, node: Node) -> Node:
+        """The node as a condition. Raises LookupError when it is none."""
+        if node.type is None:
+            return Constant(casts.BOOLEAN, pa.scalar(None, pa.bool_()))
+        if node.type.kind is not Kind.BOOLEAN:
+            hint = "; double quotes make a string" if node.type.kind in STRING_KINDS else ""
+            raise LookupError(f"a condition is wanted, this is a {type_text(node.type)}{hint}")
+        return node
+
+    def choice(self, conditions: Sequence[Node | None], given: Sequence[Node]) -> Node:
+        """A choice; there is one value more than conditions."""
+        found = self.common(given)
+        return Choice(found[0].type, tuple(zip(conditions, found, strict=False)), found[-1])
+
+    def _case(self, case: Case) -> Node:
+        conditions: list[Node | None] = []
+        for condition, _ in case.branches:
+            bound = self.bind(condition)
+            conditions.append(self._checked(condition, bound))
+        given = [self.bind(value) for _, value in case.branches]
+        otherwise = Constant(None, pa.scalar(None)) if case.otherwise is None else self.bind(case.otherwise)
+        return self.choice(conditions, [*given, otherwise])
+
+    def _checked(self, where: Expression, node: Node) -> Node:
+        try:
+            return self.condition(node)
+        except LookupError as error:
+            self.fail(where, str(error.args[0]))
+
+    # -------------------------------------------------------------------------------------------------- functions
+
+    def _call(self, call: Call) -> Node:
+        from paimon_pyds.expression.functions import FUNCTIONS, spelled
+
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            close = difflib.get_close_matches(call.function[:100], [n for n in FUNCTIONS if n.isidentifier()], n=1)
+            hint = f"did you mean {close[0]}?" if close else "compute it before, in the source"
+            self.fail(call, f"the function {call.function} is not known here", hint)
+        low, high = function.arity
+        if not low <= len(call.arguments) <= high:
+            wanted = f"{low}" if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
+            self.fail(call, f"{spelled(call.function)} takes {wanted} arguments, not {len(call.arguments)}")
+        arguments = [self.bind(argument) for argument in call.arguments]
+        try:
+            found = function.resolve(self, arguments)
+        except LookupError as error:
+            self.fail(call, f"{spelled(call.function)}: {error.args[0]}")
+        except PredicateError as error:
+            self.fail(call, error.message, error.hint)
+        return found
+
+    def timestamp(self) -> Constant:
+        """CURRENT_TIMESTAMP, one for all expressions of a statement."""
+        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+        micros = round((self.now - epoch).total_seconds() * 1_000_000)
+        return Constant(TIMESTAMP, pa.scalar(micros, arrow_of(TIMESTAMP)))
+
+
+def _field(fields: Sequence[DataField], name: str) -> DataField | None:
+    """The field of this name, or else the only one that differs from it in case."""
+    for field in fields:
+        if field.name == name:
+            return field
+    folded = [f for f in fields if f.name.casefold() == name.casefold()]
+    return folded[0] if len(folded) == 1 else None

@@ -1,0 +1,163 @@
+"""Bound expressions and conditions as callers hold them: what they need, and their values over batches. They pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.expression.arrays import spread
+from paimon_pyds.expression.assign import assign, check_assignable
+from paimon_pyds.expression.bind import Binder, Scope
+from paimon_pyds.expression.coercion import Type
+from paimon_pyds.expression.nodes import Node, columns
+from paimon_pyds.expression.parse import parse_expression
+from paimon_pyds.expression.tree import Expression, Value
+from paimon_pyds.predicate import casts
+from paimon_pyds.types import DataField, DataType, from_arrow_type
+
+__all__ = ["BoundExpression", "Operand", "bind_condition", "bind_expression", "bind_tree", "checked_condition"]
+
+Operand: TypeAlias = Any
+"""What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""
+
+
+@dataclass(frozen=True)
+class BoundExpression:
+    """An expression over the columns of some scopes.
+
+    Attributes:
+        text: what errors call it.
+        columns: names of the batch's columns it needs, each once, without an order that means anything.
+        type: of its values before they are assigned; None for NULL.
+        target: the column that takes the values; None to leave them as they are.
+        zone: time zone of texts, dates and wall-clock times.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    type: Type
+    target: DataField | None
+    zone: str
+    _node: Node | None = None
+    _arrow: pc.Expression | None = None
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """A value for each row, of the Arrow type of the target column, or of the expression's own type.
+
+        Raises:
+            ExpressionError: overflow, division by zero, a cast or an assignment that loses a value.
+        """
+        try:
+            found = self._values(batch)
+            if self.target is None:
+                return found
+            return assign(found, self.type if self._node else _own(found), self.target.type, self.zone)
+        except ExpressionError as error:
+            where = f"column {self.target.name!r}: " if self.target else ""
+            raise ExpressionError(f"{where}{self.text}: {error.message}", hint=error.hint) from None
+
+    def _values(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._node is not None:
+            return spread(self._node.evaluate(batch), batch.num_rows)
+        found = _evaluated(self._arrow, batch)
+        return found
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """For a condition: whether it is true, per row; never null."""
+        return self.evaluate(batch).fill_null(False)
+
+
+def _own(array: pa.Array) -> DataType:
+    return from_arrow_type(array.type, iter(range(1 << 20)))
+
+
+def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:
+    """A pyarrow expression's values."""
+    from pyarrow import acero
+
+    table = pa.Table.from_batches([batch])
+    plan = acero.Declaration.from_sequence([
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+        acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
+    ])  # fmt: skip
+    try:
+        found = plan.to_table(use_threads=False).column(0).combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        raise ExpressionError(str(error).splitlines()[0]) from None
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def bind_expression(
+    operand: Operand,
+    scopes: Sequence[Scope],
+    target: DataField | None = None,
+    *,
+    timezone: str = "UTC",
+    now: datetime | None = None,
+) -> BoundExpression:
+    """An expression with its names and types resolved.
+
+    Args:
+        operand: SQL text, a plain Python value (a str is always SQL text), a `pyarrow.compute.Expression`.
+        scopes: the columns it may name.
+        target: the column that takes its values, by the rules of store assignment.
+        timezone: zone of literals without one, of dates and wall-clock times.
+        now: what CURRENT_TIMESTAMP and CURRENT_DATE give; the time of the call when None.
+
+    Raises:
+        ExpressionError: it does not parse, names no column, mixes types, or can't be stored in the target.
+    """
+    if isinstance(operand, pc.Expression):
+        names = tuple(scope.prefix + field.name for scope in scopes for field in scope.fields)
+        return BoundExpression(str(operand), names, None, target, timezone, None, operand)
+    if isinstance(operand, str):
+        return bind_tree(parse_expression(operand, timezone=timezone), operand, scopes, target, timezone, now)
+    try:
+        literal = casts.from_python(operand)
+    except PredicateError as error:
+        raise ExpressionError(error.message.replace("a filter", "an expression"), hint=error.hint) from None
+    return bind_tree(Value(literal), "", scopes, target, timezone, now)
+
+
+def bind_tree(
+    tree: Expression,
+    text: str,
+    scopes: Sequence[Scope],
+    target: DataField | None = None,
+    timezone: str = "UTC",
+    now: datetime | None = None,
+) -> BoundExpression:
+    """A parsed expression, or a part of one, bound as by `bind_expression`; ``text`` is the whole text."""
+    node = Binder(scopes, timezone, text, now).bind(tree)
+    shown = text[tree.start : tree.stop] or (str(tree.literal.value) if isinstance(tree, Value) else text)
+    if target is not None:
+        try:
+            check_assignable(node.type, target.type)
+        except ExpressionError as error:
+            raise ExpressionError(f"column {target.name!r}: {shown:.200}: {error.message}", hint=error.hint) from None
+    return BoundExpression(shown[:200], tuple(dict.fromkeys(columns(node))), node.type, target, timezone, node)
+
+
+def bind_condition(
+    operand: Operand, scopes: Sequence[Scope], *, timezone: str = "UTC", now: datetime | None = None
+) -> BoundExpression:
+    """A condition, bound as by `bind_expression`: use `BoundExpression.matches`.
+
+    Raises:
+        ExpressionError: also when it is no condition.
+    """
+    bound = bind_expression(operand, scopes, None, timezone=timezone, now=now)
+    return checked_condition(bound)
+
+
+def checked_condition(bound: BoundExpression) -> BoundExpression:
+    """The expression itself. Raises ExpressionError when it is no condition."""
+    if bound._arrow is None and bound.type is not None and bound.type.kind is not casts.BOOLEAN.kind:
+        raise ExpressionError(f"{bound.text} is a {bound.type.kind.value}, a condition is wanted")
+    return bound

@@ -1,0 +1,296 @@
+"""CAST of whole columns, with Spark's rules in ANSI mode. Source: Spark 4 ``Cast`` and ``UTF8StringUtils``.
+
+Texts are parsed once per distinct value, by the functions that parse the literals of filters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.expression.arrays import by_distinct, filled, valid
+from paimon_pyds.expression.coercion import EXACT, NUMBERS
+from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
+from paimon_pyds.predicate import casts, values
+from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.row.texts import java_float_text
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    FLOAT_KINDS,
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataType,
+    Kind,
+    arrow_type,
+    internal_to_scalar,
+    timestamp_unit,
+)
+
+__all__ = ["can_cast", "cast_array"]
+
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY = 86_400
+_Cast = Callable[[pa.Array, AtomicType, AtomicType, str], pa.Array]
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """Whether SQL has a cast from one type to another."""
+    return source.kind is target.kind or _find(source.kind, target.kind) is not None
+
+
+def cast_array(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """Values of one type as values of another.
+
+    Args:
+        array: of the Arrow type of ``source``.
+        zone: name of the time zone of texts, dates and wall-clock times.
+
+    Raises:
+        ExpressionError: there is no such cast, or a value does not fit.
+    """
+    wanted = arrow_type(target)
+    if array.type == wanted and source.kind is target.kind:
+        return array
+    if pa.types.is_null(array.type) or array.null_count == len(array):
+        return pa.nulls(len(array), wanted)
+    function = _find(source.kind, target.kind)
+    if function is None:
+        raise ExpressionError(f"a {source.kind.value} can't be cast to {target.kind.value}")
+    try:
+        return function(array, source, target, zone)
+    except pa.ArrowInvalid as error:
+        raise ExpressionError(f"a {source} does not fit {target}: {str(error).splitlines()[0]}") from None
+
+
+def _find(source: Kind, target: Kind) -> _Cast | None:
+    if target in STRING_KINDS:
+        return _to_text if source is not Kind.VARIANT else None
+    if source in STRING_KINDS:
+        return _from_text
+    if target in BINARY_KINDS or source in BINARY_KINDS:
+        return _plain if target in BINARY_KINDS and source in BINARY_KINDS else None
+    if target is Kind.BOOLEAN:
+        return _to_boolean if source in NUMBERS else None
+    if source in NUMBERS or source is Kind.BOOLEAN:
+        return _FROM_NUMBERS.get(target)
+    if source in TIMESTAMP_KINDS and target in NUMBERS:
+        return _seconds if source is Kind.TIMESTAMP_LTZ else None
+    dates = TIMESTAMP_KINDS | {Kind.DATE}
+    return _temporal if source in dates and target in dates else _plain if source is target else None
+
+
+def _plain(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    return array.cast(arrow_type(target))
+
+
+# -------------------------------------------------------------------------------------------------------------- texts
+
+
+def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    kind = source.kind
+    if kind in INTEGER_KINDS or kind is Kind.BOOLEAN or kind in STRING_KINDS or kind in BINARY_KINDS:
+        return array.cast(pa.string())
+    if kind in FLOAT_KINDS:
+        single = kind is Kind.FLOAT
+        return by_distinct(array, lambda value: java_float_text(value, single), pa.string())
+    if kind is Kind.DECIMAL:
+        return by_distinct(array, lambda value: f"{value:f}", pa.string())
+    if kind is Kind.DATE:
+        return by_distinct(array.view(pa.int32()), casts.date_text, pa.string())
+    if kind is Kind.TIME:
+        return by_distinct(array.view(pa.int32()), lambda value: casts.time_text(value * 1_000_000), pa.string())
+    local = to_local(array, source, zone) if kind is Kind.TIMESTAMP_LTZ else array
+    step = 1_000_000_000 // _PER_SECOND[timestamp_unit(source)]
+    return by_distinct(local.view(pa.int64()), lambda value: casts.timestamp_text(value * step), pa.string())
+
+
+def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    kind, wanted = target.kind, arrow_type(target)
+    if kind in BINARY_KINDS:
+        return array.cast(wanted)
+    if kind in TIMESTAMP_KINDS or kind is Kind.TIME:
+        unit = 1_000_000 if kind is Kind.TIME else 1_000_000_000 // _PER_SECOND[timestamp_unit(target)]
+        storage = pa.int32() if kind is Kind.TIME else pa.int64()
+
+        def parsed(text: str) -> int:
+            return casts.literal_nanos(casts.cast_literal(Literal(text, casts.STRING), target, zone)) // unit
+
+        return by_distinct(array, parsed, storage).view(wanted)
+
+    def value(text: str) -> object:
+        return casts.cast_literal(Literal(text, casts.STRING), target, zone).value
+
+    if kind is Kind.DATE:
+        return by_distinct(array, value, pa.int32()).view(wanted)
+    return by_distinct(array, value, wanted)
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+def _to_boolean(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    if source.kind is Kind.DECIMAL:
+        return pa.array(unscaled(array) != 0, pa.bool_(), mask=~valid(array))
+    return pc.not_equal(array, pa.scalar(0, array.type))
+
+
+def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """Towards zero; a value outside of the type's range is an error."""
+    wanted = arrow_type(target)
+    if source.kind in INTEGER_KINDS or source.kind is Kind.BOOLEAN:
+        return array.cast(wanted)
+    half = 1 << (INTEGER_BITS[target.kind] - 1)
+    if source.kind is Kind.DECIMAL:
+        exact, step = unscaled(array), 10 ** (source.scale or 0)
+        whole = np.abs(exact) // step if step <= 10**NARROW else np.abs(wide(exact)) // step
+        found = np.where(exact < 0, -whole, whole)
+        outside = valid(array) & ((found < -half) | (found >= half))
+    else:
+        numbers = filled(array)
+        found = np.trunc(numbers.astype(np.float64))
+        outside = valid(array) & ~((found >= float(-half)) & (found < float(half)))
+    if np.any(outside):
+        worst = array.take(pa.array([int(np.argmax(outside))]))[0].as_py()
+        raise ExpressionError(f"{worst} does not fit {target.kind.value}")
+    kept = np.where(valid(array), found, 0).astype(np.int64)
+    return pa.array(kept, pa.int64(), mask=~valid(array)).cast(wanted)
+
+
+def _to_float(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    wanted = arrow_type(target)
+    if source.kind is not Kind.DECIMAL:
+        return array.cast(wanted, safe=False) if source.kind is not Kind.BOOLEAN else array.cast(pa.int8()).cast(wanted)
+    if target.kind is Kind.FLOAT:
+        return by_distinct(array, lambda value: values.float32_from_text(str(value)), wanted)
+    scale = source.scale or 0
+    if (source.precision or 38) <= 15 and scale <= 22:  # both parts are exact, so their quotient is rounded once
+        return pa.array(unscaled(array) / float(10**scale), wanted, mask=~valid(array))
+    return by_distinct(array, float, wanted)
+
+
+def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    scale = target.scale or 0
+    if source.kind in FLOAT_KINDS:
+        doubles = array.cast(pa.float64())
+        # Java makes a DECIMAL of a double's shortest text, not of its binary value.
+        exact = by_distinct(doubles, lambda value: _rounded(value, target), arrow_type(target))
+        return exact
+    if source.kind is Kind.DECIMAL:
+        found = rescale(unscaled(array), source.scale or 0, scale)
+    else:
+        whole = filled(array, False).astype(np.int64)
+        found = rescale(whole, 0, scale)
+    return from_unscaled(found, valid(array), target)
+
+
+def _rounded(value: float, target: AtomicType) -> Decimal:
+    literal: Decimal = casts.cast_literal(Literal(value, casts.DOUBLE), target, "UTC").value
+    return literal
+
+
+def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """Seconds since the epoch."""
+    factor = _PER_SECOND[timestamp_unit(target)]
+    if source.kind in EXACT and source.kind is not Kind.DECIMAL:
+        counts = pc.multiply_checked(array.cast(pa.int64()), factor)
+    elif source.kind is Kind.DECIMAL:
+        scaled = wide(unscaled(array)) * factor // 10 ** (source.scale or 0)
+        counts = pa.array(scaled.tolist(), pa.int64(), mask=~valid(array))
+    else:
+        counts = pa.array(np.trunc(filled(array.cast(pa.float64())) * factor), mask=~valid(array)).cast(pa.int64())
+    return counts.view(arrow_type(target))
+
+
+_FROM_NUMBERS: dict[Kind, _Cast] = {
+    **dict.fromkeys(INTEGER_KINDS, _to_integer),
+    **dict.fromkeys(FLOAT_KINDS, _to_float),
+    Kind.DECIMAL: _to_decimal,
+    Kind.TIMESTAMP_LTZ: _to_timestamp,
+}
+
+
+# ----------------------------------------------------------------------------------------------------- dates and times
+
+
+def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """An instant as seconds since the epoch, whole ones for integers."""
+    factor = _PER_SECOND[timestamp_unit(source)]
+    counts = filled(array.view(pa.int64()))
+    if target.kind in INTEGER_KINDS:
+        whole = pa.array(counts // factor, pa.int64(), mask=~valid(array))
+        return _to_integer(whole, casts.LONG, target, zone)
+    if target.kind is Kind.DECIMAL:
+        digits = {"ms": 3, "us": 6, "ns": 9}[timestamp_unit(source)]
+        return from_unscaled(rescale(counts, digits, target.scale or 0), valid(array), target)
+    return pa.array(counts / factor, pa.float64(), mask=~valid(array)).cast(arrow_type(target), safe=False)
+
+
+def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """Between dates, wall-clock times and instants; finer units and days are cut, towards the past."""
+    if source.kind is Kind.DATE:
+        counts = array.view(pa.int32()).cast(pa.int64())
+        unit = _PER_SECOND[timestamp_unit(target)]
+        local = pc.multiply_checked(counts, _DAY * unit).view(pa.timestamp(timestamp_unit(target)))
+        return to_instant(local, target, zone) if target.kind is Kind.TIMESTAMP_LTZ else local
+    here = to_local(array, source, zone) if source.kind is Kind.TIMESTAMP_LTZ is not target.kind else array
+    if target.kind is Kind.DATE:
+        days = filled(here.view(pa.int64())) // (_DAY * _PER_SECOND[timestamp_unit(source)])
+        return pa.array(days.astype(np.int32), pa.int32(), mask=~valid(array)).view(pa.date32())
+    scaled = _in_unit(here.view(pa.int64()), timestamp_unit(source), timestamp_unit(target))
+    if target.kind is Kind.TIMESTAMP_LTZ and source.kind is Kind.TIMESTAMP:
+        return to_instant(scaled.view(pa.timestamp(timestamp_unit(target))), target, zone)
+    return scaled.view(arrow_type(target))
+
+
+def _in_unit(counts: pa.Array, source: str, target: str) -> pa.Array:
+    a, b = _PER_SECOND[source], _PER_SECOND[target]
+    if b >= a:
+        return pc.multiply_checked(counts, b // a)
+    return pa.array(filled(counts) // (a // b), pa.int64(), mask=~valid(counts))
+
+
+def to_local(array: pa.Array, source: AtomicType, zone: str) -> pa.Array:
+    """Instants as wall-clock times of a zone, in the same unit."""
+    return _shifted(array, timestamp_unit(source), zone, values.instant_to_local, 1).view(
+        pa.timestamp(timestamp_unit(source))
+    )
+
+
+def to_instant(array: pa.Array, target: AtomicType, zone: str) -> pa.Array:
+    """Wall-clock times of a zone as instants, in the same unit."""
+    return _shifted(array, timestamp_unit(target), zone, values.local_to_instant, -1).view(arrow_type(target))
+
+
+def _shifted(
+    array: pa.Array, unit: str, zone: str, convert: Callable[[int, dt.tzinfo], int], direction: int
+) -> pa.Array:
+    where, per_second = values.time_zone(zone), _PER_SECOND[unit]
+    counts = array.view(pa.int64())
+    if where is values.UTC:
+        return counts
+    if isinstance(where, dt.timezone):
+        offset = where.utcoffset(None) // dt.timedelta(seconds=1)
+        return pc.add_checked(counts, direction * offset * per_second)
+
+    def one(count: int) -> int:
+        seconds, rest = divmod(count, per_second)
+        return convert(seconds * 1_000_000, where) // 1_000_000 * per_second + rest
+
+    return by_distinct(counts, one, pa.int64())
+
+
+def constant(literal: Literal, type_: AtomicType) -> pa.Scalar:
+    """A literal as a scalar of a type whose internal values it has."""
+    value = literal.value
+    if type_.kind is Kind.TIME and value is not None and literal.type is not None:
+        value = casts.literal_nanos(literal) // 1_000_000
+    return internal_to_scalar(value, type_)

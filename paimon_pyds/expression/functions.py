@@ -1,0 +1,242 @@
+"""The functions and operators that expressions know, and how their arguments are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.expression import operators
+from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
+from paimon_pyds.expression.nodes import Apply, Constant, Logic, Node, arrow_of, type_text
+from paimon_pyds.predicate import casts
+from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
+
+if TYPE_CHECKING:
+    from paimon_pyds.expression.bind import Binder
+
+__all__ = ["FUNCTIONS", "Function", "ANY", "spelled", "typed"]
+
+ANY = 1_000_000
+"""So many arguments: any number of them."""
+Resolve = Callable[["Binder", "list[Node]"], Node]
+
+
+@dataclass(frozen=True)
+class Function:
+    """How many arguments a function takes, and what makes a node of them (it raises LookupError for wrong types)."""
+
+    arity: tuple[int, int]
+    resolve: Resolve
+
+
+def spelled(name: str) -> str:
+    """A function as errors name it."""
+    return {"negative": "-", "isnull": "IS NULL"}.get(name, name)
+
+
+def typed(kernel: Callable[..., pa.Array], result: DataType, *wanted: DataType) -> Resolve:
+    """Arguments taken to fixed types; the last one stands for all that follow."""
+
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        given = [binder.coerce(a, wanted[min(n, len(wanted) - 1)]) for n, a in enumerate(arguments)]
+        return Apply(result, kernel, tuple(given))
+
+    return resolve
+
+
+# --------------------------------------------------------------------------------------------------------- arithmetic
+
+
+def _arithmetic(operator: str) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        a, b = (_number(binder, node, other) for node, other in zip(arguments, reversed(arguments), strict=True))
+        kinds = {node.type.kind for node in (a, b) if node.type is not None}
+        if Kind.DECIMAL in kinds and not kinds & FLOAT_KINDS:
+            return _decimals(binder, operator, a, b)
+        if operator == "/":
+            a, b = (binder.coerce(node, casts.DOUBLE) for node in (a, b))
+            return Apply(casts.DOUBLE, operators.divide, (a, b))
+        a, b = binder.common([a, b])
+        if a.type is None:
+            a, b = binder.coerce(a, casts.DOUBLE), binder.coerce(b, casts.DOUBLE)
+        return Apply(a.type, operators.math, (a, b), (operator,))
+
+    return resolve
+
+
+def _number(binder: Binder, node: Node, other: Node) -> Node:
+    """An operand of arithmetic; a text becomes BIGINT beside an integer, else DOUBLE."""
+    if node.type is None:
+        return node
+    if node.type.kind in STRING_KINDS:
+        integers = other.type is not None and other.type.kind in INTEGER_KINDS
+        return binder.cast(node, casts.LONG if integers else casts.DOUBLE)
+    if node.type.kind not in NUMBERS:
+        raise LookupError(f"a number is wanted, not a {type_text(node.type)}")
+    return node
+
+
+def _decimals(binder: Binder, operator: str, a: Node, b: Node) -> Node:
+    a, b = (_as_decimal(binder, node, other) for node, other in ((a, b), (b, a)))
+    assert isinstance(a.type, AtomicType) and isinstance(b.type, AtomicType)
+    result = decimal_result(operator, a.type, b.type)
+    return Apply(result, operators.decimal_math, (a, b), (operator, a.type, b.type, result))
+
+
+def _as_decimal(binder: Binder, node: Node, other: Node) -> Node:
+    if node.type is None:
+        return binder.coerce(node, other.type)
+    literal = node.literal if isinstance(node, Constant) else None
+    return binder.cast(node, as_decimal(node.type, literal)) if node.type.kind is not Kind.DECIMAL else node
+
+
+def _integer_divide(binder: Binder, arguments: list[Node]) -> Node:
+    a, b = (_number(binder, node, other) for node, other in zip(arguments, reversed(arguments), strict=True))
+    for node in (a, b):
+        if node.type is not None and node.type.kind in FLOAT_KINDS:
+            raise LookupError(f"an integer is wanted, not a {type_text(node.type)}")
+    if any(node.type is not None and node.type.kind is Kind.DECIMAL for node in (a, b)):
+        a, b = (_as_decimal(binder, node, other) for node, other in ((a, b), (b, a)))
+        assert isinstance(a.type, AtomicType) and isinstance(b.type, AtomicType)
+        whole = AtomicType(Kind.DECIMAL, precision=38, scale=0)
+        divided = Apply(whole, operators.decimal_math, (a, b), ("div", a.type, b.type, whole))
+        return binder.cast(divided, casts.LONG)
+    a, b = (binder.coerce(node, casts.LONG) for node in (a, b))
+    return Apply(casts.LONG, operators.integer_divide, (a, b))
+
+
+def _negative(binder: Binder, arguments: list[Node]) -> Node:
+    node = _number(binder, arguments[0], arguments[0])
+    return node if node.type is None else Apply(node.type, operators.negative, (node,))
+
+
+def _positive(binder: Binder, arguments: list[Node]) -> Node:
+    return _number(binder, arguments[0], arguments[0])
+
+
+def _bits(operator: str) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        given = binder.common(arguments)
+        type_ = given[0].type
+        if type_ is not None and type_.kind not in INTEGER_KINDS:
+            raise LookupError(f"integers are wanted, not {type_text(type_)}")
+        return Apply(type_, operators.bitwise, tuple(given), (operator,))
+
+    return resolve
+
+
+# ---------------------------------------------------------------------------------------------------------- conditions
+
+
+def _comparison(operator: str) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        a, b = _comparable(binder, arguments)
+        if a.type is None:
+            return Constant(casts.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
+        if operator == "<=>":
+            return Apply(casts.BOOLEAN, operators.null_safe, (a, b))
+        return Apply(casts.BOOLEAN, operators.compare, (a, b), (operator,))
+
+    return resolve
+
+
+def _comparable(binder: Binder, arguments: Sequence[Node]) -> list[Node]:
+    """Two operands in their common type; decimals stay as exact as they are."""
+    kinds = [node.type.kind if node.type is not None else None for node in arguments]
+    if Kind.DECIMAL in kinds and all(kind in INTEGER_KINDS or kind is Kind.DECIMAL for kind in kinds):
+        return [_as_decimal(binder, node, node) for node in arguments]
+    given = binder.common(arguments)
+    type_ = given[0].type
+    if type_ is not None and not isinstance(type_, AtomicType):
+        raise LookupError(f"values of type {type_text(type_)} can't be compared")
+    return given
+
+
+def _in(binder: Binder, arguments: list[Node]) -> Node:
+    """IN: all values have one common type, as in Spark; NULL among them makes what is not found unknown."""
+    given = binder.common(arguments)
+    type_ = given[0].type
+    if type_ is None:
+        return Constant(casts.BOOLEAN, pa.scalar(None, pa.bool_()))
+    listed = [item.value for item in given[1:] if isinstance(item, Constant)]
+    if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
+        parts = [Apply(casts.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
+        return Logic(casts.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
+    known = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
+    return Apply(casts.BOOLEAN, operators.among, (given[0],), (known, len(known) < len(listed)))
+
+
+def _logic(every: bool) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        return Logic(casts.BOOLEAN, tuple(binder.condition(node) for node in arguments), every)
+
+    return resolve
+
+
+def _not(binder: Binder, arguments: list[Node]) -> Node:
+    return Apply(casts.BOOLEAN, operators.not_, (binder.condition(arguments[0]),))
+
+
+def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
+    return lambda binder, arguments: Apply(casts.BOOLEAN, kernel, tuple(arguments))
+
+
+# ------------------------------------------------------------------------------------------------------------ choices
+
+
+def _coalesce(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.choice([None] * (len(arguments) - 1), arguments) if len(arguments) > 1 else arguments[0]
+
+
+def _if(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.choice([binder.condition(arguments[0])], arguments[1:])
+
+
+def _nullif(binder: Binder, arguments: list[Node]) -> Node:
+    equal = _comparison("=")(binder, arguments)
+    return binder.choice([equal], [Constant(None, pa.scalar(None)), arguments[0]])
+
+
+def _nvl2(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.choice([Apply(casts.BOOLEAN, pc.is_valid, (arguments[0],))], arguments[1:])
+
+
+def _extreme(operator: str) -> Resolve:
+    """Greatest and least, which pass over NULL."""
+
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        given = binder.common(arguments)
+        return Apply(given[0].type, operators.extreme, tuple(given), (operator,)) if given[0].type else given[0]
+
+    return resolve
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{operator: Function((2, 2), _arithmetic(operator)) for operator in ("+", "-", "*", "/", "%")},
+    "mod": Function((2, 2), _arithmetic("%")),
+    "div": Function((2, 2), _integer_divide),
+    "negative": Function((1, 1), _negative),
+    "positive": Function((1, 1), _positive),
+    **{operator: Function((2, 2), _bits(operator)) for operator in ("&", "|", "^")},
+    "~": Function((1, 1), _bits("~")),
+    **{operator: Function((2, 2), _comparison(operator)) for operator in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
+    "in": Function((2, ANY), _in),
+    "AND": Function((2, ANY), _logic(True)),
+    "OR": Function((2, ANY), _logic(False)),
+    "NOT": Function((1, 1), _not),
+    "isnull": Function((1, 1), _null_test(pc.is_null)),
+    "isnotnull": Function((1, 1), _null_test(pc.is_valid)),
+    "coalesce": Function((1, ANY), _coalesce),
+    "nvl": Function((2, 2), _coalesce),
+    "ifnull": Function((2, 2), _coalesce),
+    "if": Function((3, 3), _if),
+    "nullif": Function((2, 2), _nullif),
+    "nvl2": Function((3, 3), _nvl2),
+    "greatest": Function((2, ANY), _extreme(">")),
+    "least": Function((2, ANY), _extreme("<")),
+}
+"""Functions by name in lower case; operators by their sign or word."""

@@ -1,0 +1,353 @@
+"""Text of Spark SQL's value expressions and conditions (its SqlBaseParser grammar, valueExpression) to a tree."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import NoReturn, TypeVar
+
+from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value
+from paimon_pyds.predicate import casts
+from paimon_pyds.predicate.cursor import RESERVED, SUFFIXES, Cursor
+from paimon_pyds.predicate.lexer import Token
+from paimon_pyds.predicate.sql_types import TYPED_LITERALS, TYPES, read_type
+from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.types import AtomicType
+
+__all__ = ["MAX_DEPTH", "parse_expression"]
+
+MAX_DEPTH = 100
+"""How deep parentheses, calls and CASEs may be nested."""
+
+# Binding powers, weakest first.
+_OR, _AND, _NOT, _SUFFIX, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _ADD, _MULTIPLY, _UNARY = range(1, 12)
+_BINARY = {
+    "=": (_COMPARE, "="), "==": (_COMPARE, "="), "<>": (_COMPARE, "<>"), "!=": (_COMPARE, "<>"), "<": (_COMPARE, "<"),
+    "<=": (_COMPARE, "<="), "!>": (_COMPARE, "<="), ">": (_COMPARE, ">"), ">=": (_COMPARE, ">="),
+    "!<": (_COMPARE, ">="), "<=>": (_COMPARE, "<=>"), "|": (_BIT_OR, "|"), "^": (_BIT_XOR, "^"), "&": (_BIT_AND, "&"),
+    "+": (_ADD, "+"), "-": (_ADD, "-"), "||": (_ADD, "||"), "*": (_MULTIPLY, "*"), "/": (_MULTIPLY, "/"),
+    "%": (_MULTIPLY, "%"),
+}  # fmt: skip
+_WITHOUT_PARENTHESES = frozenset({"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
+_CAST_FUNCTIONS = frozenset(
+    {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "TIMESTAMP"}
+)
+"""Types that are functions of one argument as well; ``date`` is another, in the table of functions."""
+_E = TypeVar("_E", bound=Expression)
+
+
+def parse_expression(text: str, *, timezone: str = "UTC") -> Expression:
+    """Parse a value expression or a condition, in Spark's dialect.
+
+    Args:
+        text: at most 16 Mi characters.
+        timezone: zone of TIMESTAMP literals that name none: ``UTC``, ``+01:00``, ``Europe/Berlin``.
+
+    Raises:
+        ExpressionError: not an expression; the message has the line with a caret under the place.
+    """
+    try:
+        return _Parser(text, timezone).parse()
+    except PredicateError as error:
+        message = error.message.removeprefix("filter: ").replace("the filter", "the expression")
+        raise ExpressionError(f"expression: {message}", hint=error.hint) from None
+
+
+class _Parser(Cursor):
+    """A Pratt parser: `expression(power)` reads operators that bind tighter than ``power``."""
+
+    def __init__(self, text: str, timezone: str) -> None:
+        super().__init__(text)
+        self._zone = timezone
+        self._depth = 0
+
+    def parse(self) -> Expression:
+        if self.peek().kind == "end":
+            self.fail(self.peek(), "there is no expression")
+        found = self._expression(0)
+        if self.peek().kind != "end":
+            self.unexpected("the end of the expression")
+        return found
+
+    def unexpected(self, wanted: str) -> NoReturn:
+        token = self.peek()
+        if token.kind == "end":
+            self.fail(token, f"expected {wanted}, but the expression ends here")
+        hint = None
+        if token.kind == "name" and self.word() in RESERVED:
+            hint = f"a column of this name is written `{token.value}`"
+        shown = self.text[token.start : min(token.stop, token.start + 40)]
+        self.fail(token, f"expected {wanted}, found {shown}", hint=hint)
+
+    def _call(self, start: int, function: str, *arguments: Expression) -> Call:
+        """A call of a function or an operator that ends at the last token read."""
+        return Call(function, arguments, start=start, stop=self.tokens[self.at - 1].stop)
+
+    # ------------------------------------------------------------------------------------------------- operators
+
+    def _expression(self, power: int) -> Expression:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.fail(self.peek(), f"the expression is nested deeper than {MAX_DEPTH} levels")
+        left = self._prefix()
+        value = True  # what may be compared: not a condition that IS, IN and their like have closed
+        while True:
+            token = self.peek()
+            if token.kind == "op" and token.value in _BINARY:
+                binds, operator = _BINARY[token.value]
+                if binds <= power or not value:
+                    break
+                self.next()
+                left = self._call(left.start, operator, left, self._expression(binds))
+            elif token.kind != "name":
+                break
+            elif self.is_word("DIV") and power < _MULTIPLY:
+                self.next()
+                left = self._call(left.start, "div", left, self._expression(_MULTIPLY))
+            elif value and power < _SUFFIX and self.word() in SUFFIXES:
+                left, value = self._suffix(left), False
+            elif power < _AND and self.is_word("AND"):
+                left, value = self._chain(left, "AND", _AND), False
+            elif power < _OR and self.is_word("OR"):
+                left, value = self._chain(left, "OR", _OR), False
+            else:
+                break
+        self._depth -= 1
+        return left
+
+    def _chain(self, left: Expression, word: str, power: int) -> Expression:
+        parts = [left]
+        while self.accept_word(word):
+            parts.append(self._expression(power))
+        return self._call(left.start, word, *parts)
+
+    def _prefix(self) -> Expression:
+        token = self.peek()
+        if self.is_op("(") or token.kind in ("number", "string", "bytes", "quoted"):
+            return self._postfix(self._primary(token))
+        if self.accept_op("!") or self.accept_word("NOT"):
+            return self._call(token.start, "NOT", self._expression(_NOT))
+        if self.is_op("-", "+", "~"):
+            return self._signed(token)
+        if token.kind == "name":
+            return self._postfix(self._word(token))
+        self.unexpected("an expression")
+
+    def _primary(self, token: Token) -> Expression:
+        if self.accept_op("("):
+            if self.is_word("SELECT", "WITH"):
+                self.fail(token, "subqueries are not supported in expressions", hint="merge a source instead")
+            inner = self._expression(0)
+            self._close()
+            return self._spanned(inner, token.start)
+        if token.kind == "quoted":
+            return self._name()
+        return Value(self._literal(), start=token.start, stop=self.tokens[self.at - 1].stop)
+
+    def _spanned(self, inner: _E, start: int) -> _E:
+        """The same node with the parentheses around it in its span."""
+        return replace(inner, start=start, stop=self.tokens[self.at - 1].stop)
+
+    def _close(self) -> None:
+        if not self.accept_op(")"):
+            self.unexpected("')'")
+
+    def _signed(self, token: Token) -> Expression:
+        sign = self.next().value
+        number = self.peek()
+        if number.kind == "number" and sign != "~":
+            self.next()
+            literal = self.located(number.start, lambda: casts.number(number.value, number.suffix, sign == "-"))
+            return self._postfix(Value(literal, start=token.start, stop=number.stop))
+        return self._call(token.start, {"-": "negative", "+": "positive", "~": "~"}[sign], self._expression(_UNARY))
+
+    # -------------------------------------------------------------------------------------------------- operands
+
+    def _literal(self) -> Literal:
+        token = self.next()
+        if token.kind == "number":
+            return self.located(token.start, lambda: casts.number(token.value, token.suffix))
+        if token.kind == "string":
+            text = token.value
+            while self.peek().kind == "string":
+                text += self.next().value
+            return Literal(text, casts.STRING)
+        return Literal(bytes.fromhex(token.value), casts.BYTES)
+
+    def _word(self, token: Token) -> Expression:
+        word, following = self.word(), self.peek(1)
+        opens = following.kind == "op" and following.value == "("
+        if word in ("TRUE", "FALSE", "NULL") and not opens and not self.is_op(".", ahead=1):
+            self.next()
+            literal = Literal(None, None) if word == "NULL" else Literal(word == "TRUE", casts.BOOLEAN)
+            return Value(literal, start=token.start, stop=token.stop)
+        if word in TYPED_LITERALS and following.kind == "string":
+            return self._typed_literal(token, word)
+        if word == "INTERVAL" and following.kind in ("string", "number"):
+            self.fail(token, "intervals are not supported", hint="use date_add, date_sub, add_months or make_timestamp")
+        if word == "CASE" and not self.is_op(".", ahead=1):
+            return self._case(token)
+        if opens:
+            return self._function(token, word)
+        if word in _WITHOUT_PARENTHESES:
+            self.next()
+            return self._call(token.start, word.lower())
+        if word in RESERVED:
+            self.unexpected("an expression")
+        return self._name()
+
+    def _typed_literal(self, token: Token, word: str) -> Expression:
+        self.next()
+        target = AtomicType(TYPES[word], precision=9)
+        text = self._literal()
+        literal = self.located(token.start, lambda: casts.cast_literal(text, target, self._zone))
+        return Value(literal, start=token.start, stop=self.tokens[self.at - 1].stop)
+
+    def _name(self) -> Expression:
+        first = self.next()
+        parts = [first.value]
+        while self.is_op(".") and len(parts) < MAX_DEPTH:
+            self.next()
+            parts.append(self._step())
+        return Name(tuple(parts), start=first.start, stop=self.tokens[self.at - 1].stop)
+
+    def _step(self) -> str:
+        token = self.peek()
+        if token.kind not in ("name", "quoted") and not (token.kind == "number" and token.value.isdigit()):
+            self.unexpected("a field name")
+        self.next()
+        return token.value + token.suffix
+
+    def _postfix(self, operand: Expression) -> Expression:
+        start = operand.start
+        while True:
+            if self.accept_op("::"):
+                type_ = read_type(self)
+                operand = CastTo(operand, type_, start=start, stop=self.tokens[self.at - 1].stop)
+            elif self.accept_op("["):
+                key = self._expression(0)
+                self.expect_op("]")
+                operand = Item(operand, key, start=start, stop=self.tokens[self.at - 1].stop)
+            elif self.accept_op("."):
+                step = Value(Literal(self._step(), casts.STRING))
+                operand = Item(operand, step, start=start, stop=self.tokens[self.at - 1].stop)
+            else:
+                return operand
+
+    def _case(self, token: Token) -> Expression:
+        self.next()
+        operand = None if self.is_word("WHEN") else self._expression(0)
+        branches = []
+        while self.accept_word("WHEN"):
+            condition = self._expression(0)
+            if operand is not None:
+                condition = self._call(condition.start, "=", operand, condition)
+            self.expect_word("THEN")
+            branches.append((condition, self._expression(0)))
+        if not branches:
+            self.unexpected("WHEN")
+        otherwise = self._expression(0) if self.accept_word("ELSE") else None
+        self.expect_word("END")
+        return Case(tuple(branches), otherwise, start=token.start, stop=self.tokens[self.at - 1].stop)
+
+    # ------------------------------------------------------------------------------------------------- functions
+
+    def _function(self, token: Token, word: str) -> Expression:
+        self.at += 2
+        if word in ("CAST", "TRY_CAST"):
+            inner = self._expression(0)
+            self.expect_word("AS")
+            type_ = read_type(self)
+            self._close()
+            return CastTo(inner, type_, word == "TRY_CAST", start=token.start, stop=self.tokens[self.at - 1].stop)
+        if word == "TRIM":
+            return self._trim(token)
+        if word == "EXTRACT":
+            field = self._step()
+            self.expect_word("FROM")
+            arguments = [Value(Literal(field, casts.STRING)), self._expression(0)]
+            self._close()
+            return self._call(token.start, "date_part", *arguments)
+        arguments = [] if self.is_op(")") else [self._expression(0)]
+        separators = {"SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",)}.get(word, ())
+        while arguments and (self.accept_op(",") or self.accept_word(*separators)):
+            arguments.append(self._expression(0))
+        self._close()
+        if word in _CAST_FUNCTIONS and len(arguments) == 1:
+            type_ = AtomicType(TYPES[word], precision=10, scale=0) if word == "DECIMAL" else AtomicType(TYPES[word])
+            return CastTo(arguments[0], type_, start=token.start, stop=self.tokens[self.at - 1].stop)
+        return self._call(token.start, token.value.lower(), *arguments)
+
+    def _trim(self, token: Token) -> Expression:
+        """TRIM(text), and TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
+        named = self.word() if self.peek(1).kind != "op" or self.is_op("(", ahead=1) else ""
+        sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+        function = sides.get(named, "trim")
+        self.at += named in sides
+        arguments = [] if self.is_word("FROM") else [self._expression(0)]
+        if self.accept_word("FROM"):
+            # The functions take the characters last, except trim, which is two-sided only here.
+            arguments.insert(0, self._expression(0))
+        self._close()
+        return self._call(token.start, function, *arguments)
+
+    # -------------------------------------------------------------------------------------------------- conditions
+
+    def _suffix(self, left: Expression) -> Expression:
+        negated = self.accept_word("NOT")
+        word = self.word()
+        token = self.next()
+        if word == "IS" and not negated:
+            return self._is(left)
+        call = functools.partial(self._call, left.start)
+        if word == "IN":
+            found = call("in", left, *self._list())
+        elif word == "BETWEEN":
+            low = self._expression(_SUFFIX)
+            self.expect_word("AND")
+            high = self._expression(_SUFFIX)
+            found = call("AND", call(">=", left, low), call("<=", left, high))
+        elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
+            name = {"REGEXP": "rlike"}.get(word, word.lower())
+            found = call(name, left, self._expression(_SUFFIX), *self._escape(word))
+        else:
+            self.fail(token, "expected IN, BETWEEN or LIKE")
+        return call("NOT", found) if negated else found
+
+    def _escape(self, word: str) -> list[Expression]:
+        if word not in ("LIKE", "ILIKE") or not self.accept_word("ESCAPE"):
+            return []
+        token = self.peek()
+        if token.kind != "string" or len(token.value) != 1:
+            self.fail(token, "ESCAPE takes a string of one character")
+        return [Value(self._literal())]
+
+    def _list(self) -> list[Expression]:
+        self.expect_op("(")
+        if self.is_word("SELECT", "WITH"):
+            self.fail(self.peek(), "subqueries are not supported in expressions", hint="merge a source instead")
+        items = [self._expression(0)]
+        while self.accept_op(","):
+            items.append(self._expression(0))
+        self._close()
+        return items
+
+    def _is(self, left: Expression) -> Expression:
+        negated = self.accept_word("NOT")
+        word = self.word()
+        call = functools.partial(self._call, left.start)
+        if word in ("NULL", "UNKNOWN"):
+            self.next()
+            return call("isnotnull" if negated else "isnull", left)
+        if word in ("TRUE", "FALSE"):
+            token = self.next()
+            found = call("<=>", left, Value(Literal(word == "TRUE", casts.BOOLEAN), start=token.start))
+        elif word == "DISTINCT":
+            self.next()
+            self.expect_word("FROM")
+            found = call("<=>", left, self._expression(_SUFFIX))
+            negated = not negated
+        else:
+            self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM")
+        return call("NOT", found) if negated else found

@@ -1,0 +1,76 @@
+"""Expressions as they are written: names and literals, without types. `paimon_pyds.expression.bind` gives them meaning.
+
+Operators are calls too, of functions that no one can name in SQL: ``+``, ``AND``, ``<=>``. ``start`` and ``stop`` are
+the places in the text, so that errors can point at them and a condition can be taken apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.types import AtomicType
+
+__all__ = ["Call", "Case", "CastTo", "Expression", "Item", "Name", "Value", "conjuncts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """Base of all nodes."""
+
+    start: int = field(default=0, compare=False)
+    stop: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Expression):
+    """A literal, with the type that Spark SQL gives it."""
+
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Expression):
+    """A column, maybe with its table before it and fields of it behind: ``source.address.city``."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Expression):
+    """``child['key']`` of a map, ``child[0]`` of an array, ``child.name`` of a row (the key is then a literal)."""
+
+    child: Expression
+    key: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """A function, by its name in lower case, or an operator."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expression):
+    """CASE WHEN condition THEN value … ELSE otherwise END; the form with an operand is written with ``=``."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class CastTo(Expression):
+    """CAST(child AS type), or TRY_CAST, which gives NULL where the other fails."""
+
+    child: Expression
+    type: AtomicType
+    lenient: bool = False
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """The parts that are joined by AND at the top."""
+    if isinstance(expression, Call) and expression.function == "AND":
+        return [part for argument in expression.arguments for part in conjuncts(argument)]
+    return [expression]

@@ -1,0 +1,158 @@
+"""Expressions over batches: values, names, errors. How they compare with Spark is in test_expression_spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.expression import Scope, bind_condition, bind_expression, split_condition
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.types import AtomicType, DataField, Kind, from_arrow_schema
+
+BATCH = pa.record_batch(
+    {
+        "a": pa.array([1, 2, None], pa.int32()),
+        "b": pa.array([0, 5, 6], pa.int64()),
+        "s": ["x", None, "zz"],
+        "d": pa.array([1.5, 2, None]),
+        "r": pa.array([{"x": 1, "y": "p"}, None, {"x": 3, "y": None}]),
+        "m": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
+    }
+)
+FIELDS = from_arrow_schema(BATCH.schema)
+SCOPES = (Scope(("target", "t"), FIELDS),)
+
+
+def values(text: Any, **options: Any) -> list[Any]:
+    bound = bind_expression(text, SCOPES, **options)
+    assert pickle.loads(pickle.dumps(bound)).evaluate(BATCH).equals(bound.evaluate(BATCH))
+    found: list[Any] = bound.evaluate(BATCH).to_pylist()
+    return found
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a + b * 2", [1, 12, None]),
+        ("CASE WHEN b <> 0 THEN a / b END", [None, 0.4, None]),
+        ("CASE a WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'none' END", ["one", "two", "none"]),
+        ("coalesce(a, d, 7)", [1.0, 2.0, 7.0]),
+        ("t.a + TARGET.b", [1, 7, None]),
+        ("r.x", [1, None, 3]),
+        ("t.r.Y", ["p", None, None]),
+        ("m['k']", [1, None, None]),
+        ("b <> 0 AND a / b < 1", [False, True, None]),
+        ("b = 0 OR 1 / b > 0", [True, True, True]),
+        ("NOT a IN (1, NULL)", [False, None, None]),
+        ("if(a > 1, 'big', 'small')", ["small", "big", "small"]),
+        ("1.10 * 2", [Decimal("2.20")] * 3),
+        ("-(a::string)::int", [-1, -2, None]),
+        (5, [5, 5, 5]),
+        (None, [None, None, None]),
+        (dt.date(2026, 1, 31), [dt.date(2026, 1, 31)] * 3),
+        (pc.field("a") + pc.field("b"), [1, 7, None]),
+    ],
+)  # fmt: skip
+def test_values(text: Any, expected: list[Any]) -> None:
+    assert values(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a +", "ends here"),
+        ("a / b", "division by zero"),
+        ("nosuch", "no column 'nosuch'"),
+        ("aa + 1", "no column"),
+        ("a = true", "no common type"),
+        ("s + 1", "'x' is not an integer"),
+        ("coalescee(a)", "did you mean coalesce"),
+        ("if(a, 1, 2)", "a condition is wanted"),
+        ("if(true)", "takes 3 arguments"),
+        ("9223372036854775807 + b", "outside the range"),
+        ("127Y + 1Y", "outside the range"),
+        ("cast('x' as int)", "'x' is not an integer"),
+        ("(select 1)", "subqueries"),
+        ("r.z", "no field 'z'"),
+        ("a.b", "no part"),
+        ("a b", "expected the end"),
+        ("case end", "expected"),
+    ],
+)
+def test_errors(text: str, part: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        bind_expression(text, SCOPES).evaluate(BATCH)
+    assert part in str(caught.value)
+
+
+def test_ambiguous_names() -> None:
+    scopes = (Scope(("target", "t"), FIELDS, "target."), Scope(("source", "s"), FIELDS, "source."))
+    with pytest.raises(ExpressionError, match=r"(?s)is in target and source.*write target\.a"):
+        bind_expression("a", scopes)
+    assert sorted(bind_expression("target.a + s.b", scopes).columns) == ["source.b", "target.a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "expected"),
+    [
+        ("b + 1", AtomicType(Kind.TINYINT), [1, 6, 7]),
+        ("b", AtomicType(Kind.DECIMAL, precision=5, scale=2), [Decimal("0.00"), Decimal("5.00"), Decimal("6.00")]),
+        ("s", AtomicType(Kind.CHAR, length=3), ["x  ", None, "zz "]),
+        ("a", AtomicType(Kind.VARCHAR, length=10), ["1", "2", None]),
+        ("'ab  '", AtomicType(Kind.VARCHAR, length=3), ["ab ", "ab ", "ab "]),
+        ("NULL", AtomicType(Kind.INT), [None, None, None]),
+    ],
+)
+def test_assignment(text: str, type_: AtomicType, expected: list[Any]) -> None:
+    assert values(text, target=DataField(0, "c", type_)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "part"),
+    [
+        ("b * 100", AtomicType(Kind.TINYINT), "column 'c'"),
+        ("'5'", AtomicType(Kind.INT), "CAST"),
+        ("true", AtomicType(Kind.INT), "is not stored"),
+        ("'abcd'", AtomicType(Kind.VARCHAR, length=3), "allows 3"),
+        ("b * 1000", AtomicType(Kind.DECIMAL, precision=5, scale=2), "does not fit"),
+    ],
+)
+def test_refused_assignment(text: str, type_: AtomicType, part: str) -> None:
+    with pytest.raises(ExpressionError, match=part):
+        values(text, target=DataField(0, "c", type_))
+
+
+def test_conditions_are_taken_apart() -> None:
+    split = split_condition("a = 1 AND b < t.a + 3 AND (s = 'x' OR s IS NULL)", FIELDS, names=("target", "t"))
+    assert len(split.residual) == 1
+    assert split.residual[0].text == "b < t.a + 3"
+    assert sorted(split.columns) == ["a", "b"]
+    assert split.predicate is not Const.TRUE
+    assert split.matches(BATCH).to_pylist() == [True, False, False]
+    assert split_condition("a = 1 AND s = 'x'", FIELDS).residual == ()
+    assert split_condition(None, FIELDS).predicate is Const.TRUE
+    guarded = split_condition("a + 0 > 1 AND b - 5 = 0 AND 1 / (b - 6) < 0", FIELDS)
+    assert guarded.matches(BATCH).to_pylist() == [False, True, False]
+    with pytest.raises(ExpressionError, match="a condition is wanted"):
+        split_condition("a = 1 AND b + 1", FIELDS)
+
+
+def test_conditions_are_boolean() -> None:
+    assert bind_condition("a = 1", SCOPES).matches(BATCH).to_pylist() == [True, False, False]
+    assert bind_condition(pc.field("a") > 1, SCOPES).matches(BATCH).to_pylist() == [False, True, False]
+    with pytest.raises(ExpressionError):
+        bind_condition("a + 1", SCOPES)
+
+
+def test_no_rows() -> None:
+    empty = BATCH.slice(0, 0)
+    for text in ("a + b", "CASE WHEN a > 1 THEN 1 ELSE 2 END", "coalesce(a, b)", "a IN (1, 2) OR b > 1", "1"):
+        assert bind_expression(text, SCOPES).evaluate(empty).to_pylist() == []
