@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check test-newest test-connect test-oldest test-long bench format package clean newest oldest python java
+.PHONY: help demo test check test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest python java
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,8 @@ help:  ## list the targets
 demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
 	$(NEWEST) -m demo
 
-test: java check test-newest test-connect test-oldest  ## all checks and tests: newest Spark, Spark Connect, oldest Spark
+test: java check newest oldest  ## all checks and tests: newest Spark, Spark Connect, oldest Spark; two lanes side by side
+	@$(NEWEST) tools/lanes.py plain="$(MAKE) test-plain" spark="$(MAKE) test-spark test-connect test-oldest"
 	@echo "make test: all passed"
 
 check: newest  ## style, types and layers
@@ -31,6 +32,12 @@ check: newest  ## style, types and layers
 
 test-newest: java newest  ## every test, newest Spark
 	$(NEWEST) -m pytest -m "not long" $(ARGS)
+
+test-plain: java newest  ## the tests without Spark, newest environment
+	$(NEWEST) -m pytest -m "not spark and not connect and not long" $(ARGS)
+
+test-spark: java newest  ## the Spark tests, newest Spark
+	$(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
 
 test-connect: java newest  ## the Spark tests, over Spark Connect
 	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)

@@ -12,13 +12,15 @@ unless it was given ``allow_fail=True``.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import itertools
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -89,6 +91,15 @@ class Reply:
         return [json.loads(line) for line in self.lines]
 
 
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """One process at a time: `make test` runs two lanes of tests."""
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with open(_CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class Oracle:
     """The command of ../shared/oracle, its jar fetched and its class compiled."""
 
@@ -111,7 +122,8 @@ class Oracle:
         environment["ORACLE_CACHE"] = str(_CACHE)
         environment["PYSPARK_JARS_DIR"] = str(Path(spec.submodule_search_locations[0]) / "jars")
         oracle = cls(_HOME / "oracle", environment, scratch)
-        done = oracle._call(["version"])
+        with _only_one():  # the first run fetches and compiles
+            done = oracle._call(["version"])
         if done.returncode != 0:
             if _bundle() is None:
                 raise OracleMissingError(f"needs paimon-bundle, which Maven could not fetch: {done.stderr[-300:]}")
