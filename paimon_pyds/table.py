@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
     from paimon_pyds.predicate.tree import Predicate
+    from paimon_pyds.operations.row_changes import RowSummary
     from paimon_pyds.scan.explain import Explanation
     from paimon_pyds.write import CommitMessage, WriteContext
 
@@ -289,6 +290,25 @@ class Table:
         )
 
     def rewrite_file_index(
+    def delete(
+        self,
+        where: str | Predicate,
+        *,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RowSummary:
+        """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.operations.delete`.
+
+        Args:
+            where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows of the files that are done so far.
+        """
+        from paimon_pyds.operations.delete import delete
+
+        return delete(self._store, where, executor=executor, progress=progress, options=options)
+
         self,
         where: str | Predicate | None = None,
         *,

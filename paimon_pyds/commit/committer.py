@@ -7,7 +7,6 @@ did and tried again on top of it. (Source: Paimon documentation, concepts/concur
 
 from __future__ import annotations
 
-import random
 import time
 import uuid
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.commit.indexes import next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
+from paimon_pyds.commit.retry import pause
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import (
@@ -114,13 +114,7 @@ class _Commit:
                     path=self.store.root,
                     hint="write with fewer jobs at a time, or raise commit.max-retries",
                 )
-            self.wait(tried)
-
-    def wait(self, tried: int) -> None:
-        low = float(self.options.get("commit.min-retry-wait"))
-        high = float(self.options.get("commit.max-retry-wait"))
-        ceiling = min(high, low * 2 ** min(tried, 16))
-        time.sleep(random.uniform(low / 2, ceiling) / 1000)
+            pause(self.options, tried)
 
     def publish(self, snapshot: Snapshot) -> bool:
         try:

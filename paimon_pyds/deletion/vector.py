@@ -28,6 +28,7 @@ from paimon_pyds.storage.base import ByteSource
 __all__ = [
     "MAGIC_32",
     "MAGIC_64",
+    "VECTOR_OVERHEAD",
     "DeletionVector",
     "VectorRange",
     "decode_vector",
@@ -41,7 +42,8 @@ MAGIC_32 = 1581511376
 MAGIC_64 = 1681511377
 _MAGIC_32_BYTES = struct.pack(">i", MAGIC_32)
 _MAGIC_64_BYTES = struct.pack("<i", MAGIC_64)
-_OVERHEAD = 8  # the length before a vector and the CRC behind it
+VECTOR_OVERHEAD = 8
+"""Bytes of a vector in a file besides magic and bitmap: the length before them and the CRC behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +156,14 @@ def read_vector(
     if offset < 1 or length < 4 or offset + length > source.size:
         message = f"a deletion vector of {length} bytes does not fit a file of {source.size}"
         raise CorruptFileError(message, path=path, offset=offset, field="offset")
-    block = source.read(offset, min(length + _OVERHEAD, source.size - offset))
+    block = source.read(offset, min(length + VECTOR_OVERHEAD, source.size - offset))
     is_64 = block[4:8] == _MAGIC_64_BYTES
     told: int = struct.unpack(">i", block[:4])[0]
-    if told != (length - _OVERHEAD if is_64 else length) or not 4 <= told <= len(block) - _OVERHEAD:
+    if told != (length - VECTOR_OVERHEAD if is_64 else length) or not 4 <= told <= len(block) - VECTOR_OVERHEAD:
         message = f"a deletion vector of {told} bytes, the manifest says {length}"
         raise CorruptFileError(message, path=path, offset=offset, field="size")
     data = block[4 : 4 + told]
-    if zlib.crc32(data) != int.from_bytes(block[4 + told : _OVERHEAD + told], "big"):
+    if zlib.crc32(data) != int.from_bytes(block[4 + told : VECTOR_OVERHEAD + told], "big"):
         message = "a deletion vector whose CRC-32 does not match"
         raise CorruptFileError(message, path=path, offset=offset + 4 + told, field="checksum")
     vector = decode_vector(data, path, offset + 4, row_count)
@@ -179,7 +181,7 @@ def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[Vector
     for vector in vectors:
         data = encode_vector(vector.positions, vector.bits)
         parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
-        told = len(data) if vector.bits == 32 else len(data) + _OVERHEAD
+        told = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD
         ranges.append(VectorRange(offset, told, vector.cardinality))
-        offset += len(data) + _OVERHEAD
+        offset += len(data) + VECTOR_OVERHEAD
     return b"".join(parts), ranges

@@ -13,13 +13,11 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaErr
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.live_files import partition_mask
 from paimon_pyds.options import TableOptions, check_known, check_writable
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
-from paimon_pyds.row import decode_rows
 from paimon_pyds.storage.discard import discard
-from paimon_pyds.types import arrow_schema
 from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
 
@@ -161,8 +159,5 @@ def _overwrite(
 def _matching(schema: TableSchema, predicate: Predicate, rows: Sequence[bytes]) -> list[bytes]:
     if not rows:
         return []
-    fields = schema.partition_fields
-    columns = decode_rows(pa.array(rows, pa.binary()), [f.type for f in fields], arity=True)
-    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
-    mask = matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable))
-    return [rows[i] for i in np.flatnonzero(np.asarray(mask)).tolist()]
+    mask = partition_mask(schema, predicate, pa.array(rows, pa.binary()))
+    return [rows[i] for i in np.flatnonzero(mask).tolist()]

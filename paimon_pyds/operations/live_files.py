@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, OptionError
@@ -24,7 +25,7 @@ from paimon_pyds.row import decode_rows
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType, arrow_schema
 
-__all__ = ["DataFileRef", "file_specs", "in_partitions", "live_of", "refs_of"]
+__all__ = ["DataFileRef", "file_specs", "in_partitions", "live_of", "partition_mask", "refs_of"]
 
 _NO_ENTRIES = entries_to_batch([])
 
@@ -97,11 +98,16 @@ def in_partitions(
     if isinstance(predicate, Const) or not entries.num_rows:
         return entries.slice(0, 0)
     coded = entries.column("partition").dictionary_encode()
+    wanted = partition_mask(schema, predicate, coded.dictionary)
+    return entries.filter(pa.array(wanted[coded.indices.to_numpy()]))
+
+
+def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
     fields = schema.partition_fields
-    columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True)
+    columns = decode_rows(partitions, [f.type for f in fields], arity=True)
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
-    wanted = matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable))
-    return entries.filter(pa.array(np.asarray(wanted, dtype=bool)[coded.indices.to_numpy()]))
+    return np.asarray(matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable)), dtype=bool)
 
 
 def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> list[DataFileRef]:

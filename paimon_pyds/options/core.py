@@ -137,8 +137,8 @@ _FILES = (
 
 _DELETION = (
     _h("deletion-vectors.enabled", _B, "false", "rows are deleted by vectors beside the files"),
-    _i("deletion-vectors.bitmap64", _B, "false", "64-bit vectors", "both kinds are read; none is written yet"),
-    _i("deletion-vector.index-file.target-size", _M, "2 mb", "size of a file of vectors", "none is written yet"),
+    _h("deletion-vectors.bitmap64", _B, "false", "vectors are written with 64 bits; both kinds are read"),
+    _h("deletion-vector.index-file.target-size", _M, "2 mb", "size of a file of vectors"),
     _i("deletion-vectors.modifiable", _B, "false", "allow switching deletion-vectors.enabled", "used by ALTER only"),
     _i("deletion-vectors.merge-on-read", _B, "false", "read level 0 too", "append tables have one level",
        primary_key_only=True),

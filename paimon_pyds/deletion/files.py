@@ -1,0 +1,201 @@
+"""Files of deletion vectors: new deletions merged into the old ones of a table, a whole index file at a time.
+
+Index files are immutable, so one is replaced as a whole as soon as one of its vectors changes. Tables of fixed buckets
+have one index file a bucket; in others ``deletion-vector.index-file.target-size`` splits those of a partition.
+(Source: Paimon documentation, concepts/spec/tableindex, "Deletion Vectors", and the index manifests that Java writes.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyroaring import BitMap
+
+from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
+from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.storage.base import FileSource
+from paimon_pyds.storage.discard import discard
+
+__all__ = ["Bucket", "NewVectors", "VectorFiles"]
+
+Bucket: TypeAlias = tuple[bytes, int]
+"""Where data files lie: partition (arity + BinaryRow) and bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewVectors:
+    """Index files that are written and not yet committed, and what they replace.
+
+    Attributes:
+        entries: the new files.
+        replaced: names of the index files that go.
+        paths: the new files' paths, for who has to remove them again.
+        deleted: by data file, how many rows were not deleted before.
+    """
+
+    entries: tuple[IndexEntry, ...] = ()
+    replaced: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+    deleted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the new files."""
+        return sum(entry.file_size for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    data_file: str
+    vector: DeletionVector
+
+
+class VectorFiles:
+    """The deletion vectors of one snapshot, read as they are asked for.
+
+    Args:
+        store: the table.
+        schema: the schema that names its options and partitions.
+        options: the table's options, a write's own on top.
+        entries: the snapshot's index manifest.
+    """
+
+    def __init__(
+        self, store: TableStore, schema: TableSchema, options: TableOptions, entries: Sequence[IndexEntry]
+    ) -> None:
+        self._io = store.io
+        self._paths = store.paths.with_options(dict(options))
+        self._schema = schema
+        self._bucketed = int(options.get("bucket")) > 0
+        self._bits = 64 if options.get("deletion-vectors.bitmap64") else 32
+        self._target_size = int(options.get("deletion-vector.index-file.target-size"))
+        self._entries = [e for e in entries if e.index_type == DELETION_VECTORS]
+        self._places = {(e.partition, r.data_file): (e, r) for e in self._entries for r in e.deletion_ranges or ()}
+
+    def vector(self, partition: bytes, data_file: str, row_count: int | None = None) -> DeletionVector | None:
+        """The vector of a data file; None when none of its rows is deleted.
+
+        Raises:
+            CorruptFileError: the vector is damaged, or has a position that is no row of the file.
+            StorageError: the index file can't be read.
+        """
+        place = self._places.get((partition, data_file))
+        return None if place is None else self._read(*place, row_count)
+
+    def cardinality(self, partition: bytes, data_file: str) -> int:
+        """How many rows of a data file are deleted. Errors as `vector`, when the manifest does not say it."""
+        place = self._places.get((partition, data_file))
+        if place is None:
+            return 0
+        told = place[1].cardinality
+        return self._read(*place).cardinality if told is None else told
+
+    def write(self, changes: Mapping[Bucket, Mapping[str, BitMap | None]]) -> NewVectors:
+        """Write new index files: the old vectors of the data files named, with more rows deleted.
+
+        Args:
+            changes: rows to delete by data file (positions may be deleted already); None takes the vector away, as the
+                data file goes.
+
+        Raises:
+            CorruptFileError: an old vector is damaged.
+            StorageError: an index file can't be read or written; those that were written are removed again.
+        """
+        written: list[str] = []
+        entries: list[IndexEntry] = []
+        replaced: set[str] = set()
+        deleted: dict[str, int] = {}
+        try:
+            for bucket, files in changes.items():
+                old = self._replaced(bucket, files)
+                vectors = [*self._unchanged(old, files), *self._merged(bucket, files, deleted)]
+                replaced.update(e.file_name for e in old)
+                entries.extend(self._write(bucket, part, written) for part in self._parts(vectors))
+        except BaseException:
+            discard(self._io, written)
+            raise
+        return NewVectors(tuple(entries), frozenset(replaced), tuple(written), deleted)
+
+    def discard(self, vectors: NewVectors) -> None:
+        """Remove index files that will not be committed; best effort."""
+        discard(self._io, vectors.paths)
+
+    # ------------------------------------------------------------------------------------------------------ reading
+
+    def _path(self, entry: IndexEntry) -> str:
+        directory = partition_directory(self._schema, entry.partition)
+        return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+
+    def _read(self, entry: IndexEntry, range_: DeletionRange, row_count: int | None = None) -> DeletionVector:
+        source = FileSource(self._io, self._path(entry), entry.file_size)
+        return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
+
+    # ------------------------------------------------------------------------------------------------------ merging
+
+    def _replaced(self, bucket: Bucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
+        """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""
+        partition, number = bucket
+        mine = [e for e in self._entries if e.partition == partition]
+        if self._bucketed:
+            return [e for e in mine if e.bucket == number]
+        return [e for e in mine if any(r.data_file in files for r in e.deletion_ranges or ())]
+
+    def _unchanged(self, old: Sequence[IndexEntry], files: Mapping[str, BitMap | None]) -> Iterator[_Vector]:
+        for entry in old:
+            for range_ in entry.deletion_ranges or ():
+                if range_.data_file not in files:
+                    yield _Vector(range_.data_file, self._read(entry, range_))
+
+    def _merged(self, bucket: Bucket, files: Mapping[str, BitMap | None], deleted: dict[str, int]) -> Iterator[_Vector]:
+        for name, positions in files.items():
+            if positions is None:
+                continue
+            old = self.vector(bucket[0], name)
+            whole = positions if old is None else positions | old.positions
+            deleted[name] = len(whole) - (0 if old is None else old.cardinality)
+            if whole:
+                yield _Vector(name, DeletionVector(whole, self._bits))
+
+    # ------------------------------------------------------------------------------------------------------ writing
+
+    def _parts(self, vectors: Sequence[_Vector]) -> Iterator[list[_Vector]]:
+        """Vectors in files: a new one begins when the last has grown over the target size, as in Java."""
+        if vectors and (self._bucketed or len(vectors) == 1):
+            yield list(vectors)
+            return
+        part: list[_Vector] = []
+        size = 1
+        for v in vectors:
+            part.append(v)
+            size += VECTOR_OVERHEAD + len(encode_vector(v.vector.positions, v.vector.bits))
+            if size > self._target_size:
+                yield part
+                part, size = [], 1
+        if part:
+            yield part
+
+    def _write(self, bucket: Bucket, vectors: Sequence[_Vector], written: list[str]) -> IndexEntry:
+        data, ranges = write_vectors([v.vector for v in vectors])
+        entry = IndexEntry(
+            partition=bucket[0],
+            bucket=bucket[1],
+            index_type=DELETION_VECTORS,
+            file_name=f"index-{uuid.uuid4()}-{len(written)}",
+            file_size=len(data),
+            row_count=len(vectors),
+            deletion_ranges=tuple(
+                DeletionRange(v.data_file, r.offset, r.length, r.cardinality)
+                for v, r in zip(vectors, ranges, strict=True)
+            ),
+        )
+        path = self._path(entry)
+        written.append(path)
+        self._io.write_bytes(path, data)
+        return entry

@@ -1,0 +1,126 @@
+"""Which live rows of a data file a condition is true for, by position: what deletes and updates ask.
+
+When the file's index answers exactly the data file is not opened; else the columns of the filter are read, and no
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from paimon_pyds.deletion.vector import read_vector
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read.evolution import Evolution
+from paimon_pyds.read.file import file_evolution, read_file
+from paimon_pyds.scan.split import FileTask, ReadSpec
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import BytesSource, FileIO, FileSource
+
+__all__ = ["ROW_INDEX", "live_rows", "matching_rows"]
+
+ROW_INDEX = "__paimon_row_index"
+
+RowMask = Callable[[pa.RecordBatch], pa.Array]
+
+
+def matching_rows(
+    spec: ReadSpec, task: FileTask, *, container: bytes | None = None, residual: RowMask | None = None
+) -> BitMap:
+    """The positions of the rows that are there and for which the condition is true.
+
+    Args:
+        spec: its predicate is the condition; ``fields`` are the columns that ``residual`` needs, and its metadata
+            column is the row index.
+        task: the data file.
+        container: the embedded index, when the file has one.
+        residual: more to ask of the rows that the predicate keeps: whether to keep each one, null counts as no.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    try:
+        return _matching(spec, task, container, residual)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError(
+            "a file of the table is gone: its snapshot has expired, or the table was dropped, meanwhile",
+            path=error.filename or task.path,
+            hint="run the operation again",
+        ) from error
+
+
+def _matching(spec: ReadSpec, task: FileTask, container: bytes | None, residual: RowMask | None) -> BitMap:
+    filtering = file_evolution(spec, task, spec.filter_fields)
+    devolved = filtering.devolve(spec.predicate)
+    if devolved in (Const.FALSE, Const.UNKNOWN):
+        return BitMap()
+    faithful = residual is None and _is_faithful(filtering)
+    if devolved is Const.TRUE and faithful:
+        return _bitmap(live_rows(spec.io, task), task)
+    if container is not None or task.index_path is not None:
+        answer = _ask(spec, task, container, filtering)
+        if answer is not None:
+            selection, exact = answer
+            if exact and faithful:
+                return _bitmap(live_rows(spec.io, task, selection), task)
+            if selection.is_none:
+                return BitMap()
+            bitmap = None if selection.positions is None else selection.positions.serialize()
+            task = replace(task, selection=bitmap, index_path=None)
+    found = [_positions(batch, residual) for batch in read_file(spec, task)]
+    return BitMap(np.concatenate(found)) if found else BitMap()
+
+
+def _is_faithful(filtering: Evolution) -> bool:
+    """Whether a filter taken back to the file's columns keeps exactly the rows it keeps of the table's columns."""
+    return all(convert is None for convert in filtering.converters)
+
+
+def _ask(
+    spec: ReadSpec, task: FileTask, container: bytes | None, filtering: Evolution
+) -> tuple[RowSelection, bool] | None:
+    """What the file's index says, and whether that is exact; None when indexes are not to be asked."""
+    if not spec.use_index:
+        return None
+    if task.index_path is not None:
+        index = FileIndex.open(FileSource(spec.io, task.index_path))
+    else:
+        assert container is not None
+        index = FileIndex.open(BytesSource(container, f"{task.path} (embedded index)"))
+    result = index.evaluate(filtering.devolve(spec.predicate), task.row_count)
+    return result.selection, result.exact
+
+
+def live_rows(io: FileIO, task: FileTask, selection: RowSelection = RowSelection.ALL) -> RowSelection:
+    """The selected rows that are not deleted. Reads the deletion vector, when the file has one.
+
+    Raises:
+        CorruptFileError: the vector is damaged.
+        StorageError: it can't be read.
+    """
+    deletion = task.deletion
+    if deletion is None or selection.is_none:
+        return selection
+    source = FileSource(io, deletion.path)
+    vector = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, task.row_count)
+    return selection.minus(vector.positions, task.row_count)
+
+
+def _bitmap(selection: RowSelection, task: FileTask) -> BitMap:
+    return BitMap(range(task.row_count)) if selection.positions is None else selection.positions
+
+
+def _positions(batch: pa.RecordBatch, residual: RowMask | None) -> npt.NDArray[np.uint32]:
+    if residual is not None:
+        batch = batch.filter(pc.fill_null(residual(batch), False))
+    return np.asarray(batch.column(batch.num_columns - 1)).astype(np.uint32)
