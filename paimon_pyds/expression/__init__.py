@@ -6,13 +6,14 @@ which evaluates on batches; `split_condition` keeps what statistics and indexes 
 
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_expression
-from paimon_pyds.expression.condition import Condition, split_condition
+from paimon_pyds.expression.condition import Condition, Residual, split_condition
 from paimon_pyds.expression.parse import parse_expression
 
 __all__ = [
     "BoundExpression",
     "Condition",
     "Operand",
+    "Residual",
     "Scope",
     "bind_condition",
     "bind_expression",

@@ -6,12 +6,13 @@ the places in the text, so that errors can point at them and a condition can be 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import AtomicType
 
-__all__ = ["Call", "Case", "CastTo", "Expression", "Item", "Name", "Value", "conjuncts"]
+__all__ = ["Call", "Case", "CastTo", "Expression", "Item", "Name", "Value", "children", "conjuncts", "names"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,30 @@ class CastTo(Expression):
     child: Expression
     type: AtomicType
     lenient: bool = False
+
+
+def children(expression: Expression) -> Iterator[Expression]:
+    """The nodes directly inside."""
+    match expression:
+        case Item(child=child, key=key):
+            yield from (child, key)
+        case Call(arguments=arguments):
+            yield from arguments
+        case Case(branches=branches, otherwise=otherwise):
+            for branch in branches:
+                yield from branch
+            if otherwise is not None:
+                yield otherwise
+        case CastTo(child=child):
+            yield child
+
+
+def names(expression: Expression) -> Iterator[Name]:
+    """The names in an expression, in their order."""
+    if isinstance(expression, Name):
+        yield expression
+    for child in children(expression):
+        yield from names(child)
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
