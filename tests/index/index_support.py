@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -90,40 +90,6 @@ def agrees(selection: RowSelection, java: Any) -> bool:
         crc = zlib.crc32(found.astype("<u4").tobytes())
         return {"cardinality": len(found), "crc32": crc} == java
     return bool(np.array_equal(found, java))
-
-
-# ------------------------------------------------------------------- where answers differ from Java's, by rule
-
-
-def _any_leaf(json: Mapping[str, Any], holds: Callable[[Mapping[str, Any]], bool]) -> bool:
-    return any(_any_leaf(child, holds) for child in json["args"]) if "args" in json else holds(json)
-
-
-def tells_zeros_apart(json: Mapping[str, Any], types: Mapping[str, DataType]) -> bool:
-    """Comparisons of floats with a zero: -0.0 = 0.0 here as in Spark SQL, where Java tells them apart."""
-    return _any_leaf(
-        json,
-        lambda leaf: (
-            types[leaf["field"]].kind in (Kind.FLOAT, Kind.DOUBLE)
-            and any(v is not None and float(v) == 0 for v in leaf.get("literals", ()))
-        ),
-    )
-
-
-def is_coarse(json: Mapping[str, Any], types: Mapping[str, DataType]) -> bool:
-    """Timestamps finer than their keys: Java compares truncated values and loses rows, except for = and IN."""
-
-    def holds(leaf: Mapping[str, Any]) -> bool:
-        type_ = types[leaf["field"]]
-        fine = type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) and (getattr(type_, "precision", 0) or 0) > 6
-        return fine and leaf["op"] in ("ne", "notin", "lt", "gt", "le", "ge", "between")
-
-    return _any_leaf(json, holds)
-
-
-def is_java_bug(json: Mapping[str, Any], java: Any, row_count: int) -> bool:
-    """IS NULL by the range bitmap of an all-null column: Java 1.4 answers the first and the last row only."""
-    return json["op"] == "isnull" and java == sorted({0, row_count - 1})
 
 
 def same_answers(ours: bytes, theirs: bytes, type_: DataType) -> bool:

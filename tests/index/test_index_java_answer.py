@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from index_support import is_coarse, is_java_bug, tells_zeros_apart
 
 from paimon_pyds.cli.main import main
 from paimon_pyds.index.evaluate import FileIndex
@@ -16,6 +15,7 @@ from paimon_pyds.predicate.written import bind_as_written
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType
 from support.fixtures import DEV, fixture_names, json_lines, meta, table_fields, table_path
+from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 from support.oracle_filters import from_oracle
 from support.oracle_sql import to_sql
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from index_support import agrees, is_coarse, is_java_bug, positions, predicate, same_answers, tells_zeros_apart
+from index_support import agrees, positions, predicate, same_answers
 
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
@@ -20,6 +20,7 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType, arrow_schema
 from support.fixtures import DEV, json_lines, meta, table_fields, table_path
+from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from index_support import agrees, column, is_coarse, is_java_bug, predicate, same_answers, tells_zeros_apart
+from index_support import agrees, column, predicate, same_answers
 
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec
@@ -17,6 +17,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, json_lines
+from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 
 CASES: dict[str, dict[str, Any]] = {
     case["name"]: case
