@@ -16,6 +16,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from paimon_pyds.expression import Operand
+    from paimon_pyds.operations.answers import Answers
+    from paimon_pyds.operations.compact import CompactSummary
     from paimon_pyds.operations.executor import Executor
     from paimon_pyds.operations.index_advise import AdviceReport
     from paimon_pyds.operations.index_cost import CostReport
@@ -387,5 +390,43 @@ class Table:
             f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
         )
         title = html.escape(self.path)
+    def compact(
+        self,
+        where: str | Predicate | None = None,
+        order_by: str | Sequence[str] | None = None,
+        *,
+        order: str = "order",
+        full: bool = False,
+        dry_run: bool = False,
+        options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> CompactSummary:
+        """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
+
+        Args:
+            where: a condition on partition columns.
+            order_by: columns to order the rows of each partition by, so that filters on them skip files.
+            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (near in any of the columns).
+            full: drop every deleted row, and merge small files however few there are.
+            dry_run: only tell what would be rewritten.
+            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows written so far.
+        """
+        from paimon_pyds.operations.compact import compact
+
+        return compact(
+            self._store,
+            where,
+            order_by,
+            order=order,
+            full=full,
+            dry_run=dry_run,
+            options=options,
+            executor=executor,
+            progress=progress,
+        )
+
         head = "<tr><th>column</th><th>type</th></tr>"
         return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"

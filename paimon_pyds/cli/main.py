@@ -1,4 +1,4 @@
-"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|system|write|index … TABLE_PATH …``.
+"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|system|write|compact|index … TABLE_PATH …``.
 
 Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``);
 ``index verify`` ends with 1 as well when it finds something wrong.
@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     _snapshots_command(commands)
     _system_command(commands)
     _write_command(commands)
+    _compact_command(commands)
     _index_command(commands)
     return parser
 
@@ -154,6 +155,12 @@ def _index_command(commands: _Commands) -> None:
     from paimon_pyds.cli.index_commands import add_verbs
 
     parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
+def _compact_command(commands: _Commands) -> None:
+    from paimon_pyds.cli.compact_command import add_compact
+
+    add_compact(commands, _table)
+
+
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_verbs(verbs, _table, _common)
 

@@ -225,7 +225,7 @@ _WRITE = (
     _i("write.batch-size", _N, "1024", "rows per batch of Java's writers", _TUNING,
        fallbacks=("orc.write.batch-size",)),
     _i("write.batch-memory", _M, "128 mb", "memory per batch of Java's writers", _TUNING),
-    _i("write-buffer-size", _M, "256 mb", "memory of Java's writers", _TUNING),
+    _h("write-buffer-size", _M, "256 mb", "rows that a compaction orders in memory; more of them are spilled"),
     _i("write-buffer-for-append", _B, "false", "buffer of Java's writers", _TUNING),
     _i("write-buffer-spillable", _B, "true", "buffer of Java's writers", _TUNING),
     _i("write-buffer-spill.max-disk-size", _M, _LONG_MAX, "buffer of Java's writers", _TUNING),
@@ -240,4 +240,12 @@ _WRITE = (
     _i("visibility-callback.check-interval", _T, "10 s", "pace of that wait", "only with visibility-callback.enabled"),
 )  # fmt: skip
 
-CORE_OPTIONS: tuple[Option, ...] = _TABLE + _BUCKETS + _FILES + _DELETION + _SCAN + _WRITE
+_COMPACT = (
+    _h("compaction.min.file-num", _N, "5", "small files that a compaction merges, at least"),
+    _h("compaction.small-file-ratio", _D, "0.7", "share of target-file-size below which a file is small"),
+    _h("compaction.delete-ratio-threshold", _D, "0.2", "share of deleted rows above which a compaction drops them"),
+    _h("compaction.force-rewrite-all-files", _B, "false", "a compaction rewrites every file"),
+    _h("spill-compression", _S, "zstd", "compression of rows that are spilled: zstd, lz4, none"),
+)  # fmt: skip
+
+CORE_OPTIONS: tuple[Option, ...] = _TABLE + _BUCKETS + _FILES + _DELETION + _SCAN + _WRITE + _COMPACT

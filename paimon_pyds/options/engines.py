@@ -127,11 +127,7 @@ _PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_
 ])  # fmt: skip
 
 _COMPACTION = _group("writers here never compact inline", [
-    ("compaction.force-rewrite-all-files", _B, "false", "rewrite all files"),
-    ("compaction.min.file-num", _N, "5", "small files that are worth it"),
     ("compaction.file-num-limit", _N, "100000", "most files at once"),
-    ("compaction.delete-ratio-threshold", _D, "0.2", "share of deleted rows"),
-    ("compaction.small-file-ratio", _D, "0.7", "what counts as small"),
     ("compaction.max-size-amplification-percent", _N, "200", "trigger"),
     ("compaction.force-up-level-0", _B, "false", "trigger"),
     ("compaction.size-ratio", _N, "1", "trigger"),
@@ -147,7 +143,6 @@ _COMPACTION = _group("writers here never compact inline", [
     ("num-levels", _N, None, "levels of the merge tree"),
     ("full-compaction.delta-commits", _N, None, "trigger"),
     ("local-sort.max-num-file-handles", _N, "128", "files of a sort"),
-    ("spill-compression", _S, "zstd", "of spilled data"),
     ("spill-compression.zstd-level", _N, "1", "of spilled data"),
     ("page-size", _M, "64 kb", "memory pages of Java"),
     ("cache-page-size", _M, "64 kb", "memory pages of Java"),

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paimon_pyds.spark.frames import write as write
+    from paimon_pyds.spark.maintenance import compact as compact
     from paimon_pyds.spark.maintenance import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.register import register as register
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
     from paimon_pyds.spark.source import PaimonPydsDataSource as PaimonPydsDataSource
 
-__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "register", "rewrite_file_index", "write"]
+__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "compact", "register", "rewrite_file_index", "write"]
 
 _WHERE = {
     "PaimonDataSource": "source",
     "PaimonPydsDataSource": "source",
+    "compact": "maintenance",
     "register": "register",
     "rewrite_file_index": "maintenance",
     "write": "frames",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.spark.executor import SparkExecutor
@@ -11,9 +11,42 @@ from paimon_pyds.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from paimon_pyds.operations.compact import CompactSummary
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
 
-__all__ = ["rewrite_file_index"]
+__all__ = ["compact", "rewrite_file_index"]
+
+
+def compact(
+    spark: SparkSession,
+    path: str,
+    where: str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    *,
+    order: str = "order",
+    full: bool = False,
+    dry_run: bool = False,
+    options: Mapping[str, str] | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> CompactSummary:
+    """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
+
+    Args:
+        spark: a session, classic or Connect; its workers read and write the data files.
+        path: where the table is.
+    """
+    return Table.open(path, branch, storage_options).compact(
+        where,
+        order_by,
+        order=order,
+        full=full,
+        dry_run=dry_run,
+        options=options,
+        executor=SparkExecutor(spark),
+        progress=progress,
+    )
 
 
 def rewrite_file_index(

@@ -1,0 +1,349 @@
+"""Compact: merge small data files, drop deleted rows, and order rows on request, in one COMPACT snapshot.
+
+The rows of a table stay the same; their files become fewer, of the current schema, with fresh statistics and indexes.
+Files are picked as Java Paimon 1.4 picks them (see `paimon_pyds.operations.compact_pick`), and groups of them are
+rewritten independently. A group one of whose files another commit removed, or deleted rows of, is given up and tried
+again on the newest snapshot, while the others are published. (Sources: Paimon documentation,
+maintenance/dedicated-compaction and append-table; its procedure ``compact``.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit import Changes, VectorPlace, commit
+from paimon_pyds.commit.manifests import identities
+from paimon_pyds.deletion.vector import read_vector
+from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.append import write_context
+from paimon_pyds.operations.compact_plan import (
+    Group,
+    Place,
+    Plan,
+    Vector,
+    check_compactable,
+    pick_rules,
+    plan_groups,
+    sort_spec,
+    vectors_of,
+)
+from paimon_pyds.operations.compact_sort import SortSpec
+from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
+from paimon_pyds.operations.executor import Executor, LocalExecutor
+from paimon_pyds.operations.live_files import live_of, refs_of
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.scan.split import FileTask, ReadSpec
+from paimon_pyds.storage.base import FileIO, FileSource
+from paimon_pyds.storage.discard import discard
+from paimon_pyds.write import WriteContext
+from paimon_pyds.write.context import FILE_SOURCE_COMPACT
+
+__all__ = ["CompactSummary", "compact"]
+
+_CONFLICTS = 20
+"""How often a commit is tried again because deletes moved vectors that they did not change."""
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSummary:
+    """What a compaction did, or would do.
+
+    Attributes:
+        snapshot_id: the last snapshot it published; None when there was nothing to do, and for a dry run.
+        files: live data files looked at.
+        groups: groups of files that were rewritten.
+        groups_skipped: groups given up, as other commits changed their files again and again.
+        files_before, files_after: data files that went, and those that came; a dry run does not know the latter (0).
+        rows: rows in the new files.
+        rows_dropped: deleted rows that the new files do not have any more.
+        bytes_before, bytes_after: size of the data files that went and came.
+        seconds: time taken, the commit included.
+        attempts: how often groups were rewritten: 1 unless other commits came in between.
+        dry_run: nothing was written.
+    """
+
+    snapshot_id: int | None = None
+    files: int = 0
+    groups: int = 0
+    groups_skipped: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    rows: int = 0
+    rows_dropped: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    seconds: float = 0.0
+    attempts: int = 0
+    dry_run: bool = False
+
+
+def compact(
+    store: TableStore,
+    where: str | Predicate | None = None,
+    order_by: str | Sequence[str] | None = None,
+    *,
+    order: str = "order",
+    full: bool = False,
+    dry_run: bool = False,
+    options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> CompactSummary:
+    """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
+
+    Args:
+        where: a condition on partition columns; all partitions when None.
+        order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket); then all its
+            files are rewritten. More rows than ``write-buffer-size`` are spilled to local disk.
+        order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near each
+            other in any of the columns.
+        full: drop every deleted row, and merge small files however few there are.
+        dry_run: only tell what would be rewritten.
+        options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows written so far.
+
+    Raises:
+        OptionError: ``where`` asks for other than partition columns, or ``order_by`` for columns without order.
+        UnsupportedError: a table that can't be written to or compacted.
+        CorruptFileError: a data file is damaged; the table is as it was.
+        CommitError: not published; what was written was removed again.
+    """
+    started = time.perf_counter()
+    context = replace(write_context(store, options), file_source=FILE_SOURCE_COMPACT)
+    check_compactable(context.schema, context.options)
+    rules, sort = pick_rules(context, full=full), sort_spec(context, order_by, order)
+    run = _Run(store, context, sort, executor or LocalExecutor(), progress)
+    places: set[Place] | None = None
+    for _ in range(int(context.options.get("commit.max-retries")) + 1):
+        plan = plan_groups(store, context.schema, where, rules, whole=sort is not None, places=places)
+        run.files = run.files or plan.entries.num_rows
+        places = run.dry(plan) if dry_run else run.once(plan)
+        if not places:
+            break
+    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call: what it works with, and what it has done so far."""
+
+    store: TableStore
+    context: WriteContext
+    sort: SortSpec | None
+    executor: Executor
+    progress: Progress | None
+    files: int = 0
+    attempts: int = 0
+    skipped: int = 0
+    snapshot: Snapshot | None = None
+    done: list[tuple[Group, int, int]] = field(default_factory=list)
+    """Groups that were rewritten, with the rows that were deleted and those that are left."""
+    new_files: list[DataFile] = field(default_factory=list)
+
+    def dry(self, plan: Plan) -> set[Place]:
+        """Count the groups as done; nothing is left to do."""
+        for group in plan.groups:
+            rows = sum(file.rows for file in group.files)
+            deleted = sum(file.deleted or 0 for file in group.files)
+            self.done.append((group, deleted, rows - deleted))
+        return set()
+
+    def once(self, plan: Plan) -> set[Place]:
+        """Rewrite and publish the groups; the places of those that have to be tried again."""
+        self.skipped = 0
+        if not plan.groups:
+            return set()
+        self.attempts += 1
+        results = self.rewrite(plan)
+        try:
+            written = [r for r in results if r.gone is None]
+            _check_gone(self.store, plan, [r for r in results if r.gone is not None])
+            snapshot, published = _publish(self.store, self.context, plan, written)
+        except CommitOutcomeUnknownError:
+            raise
+        except Exception:
+            _remove(self.store.io, results)
+            raise
+        # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
+        self.snapshot = snapshot or self.snapshot
+        for result in published:
+            group = plan.groups[result.number]
+            rows = sum(file.rows for file in group.files)
+            self.done.append((group, rows - result.rows, result.rows))
+            self.new_files += result.files
+        left = {r.number for r in results} - {r.number for r in published}
+        self.skipped = len(left)
+        return {plan.groups[number].place for number in left}
+
+    def rewrite(self, plan: Plan) -> list[CompactResult]:
+        """All results; on an error, or an interrupt, what was written is removed."""
+        rows = sum(live for _, _, live in self.done)
+        results: list[CompactResult] = []
+        try:
+            for result in self.executor.map(compact_one, _tasks(self.store, self.context, plan, self.sort)):
+                results.append(result)
+                rows += result.rows
+                if self.progress is not None:
+                    self.progress(rows)
+        except BaseException:
+            _remove(self.store.io, results)
+            raise
+        return results
+
+    def summary(self) -> CompactSummary:
+        """What has been done so far."""
+        files = [file for group, _, _ in self.done for file in group.files]
+        return CompactSummary(
+            snapshot_id=None if self.snapshot is None else self.snapshot.id,
+            files=self.files,
+            groups=len(self.done),
+            groups_skipped=self.skipped,
+            files_before=len(files),
+            files_after=len(self.new_files),
+            rows=sum(live for _, _, live in self.done),
+            rows_dropped=sum(deleted for _, deleted, _ in self.done),
+            bytes_before=sum(file.size for file in files),
+            bytes_after=sum(file.file_size for file in self.new_files),
+            attempts=self.attempts,
+        )
+
+
+def _tasks(store: TableStore, context: WriteContext, plan: Plan, sort: SortSpec | None) -> list[CompactTask]:
+    schema = plan.schema
+    picked = plan.entries.take(pa.array([at for group in plan.groups for at in group.at], pa.int64()))
+    files = iter(_file_tasks(store, picked, plan))
+    ids = picked["schema_id"].unique().to_pylist()
+    spec = ReadSpec(
+        io=store.io,
+        schemas={id_: store.schema(id_).fields for id_ in ids},
+        fields=schema.fields,
+        options=dict(schema.options),
+        use_index=False,
+    )
+    tasks = []
+    for number, group in enumerate(plan.groups):
+        directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
+        mine = tuple(next(files) for _ in group.files)
+        tasks.append(CompactTask(number, context, spec, mine, directory, sort))
+    return tasks
+
+
+def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
+    columns = picked["write_cols"].to_pylist()
+    for ref, write_cols in zip(refs_of(store, plan.schema, picked), columns, strict=True):
+        vector = plan.vectors.get(ref.name)
+        yield FileTask(
+            path=ref.path,
+            size=ref.size,
+            row_count=ref.row_count,
+            schema_id=ref.schema_id,
+            partition=ref.partition,
+            bucket=ref.bucket,
+            deletion=None if vector is None else vector.file,
+            write_cols=None if write_cols is None else tuple(write_cols),
+        )
+
+
+def _remove(io: FileIO, results: Sequence[CompactResult]) -> None:
+    """Remove the files of results that are not published."""
+    discard(io, (path for result in results for path in result.paths()))
+
+
+# ------------------------------------------------------------------------------------------------------- the commit
+
+
+def _publish(
+    store: TableStore, context: WriteContext, plan: Plan, results: Sequence[CompactResult]
+) -> tuple[Snapshot | None, Sequence[CompactResult]]:
+    """Commit the groups whose files nobody else has touched, and remove what was written for the others."""
+    left, vectors, tries = list(results), dict(plan.vectors), 0
+    while left:
+        try:
+            return commit(store, _changes(plan, left, vectors), context.options), left
+        except CommitConflictError:
+            tries += 1
+            if tries > _CONFLICTS:
+                raise
+        stale, vectors = _touched(store, plan, left, vectors)
+        _remove(store.io, [r for r in left if r.number in stale])
+        left = [r for r in left if r.number not in stale]
+    return None, left
+
+
+def _check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> None:
+    """Raise the error of a file that is gone although the table still has it; others went by another commit."""
+    if not gone:
+        return
+    stale, _ = _touched(store, plan, gone, plan.vectors)
+    for result in gone:
+        if result.gone is not None and result.number not in stale:
+            raise result.gone
+
+
+def _changes(plan: Plan, results: Sequence[CompactResult], vectors: Mapping[str, Vector]) -> Changes:
+    deleted = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
+    expected: dict[str, VectorPlace | None] = {
+        name: vectors[name].place if name in vectors else None for name in deleted["file_name"].to_pylist()
+    }
+    added = [entry for r in results for entry in _entries(plan.groups[r.number], r.files)]
+    return Changes(deleted=deleted, readded=entries_to_batch(added), expected_vectors=expected, kind=CommitKind.COMPACT)
+
+
+def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
+    """The new files, with sequence numbers in the range that the old ones had."""
+    sequence = group.first_sequence
+    for file in files:
+        last = sequence + file.row_count - 1
+        numbered = replace(file, min_sequence_number=sequence, max_sequence_number=last)
+        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, numbered)
+        sequence = last + 1
+
+
+def _touched(
+    store: TableStore, plan: Plan, results: Sequence[CompactResult], vectors: Mapping[str, Vector]
+) -> tuple[set[int], dict[str, Vector]]:
+    """The groups that other commits removed files of, or deleted rows of; and where the vectors of the others are now.
+
+    A delete writes a whole index file anew, so that vectors move which it does not change.
+    """
+    snapshot = store.latest_snapshot()
+    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
+    there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
+    stale, moved = set(), dict(vectors)
+    for result in results:
+        mine = plan.entries.take(pa.array(plan.groups[result.number].at, pa.int64()))
+        names = mine["file_name"].to_pylist()
+        if not there.issuperset(identities(mine)) or not all(
+            _same(store.io, vectors.get(name), now.get(name)) for name in names
+        ):
+            stale.add(result.number)
+            continue
+        moved.update({name: now[name] for name in names if name in now})
+    return stale, moved
+
+
+def _same(io: FileIO, old: Vector | None, new: Vector | None) -> bool:
+    """Whether two vectors of one data file delete the same rows."""
+    if old is None or new is None or old.place == new.place:
+        return old is new or (old is not None and new is not None)
+    if old.file.cardinality != new.file.cardinality:
+        return False
+    try:
+        one, other = (
+            read_vector(FileSource(io, f.path), f.offset, f.length, f.cardinality) for f in (old.file, new.file)
+        )
+    except PaimonError:
+        return False
+    return one.positions == other.positions

@@ -1,0 +1,159 @@
+"""Sort keys as columns that Arrow compares: NULL first, then Spark's ascending order (NaN last, -0.0 equal to 0.0).
+
+``order`` compares column by column. ``zorder`` and ``hilbert`` put rows on a curve that keeps neighbours in any of the
+columns near each other. Each column is cut into up to 65,536 ranges of about equally many rows, by a sample, and the
+curve runs over the numbers of these ranges: so neither the type of a column nor the spread of its values matters.
+(Hilbert curve: J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 2004.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.types import DataField, Kind
+
+__all__ = ["CURVES", "STRATEGIES", "SortKeys", "between", "can_sort", "cuts_of", "sort_positions"]
+
+CURVES = ("zorder", "hilbert")
+STRATEGIES = ("order", *CURVES)
+
+_BITS = 16
+_NESTED = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
+_Words = npt.NDArray[np.uint64]
+
+
+def can_sort(field: DataField) -> bool:
+    """Whether rows can be ordered by the column."""
+    return field.type.kind not in _NESTED
+
+
+def sort_positions(keys: Sequence[pa.Array]) -> pa.Array:
+    """The positions of rows in the order of their keys; rows with equal keys keep their order."""
+    columns: list[pa.Array] = []
+    for key in keys:
+        if key.null_count:
+            columns.append(key.is_valid().cast(pa.uint8()))
+        columns.append(key)
+    if len(columns) == 1:
+        return pc.array_sort_indices(columns[0])
+    names = [str(i) for i in range(len(columns))]
+    table = pa.Table.from_arrays(columns, names=names)
+    return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class SortKeys:
+    """Makes keys of columns. ``cuts`` are the limits of the ranges of each column, for curves."""
+
+    strategy: str
+    cuts: tuple[pa.Array, ...] = ()
+
+    @classmethod
+    def learn(cls, strategy: str, sample: Sequence[pa.Array]) -> SortKeys:
+        """The keys of a strategy; ``sample`` has some rows' values of each column."""
+        if strategy not in CURVES:
+            return cls(strategy)
+        return cls(strategy, tuple(cuts_of([_comparable(column)], 1 << _BITS)[0] for column in sample))
+
+    def of(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """The keys of some rows: arrays for `sort_positions`."""
+        plain = [_comparable(column) for column in columns]
+        if not self.cuts:
+            return plain
+        codes = []
+        for column, cuts in zip(plain, self.cuts, strict=True):
+            positions, ranges = between([column], [cuts])
+            code = np.empty(len(column), np.uint64)
+            code[positions] = ranges // 2  # a cut belongs to the range before it
+            codes.append(code << np.uint64(_BITS - len(cuts).bit_length()))  # few ranges count as much as many
+        words = _interleaved(codes if self.strategy == "zorder" else _hilbert(codes))
+        return [pa.array(word) for word in words]
+
+
+def cuts_of(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
+    """Keys of rows, all different and in order, that cut the rows into ``ranges`` of about equal size, or fewer."""
+    rows = len(keys[0])
+    if not rows or ranges < 2:
+        return [key.slice(0, 0) for key in keys]
+    at = np.unique(np.arange(1, ranges, dtype=np.int64) * rows // ranges)
+    chosen = sort_positions(keys).take(pa.array(at))
+    table = pa.Table.from_arrays([key.take(chosen) for key in keys], names=[str(i) for i in range(len(keys))])
+    distinct = table.group_by(table.column_names).aggregate([]).combine_chunks()
+    columns = [distinct.column(name).combine_chunks() for name in table.column_names]
+    order = sort_positions(columns)
+    return [column.take(order) for column in columns]
+
+
+def between(keys: Sequence[pa.Array], cuts: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The positions of rows in the order of their keys, and the range of each row in that order.
+
+    Range 2·i lies between cut i-1 and cut i, both excluded; range 2·i+1 has the rows that are equal to cut i.
+    """
+    rows, count = len(keys[0]), len(cuts[0])
+    # Equal keys keep the order they are given in: cuts, rows, cuts again. What came before a row says where it lies.
+    whole = [pa.concat_arrays([cut, key, cut]) for key, cut in zip(keys, cuts, strict=True)]
+    order = sort_positions(whole).to_numpy()
+    reached = np.cumsum(order < count)
+    passed = np.cumsum(order >= count + rows)
+    mine = (order >= count) & (order < count + rows)
+    return (order[mine] - np.uint64(count)).astype(np.int64), (reached + passed)[mine].astype(np.int64)
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """The same order among values that Arrow compares quickly and without NaN."""
+    type_ = column.type
+    if pa.types.is_floating(type_):
+        return _float_key(column)
+    if pa.types.is_boolean(type_):
+        return column.cast(pa.uint8())
+    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
+        return column.view(pa.int32())
+    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
+        return column.view(pa.int64())
+    return column
+
+
+def _float_key(column: pa.Array) -> pa.Array:
+    values = np.array(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+    values += 0.0  # -0.0 becomes 0.0
+    values[np.isnan(values)] = np.nan  # one NaN, positive: greatest
+    bits = values.view(np.int64)
+    keys = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
+    return pa.array(keys, mask=np.asarray(column.is_null()))
+
+
+def _interleaved(codes: Sequence[_Words]) -> list[_Words]:
+    """The bits of all codes, highest first, column after column, in words of 64."""
+    total = _BITS * len(codes)
+    words = [np.zeros(len(codes[0]), np.uint64) for _ in range(-(-total // 64))]
+    for at in range(total):
+        level, column = divmod(at, len(codes))
+        bit = (codes[column] >> np.uint64(_BITS - 1 - level)) & np.uint64(1)
+        words[at // 64] |= bit << np.uint64(63 - at % 64)
+    return words
+
+
+def _hilbert(codes: Sequence[_Words]) -> list[_Words]:
+    """Skilling's transform: interleaved, the result is the distance along the Hilbert curve."""
+    x = [code.copy() for code in codes]
+    for level in range(_BITS - 1, 0, -1):
+        bit, below = np.uint64(1 << level), np.uint64((1 << level) - 1)
+        for column in x:
+            inverted = (column & bit) != 0
+            swap = np.where(inverted, np.uint64(0), (x[0] ^ column) & below)
+            x[0] ^= np.where(inverted, below, swap)
+            column ^= swap
+    for i in range(1, len(x)):
+        x[i] ^= x[i - 1]
+    flips = np.zeros(len(x[0]), np.uint64)
+    for level in range(_BITS - 1, 0, -1):
+        flips ^= np.where((x[-1] & np.uint64(1 << level)) != 0, np.uint64((1 << level) - 1), np.uint64(0))
+    for column in x:
+        column ^= flips
+    return x
