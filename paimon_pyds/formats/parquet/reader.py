@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet.arrays import conform, conform_batch
 from paimon_pyds.formats.parquet.cost import pages_pay_off, too_many_rows
@@ -17,6 +21,7 @@ from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
+from paimon_pyds.formats.parquet.pending import Pending
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
@@ -31,6 +36,19 @@ _WINDOW_GROUPS = 16
 _PASS_BYTES = 16 << 20
 _PASS_ROWS = 2_000_000
 """What one pass of page reads takes on, at most, before rows are given out: bytes of pages, rows to decode."""
+_MOST_THREADS = 4
+_HELD_BYTES = 64 << 20
+"""What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
+
+
+@lru_cache(maxsize=1)
+def _lanes() -> threading.Semaphore:
+    """Permits to decode ahead, for all files that this process reads at a time."""
+    return threading.Semaphore(pa.cpu_count())
+
+
+def _bytes_of(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +108,9 @@ class ParquetReader:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        pending = _Pending(columns.schema, batch_rows)
-        for task in self._plan(columns, selection):
-            if isinstance(task, list):
-                yield from pending.add(self._read_pages(columns, task), keep_small=True)
-                continue
-            for batch in self._read_group(columns, task, batch_rows):
-                yield from pending.add(batch, keep_small=task.rows is not None)
+        pending = Pending(columns.schema, batch_rows)
+        for batch in self._batches(columns, selection, batch_rows):
+            yield from pending.add(batch, keep_small=not selection.is_all)
         yield from pending.rest()
 
     def close(self) -> None:
@@ -165,39 +179,62 @@ class ParquetReader:
 
     # ---------------------------------------------------------------------------------------------------- reading
 
-    def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a row group, decoded whole in batches of ``batch_rows`` rows."""
-        leaves = [leaf for of_column in columns.leaves for leaf in of_column]
-        order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
-        place = [order.index(i) for i in range(len(order))]
+    def _batches(self, columns: _Columns, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        for by_pages, steps in groupby(self._plan(columns, selection), lambda step: isinstance(step, list)):
+            if by_pages:
+                yield from (self._read_pages(columns, step) for step in steps if isinstance(step, list))
+            else:
+                yield from self._whole(columns, (step for step in steps if isinstance(step, _Task)), batch_rows)
+
+    def _whole(self, columns: _Columns, tasks: Iterable[_Task], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of row groups that are decoded whole, several at a time."""
+        return in_order(
+            (self._read_group(columns, task, batch_rows) for task in tasks),
+            threads=min(_MOST_THREADS, pa.cpu_count()),
+            held=_HELD_BYTES,
+            size=_bytes_of,
+            lanes=_lanes(),
+        )
+
+    def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """The wanted rows of a row group, to be decoded whole in batches of ``batch_rows`` rows."""
+        leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
         counters, footer = self._counters, self._source.footer
         self._count_group(task.group)
         counters.requests += 1
-        counters.bytes_read += sum(footer.chunk(task.group, leaf.index).compressed_size for leaf in leaves)
+        counters.bytes_read += sum(footer.chunk(task.group, leaf).compressed_size for leaf, _ in leaves)
         counters.rows_decoded += self._rows_of(task.group)
-        file = self._source.arrow_file(int96=any(leaf.physical == INT96 for leaf in leaves))
-        with decoding(self._path):
-            batches = file.reader.iter_batches(
-                batch_rows,
-                row_groups=[task.group],
-                column_indices=sorted(leaf.index for leaf in leaves),
-                use_threads=True,
-            )
+        return self._decode_group(columns, task, batch_rows, leaves)
+
+    def _decode_group(
+        self, columns: _Columns, task: _Task, batch_rows: int, leaves: Sequence[tuple[int, int]]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The work of `_read_group`. It may run beside others of its kind."""
+        order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
+        place = [order.index(i) for i in range(len(order))]
         done = 0
-        while True:
+        with self._source.arrow_file(int96=any(physical == INT96 for _, physical in leaves)) as file:
             with decoding(self._path):
-                batch = next(batches, None)
-            if batch is None:
-                break
-            start, done = done, done + batch.num_rows
-            if batch.num_columns != len(place):
-                raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
-            if task.rows is not None:
-                low, high = np.searchsorted(task.rows, (start, done))
-                if low == high:
-                    continue
-                batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
-            yield conform_batch(batch.select(place), columns.schema, self._path)
+                batches = file.reader.iter_batches(
+                    batch_rows,
+                    row_groups=[task.group],
+                    column_indices=[leaf for leaf, _ in leaves],
+                    use_threads=True,
+                )
+            while True:
+                with decoding(self._path):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                start, done = done, done + batch.num_rows
+                if batch.num_columns != len(place):
+                    raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
+                if task.rows is not None:
+                    low, high = np.searchsorted(task.rows, (start, done))
+                    if low == high:
+                        continue
+                    batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
+                yield conform_batch(batch.select(place), columns.schema, self._path)
         if done != self._rows_of(task.group):
             raise CorruptFileError(
                 f"a row group of {self._rows_of(task.group)} rows decodes to {done}", path=self._path
@@ -256,33 +293,3 @@ def _passes(tasks: Sequence[_Task]) -> Iterator[_Task | list[_Task]]:
         rows += sum(pick.covered for pick in task.picks.values())
     if current:
         yield current
-
-
-class _Pending:
-    """Joins small batches, and cuts large ones, so that those given out have a good size."""
-
-    def __init__(self, schema: pa.Schema, batch_rows: int) -> None:
-        self._schema = schema
-        self._most = batch_rows
-        self._parts: list[pa.RecordBatch] = []
-        self._rows = 0
-
-    def add(self, batch: pa.RecordBatch, *, keep_small: bool) -> Iterator[pa.RecordBatch]:
-        """What can be given out once this batch has come; with ``keep_small`` it may wait for more."""
-        if self._rows and self._rows + batch.num_rows > self._most:
-            yield from self.rest()
-        for start in range(0, batch.num_rows, self._most):
-            part = batch.slice(start, self._most)
-            self._parts.append(part)
-            self._rows += part.num_rows
-            if not keep_small or self._rows * 2 >= self._most:
-                yield from self.rest()
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """What is still waiting."""
-        if self._parts:
-            parts, self._parts, self._rows = self._parts, [], 0
-            if len(parts) == 1:
-                yield parts[0]
-            else:
-                yield from pa.Table.from_batches(parts, self._schema).combine_chunks().to_batches()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,8 @@ class ParquetSource:
         self.footer, self._tail = read_footer(io, path, size, counters)
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
-        self._files: dict[bool, Any] = {}
+        self._files: dict[bool, list[Any]] = {False: [], True: []}
+        self._closed = False
 
     def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
         """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
@@ -77,28 +79,43 @@ class ParquetSource:
                 raise CorruptFileError(error.message, path=self.path) from error
         return self._bounds
 
-    def arrow_file(self, *, int96: bool) -> Any:
-        """Pyarrow's ParquetFile; with ``int96``, such columns come as twelve bytes. Opened once."""
-        found = self._files.get(int96)
-        if found is None:
-            whole = self._tail.get(0, self.size)
-            data = self.footer.data
-            if int96:
-                try:
-                    data = footer_without_int96(data)
-                except CorruptFileError as error:
-                    raise CorruptFileError(error.message, path=self.path) from error
-            with decoding(self.path):
-                metadata = metadata_of(data)
-                source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
-                found = self._files[int96] = open_file(source, metadata)
-        return found
+    @contextmanager
+    def arrow_file(self, *, int96: bool) -> Iterator[Any]:
+        """Pyarrow's ParquetFile, for one thread at a time; with ``int96``, such columns come as twelve bytes.
+
+        It is kept open for the next.
+        """
+        free = self._files[int96]
+        try:
+            file = free.pop()
+        except IndexError:
+            file = self._open(int96=int96)
+        try:
+            yield file
+        finally:
+            free.append(file)
+            if self._closed:
+                self.close()
+
+    def _open(self, *, int96: bool) -> Any:
+        whole = self._tail.get(0, self.size)
+        data = self.footer.data
+        if int96:
+            try:
+                data = footer_without_int96(data)
+            except CorruptFileError as error:
+                raise CorruptFileError(error.message, path=self.path) from error
+        with decoding(self.path):
+            metadata = metadata_of(data)
+            source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
+            return open_file(source, metadata)
 
     def close(self) -> None:
-        """Release the file."""
-        for file in self._files.values():
-            file.close(force=True)
-        self._files.clear()
+        """Release the file; what a thread still reads from is released when it stops."""
+        self._closed = True
+        for free in self._files.values():
+            while free:
+                free.pop().close(force=True)
 
 
 def _requests(ranges: Sequence[tuple[int, int]]) -> int:
