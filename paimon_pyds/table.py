@@ -295,7 +295,7 @@ class Table:
     def rewrite_file_index(
     def delete(
         self,
-        where: str | Predicate,
+        where: Operand | Predicate,
         *,
         executor: Executor | None = None,
         progress: Callable[[int], None] | None = None,
@@ -347,6 +347,29 @@ class Table:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.operations.index_verify import verify_indexes
 
+    def update(
+        self,
+        set: Mapping[str, Operand],
+        where: Operand | Predicate | None = None,
+        *,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RowSummary:
+        """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.operations.update`.
+
+        Args:
+            set: new values by column, such as ``{"price": "price * 1.1", "color": "'red'"}``: Spark SQL text over the
+                old values, or Python values that are not texts.
+            where: Spark SQL text; every row when None.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows of the files that are looked through so far.
+        """
+        from paimon_pyds.operations.update import update
+
+        return update(self._store, set, where, executor=executor, progress=progress, options=options)
+
+    def rewrite_file_index(
         return verify_indexes(self._store, where, executor=executor, progress=progress)
 
     def index_cost(

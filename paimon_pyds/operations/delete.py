@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.expression import Condition, Operand, split_condition
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows, without
-from paimon_pyds.operations.row_changes_condition import RowCondition, condition_of
 from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits
 from paimon_pyds.operations.row_changes_target import RowTarget
 from paimon_pyds.operations.row_changes_tasks import find_rows
@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 
 def delete(
     store: TableStore,
-    where: str | Predicate,
+    where: Operand | Predicate,
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
@@ -36,7 +36,7 @@ def delete(
 
     Args:
         store: an append table.
-        where: Spark SQL text or a predicate; ``"TRUE"`` for every row.
+        where: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are done so far.
         options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
@@ -48,25 +48,25 @@ def delete(
         UnsupportedError: a table whose rows can't be deleted here.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
-    if isinstance(where, str) and not where.strip():
+    if where is None or (isinstance(where, str) and not where.strip()):
         raise OptionError("a delete needs a condition", hint='say "TRUE" to delete every row')
     own = dict(options or {})
     timezone = own.pop("timezone", "UTC")
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        return _edits(target, condition_of(where, target.schema, timezone), workers, progress)
+        return _edits(target, split_condition(where, target.schema.fields, timezone=timezone), workers, progress)
 
     return change_rows(store, once, options=own)
 
 
-def _edits(target: RowTarget, condition: RowCondition, executor: Executor, progress: Progress | None) -> RowEdits:
+def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
     if condition.residual is None:
         whole = target.whole_files(condition.predicate)
         if whole is not None:
             removed = [RemovedRows(number, None, target.live_rows(number)) for number in whole]
             return RowEdits(removed, deleted=sum(r.rows for r in removed))
-    candidates = target.candidates(condition.predicate, condition.residual_fields(target.schema))
+    candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
     found = find_rows(candidates, condition.residual, executor, progress)
     edits = without(target, candidates, found, executor)
     return replace(edits, deleted=sum(r.rows for r in edits.removed))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit import VectorPlace, vector_places
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.expression import Residual
 from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -168,6 +169,11 @@ class RowTarget:
         coded = self.entries["partition"].dictionary_encode()
         mask = partition_mask(self.schema, predicate, coded.dictionary)
         return [int(i) for i in np.flatnonzero(mask[coded.indices.to_numpy()])]
+
+    def fields_of(self, residual: Residual | None) -> Sequence[DataField]:
+        """The columns that the rest of a condition needs."""
+        names = () if residual is None else residual.columns
+        return [f for f in self.schema.fields if f.name in names]
 
     def candidates(self, predicate: Predicate, fields: Sequence[DataField] = ()) -> Candidates:
         """The files that may hold rows a predicate keeps; partitions, buckets, statistics and indexes rule out others.

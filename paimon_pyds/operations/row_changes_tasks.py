@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.expression import Residual
 from paimon_pyds.operations.executor import Executor
 from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
 from paimon_pyds.predicate.tree import Const
@@ -19,21 +20,10 @@ from paimon_pyds.storage.discard import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
 
-__all__ = ["FoundRows", "Residual", "find_rows", "rewritten", "run_tasks", "write_rows"]
+__all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Residual(Protocol):
-    """The part of a condition that no predicate can say: it is evaluated on rows. It pickles."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The columns it needs."""
-
-    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
-        """Whether each row of these columns is meant; null counts as no."""
 
 
 @dataclass(frozen=True, slots=True)
