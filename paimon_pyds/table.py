@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.index_verify import VerifyReport
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
-    from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.operations.row_changes import RowSummary
+    from paimon_pyds.operations.top_n import TopN
+    from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.scan.explain import Explanation
     from paimon_pyds.write import CommitMessage, WriteContext
 
@@ -292,7 +293,6 @@ class Table:
             self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes
         )
 
-    def rewrite_file_index(
     def delete(
         self,
         where: Operand | Predicate,
@@ -311,41 +311,6 @@ class Table:
         from paimon_pyds.operations.delete import delete
 
         return delete(self._store, where, executor=executor, progress=progress, options=options)
-
-        self,
-        where: str | Predicate | None = None,
-        *,
-        rebuild: bool = False,
-        executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> RewriteSummary:
-        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
-
-        Args:
-            where: a condition on partition columns.
-            rebuild: build every index anew, as after a change of an index's own options.
-            executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
-        """
-        from paimon_pyds.operations.rewrite_file_index import rewrite_file_index
-
-        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
-
-    def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
-        """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
-        from paimon_pyds.operations.index_dump import dump_table
-
-        return dump_table(self._store, where)
-
-    def index_verify(
-        self,
-        where: str | Predicate | None = None,
-        *,
-        executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> VerifyReport:
-        """Compare every file index with the data; arguments as for `rewrite_file_index`."""
-        from paimon_pyds.operations.index_verify import verify_indexes
 
     def update(
         self,
@@ -370,6 +335,79 @@ class Table:
         return update(self._store, set, where, executor=executor, progress=progress, options=options)
 
     def rewrite_file_index(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        rebuild: bool = False,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> RewriteSummary:
+        """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
+
+        Args:
+            where: a condition on partition columns.
+            rebuild: build every index anew, as after a change of an index's own options.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows of the files that are done so far.
+        """
+        from paimon_pyds.operations.rewrite_file_index import rewrite_file_index
+
+        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+
+    def compact(
+        self,
+        where: str | Predicate | None = None,
+        order_by: str | Sequence[str] | None = None,
+        *,
+        order: str = "order",
+        full: bool = False,
+        dry_run: bool = False,
+        options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> CompactSummary:
+        """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
+
+        Args:
+            where: a condition on partition columns.
+            order_by: columns to order the rows of each partition by, so that filters on them skip files.
+            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (near in any of the columns).
+            full: drop every deleted row, and merge small files however few there are.
+            dry_run: only tell what would be rewritten.
+            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows written so far.
+        """
+        from paimon_pyds.operations.compact import compact
+
+        return compact(
+            self._store,
+            where,
+            order_by,
+            order=order,
+            full=full,
+            dry_run=dry_run,
+            options=options,
+            executor=executor,
+            progress=progress,
+        )
+
+    def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
+        """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
+        from paimon_pyds.operations.index_dump import dump_table
+
+        return dump_table(self._store, where)
+
+    def index_verify(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> VerifyReport:
+        """Compare every file index with the data; arguments as for `rewrite_file_index`."""
+        from paimon_pyds.operations.index_verify import verify_indexes
+
         return verify_indexes(self._store, where, executor=executor, progress=progress)
 
     def index_cost(
@@ -413,43 +451,5 @@ class Table:
             f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
         )
         title = html.escape(self.path)
-    def compact(
-        self,
-        where: str | Predicate | None = None,
-        order_by: str | Sequence[str] | None = None,
-        *,
-        order: str = "order",
-        full: bool = False,
-        dry_run: bool = False,
-        options: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> CompactSummary:
-        """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
-
-        Args:
-            where: a condition on partition columns.
-            order_by: columns to order the rows of each partition by, so that filters on them skip files.
-            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (near in any of the columns).
-            full: drop every deleted row, and merge small files however few there are.
-            dry_run: only tell what would be rewritten.
-            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
-            executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
-        """
-        from paimon_pyds.operations.compact import compact
-
-        return compact(
-            self._store,
-            where,
-            order_by,
-            order=order,
-            full=full,
-            dry_run=dry_run,
-            options=options,
-            executor=executor,
-            progress=progress,
-        )
-
         head = "<tr><th>column</th><th>type</th></tr>"
         return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"
