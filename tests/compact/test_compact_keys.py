@@ -25,7 +25,7 @@ def _rank(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
-@pytest.mark.parametrize("type_", [t for t in ATOMS])
+@pytest.mark.parametrize("type_", list(ATOMS))
 @given(data=st.data())
 def test_every_type_is_ordered_as_spark_orders_it(type_: str, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.none() | values(type_), max_size=12))

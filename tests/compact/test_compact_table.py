@@ -245,7 +245,7 @@ def _by_bucket(table: pp.Table) -> dict[int, list[int]]:
 
 def test_deleted_rows_in_buckets_shift_the_others_but_no_number_grows(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 3, {"bucket": "1", "bucket-key": "id", **VECTORS})
-    first, second, third = names(table)
+    _first, second, _third = names(table)
     delete_positions(table, {second: [0, 1, 2]})
     assert table.compact().rows_dropped == 3
     (entry,) = live(table).to_pylist()
@@ -306,7 +306,7 @@ def test_an_order_of_buckets_without_one(tmp_path: Path) -> None:
 
 def test_an_order_drops_deleted_rows_of_every_file(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 2, VECTORS)
-    first, second = names(table)
+    first, _second = names(table)
     delete_positions(table, {first: [3]})
     assert table.compact(order_by="id").rows_dropped == 1
     assert ids(table) == [*range(3), *range(4, 20)]
