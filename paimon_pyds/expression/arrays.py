@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError, PredicateError
 
-__all__ = ["Datum", "Kernel", "arrays", "by_distinct", "filled", "spread", "valid"]
+__all__ = ["Datum", "Kernel", "arrays", "by_distinct", "by_distinct_rows", "filled", "spread", "valid"]
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
@@ -55,3 +55,28 @@ def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataT
     except PredicateError as error:
         raise ExpressionError(error.message, hint=error.hint) from None
     return pc.take(converted, encoded.indices)
+
+
+def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *columns: pa.Array) -> pa.Array:
+    """A Python function of each distinct combination of values; null where one of them is.
+
+    Raises:
+        ExpressionError: the function raised a PredicateError.
+    """
+    rows = len(columns[0])
+    codes, known = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
+    for column in columns:
+        encoded = column.dictionary_encode()
+        known &= valid(encoded.indices)
+        _, codes = np.unique(codes, return_inverse=True)
+        codes = codes.reshape(-1) * max(len(encoded.dictionary), 1) + filled(encoded.indices).astype(np.int64)
+    places = np.flatnonzero(known)
+    _, firsts, inverse = np.unique(codes[places], return_index=True, return_inverse=True)
+    samples = [column.take(pa.array(places[firsts])).to_pylist() for column in columns]
+    try:
+        converted = pa.array([function(*row) for row in zip(*samples, strict=True)], type_)
+    except PredicateError as error:
+        raise ExpressionError(error.message, hint=error.hint) from None
+    wanted = np.zeros(rows, np.int64)
+    wanted[places] = inverse.reshape(-1)
+    return pc.take(converted, pa.array(wanted, mask=~known))

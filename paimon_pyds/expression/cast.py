@@ -187,8 +187,8 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     if source.kind is Kind.DECIMAL:
         found = rescale(unscaled(array), source.scale or 0, scale)
     else:
-        whole = filled(array, False).astype(np.int64)
-        found = rescale(whole, 0, scale)
+        whole = array.cast(pa.int8()) if source.kind is Kind.BOOLEAN else array
+        found = rescale(filled(whole).astype(np.int64), 0, scale)
     return from_unscaled(found, valid(array), target)
 
 

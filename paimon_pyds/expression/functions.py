@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,26 +10,18 @@ import pyarrow.compute as pc
 
 from paimon_pyds.expression import operators
 from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
+from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
 from paimon_pyds.expression.nodes import Apply, Constant, Logic, Node, arrow_of, type_text
+from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
+from paimon_pyds.expression.registry import ANY, Function, Resolve
+from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
 from paimon_pyds.predicate import casts
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
+from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["FUNCTIONS", "Function", "ANY", "spelled", "typed"]
-
-ANY = 1_000_000
-"""So many arguments: any number of them."""
-Resolve = Callable[["Binder", "list[Node]"], Node]
-
-
-@dataclass(frozen=True)
-class Function:
-    """How many arguments a function takes, and what makes a node of them (it raises LookupError for wrong types)."""
-
-    arity: tuple[int, int]
-    resolve: Resolve
+__all__ = ["FUNCTIONS", "spelled"]
 
 
 def spelled(name: str) -> str:
@@ -38,21 +29,13 @@ def spelled(name: str) -> str:
     return {"negative": "-", "isnull": "IS NULL"}.get(name, name)
 
 
-def typed(kernel: Callable[..., pa.Array], result: DataType, *wanted: DataType) -> Resolve:
-    """Arguments taken to fixed types; the last one stands for all that follow."""
-
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        given = [binder.coerce(a, wanted[min(n, len(wanted) - 1)]) for n, a in enumerate(arguments)]
-        return Apply(result, kernel, tuple(given))
-
-    return resolve
-
-
 # --------------------------------------------------------------------------------------------------------- arithmetic
 
 
 def _arithmetic(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        if operator in ("+", "-") and (moved := _date_arithmetic(binder, operator, arguments)) is not None:
+            return moved
         a, b = (_number(binder, node, other) for node, other in zip(arguments, reversed(arguments), strict=True))
         kinds = {node.type.kind for node in (a, b) if node.type is not None}
         if Kind.DECIMAL in kinds and not kinds & FLOAT_KINDS:
@@ -66,6 +49,18 @@ def _arithmetic(operator: str) -> Resolve:
         return Apply(a.type, operators.math, (a, b), (operator,))
 
     return resolve
+
+
+def _date_arithmetic(binder: Binder, operator: str, arguments: list[Node]) -> Node | None:
+    """Date + days, days + date, date - days; None when no operand is a date."""
+    a, b = arguments
+    if operator == "+" and b.type is not None and b.type.kind is Kind.DATE:
+        a, b = b, a
+    if a.type is None or a.type.kind is not Kind.DATE:
+        return None
+    if b.type is not None and b.type.kind not in INTEGER_KINDS:
+        raise LookupError(f"whole days are wanted, not a {type_text(b.type)}; for two dates there is datediff")
+    return DATE_FUNCTIONS["date_add" if operator == "+" else "date_sub"].resolve(binder, [a, b])
 
 
 def _number(binder: Binder, node: Node, other: Node) -> Node:
@@ -238,5 +233,8 @@ FUNCTIONS: dict[str, Function] = {
     "nvl2": Function((3, 3), _nvl2),
     "greatest": Function((2, ANY), _extreme(">")),
     "least": Function((2, ANY), _extreme("<")),
+    **TEXT_FUNCTIONS,
+    **NUMBER_FUNCTIONS,
+    **DATE_FUNCTIONS,
 }
 """Functions by name in lower case; operators by their sign or word."""

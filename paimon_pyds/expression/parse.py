@@ -269,7 +269,8 @@ class _Parser(Cursor):
             arguments = [Value(Literal(field, casts.STRING)), self._expression(0)]
             self._close()
             return self._call(token.start, "date_part", *arguments)
-        arguments = [] if self.is_op(")") else [self._expression(0)]
+        first = _SUFFIX if word == "POSITION" else 0  # its IN is no condition
+        arguments = [] if self.is_op(")") else [self._expression(first)]
         separators = {"SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",)}.get(word, ())
         while arguments and (self.accept_op(",") or self.accept_word(*separators)):
             arguments.append(self._expression(0))

@@ -1,0 +1,226 @@
+"""Functions of dates and timestamps. Instants are taken apart in the session's time zone, as in Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
+from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
+from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
+from paimon_pyds.expression.registry import Function, Resolve
+from paimon_pyds.predicate import casts
+from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, Kind, arrow_type
+
+if TYPE_CHECKING:
+    from paimon_pyds.expression.bind import Binder
+
+__all__ = ["DATE_FUNCTIONS"]
+
+_INT, _DATE = casts.INT, casts.DATE
+_FIELDS = {
+    "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,
+    "dayofyear": pc.day_of_year, "weekofyear": pc.iso_week, "hour": pc.hour, "minute": pc.minute, "second": pc.second,
+}  # fmt: skip
+_PARTS = {
+    "years": "year", "y": "year", "yr": "year", "yrs": "year", "qtr": "quarter", "mon": "month", "mons": "month",
+    "months": "month", "week": "weekofyear", "weeks": "weekofyear", "w": "weekofyear", "d": "day", "days": "day",
+    "dow": "dayofweek", "doy": "dayofyear", "h": "hour", "hours": "hour", "m": "minute", "min": "minute",
+    "mins": "minute", "minutes": "minute",
+}  # fmt: skip
+_CLOCK = frozenset({"hour", "minute", "second"})
+_TRUNC = {
+    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month",
+    "mon": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
+}  # fmt: skip
+
+
+def _field(name: str) -> Resolve:
+    """A field of a date, or of a clock time, as INT."""
+
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        node = arguments[0]
+        local = TIMESTAMP_NTZ if name in _CLOCK else _DATE
+        if name in _CLOCK and node.type is not None and node.type.kind is not Kind.TIMESTAMP:
+            node = binder.coerce(node, TIMESTAMP)
+        return Apply(_INT, _field_of, (binder.coerce(node, local),), (name,))
+
+    return resolve
+
+
+def _field_of(values: pa.Array, name: str) -> pa.Array:
+    if name == "dayofweek":  # Sunday is 1
+        return pc.day_of_week(values, count_from_zero=False, week_start=7).cast(pa.int32())
+    if name == "weekday":  # Monday is 0
+        return pc.day_of_week(values).cast(pa.int32())
+    return _FIELDS[name](values).cast(pa.int32())
+
+
+def _date_part(binder: Binder, arguments: list[Node]) -> Node:
+    field = arguments[0]
+    given = field.value.as_py() if isinstance(field, Constant) else None
+    name = _PARTS.get(str(given).lower(), str(given).lower())
+    if name not in DATE_FUNCTIONS or name not in {*_FIELDS, "dayofweek", "weekday"} or name == "second":
+        raise LookupError(f"the field {given!r:.40} is not supported; use second(…) for seconds")
+    return _field(name)(binder, arguments[1:])
+
+
+# ------------------------------------------------------------------------------------------------------------- moving
+
+
+def _moved(direction: int) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        days = arguments[1]
+        if days.type is not None and days.type.kind not in INTEGER_KINDS | STRING_KINDS:
+            raise LookupError(f"whole days are wanted, not a {type_text(days.type)}")
+        given = (binder.coerce(arguments[0], _DATE), binder.coerce(days, _INT))
+        return Apply(_DATE, _move, given, (direction,))
+
+    return resolve
+
+
+def _move(date: Datum, days: Datum, direction: int) -> pa.Array:
+    a, b = arrays((date, days))
+    moved = pc.add(a.view(pa.int32()).cast(pa.int64()), pc.multiply(b.cast(pa.int64()), direction))
+    try:
+        return moved.cast(pa.int32()).view(pa.date32())
+    except pa.ArrowInvalid:
+        raise ExpressionError("a date is outside the range of DATE") from None
+
+
+def _datediff(binder: Binder, arguments: list[Node]) -> Node:
+    return Apply(_INT, _days_between, tuple(binder.coerce(node, _DATE) for node in arguments))
+
+
+def _days_between(end: Datum, start: Datum) -> pa.Array:
+    a, b = arrays((end, start))
+    return pc.subtract_checked(a.view(pa.int32()), b.view(pa.int32()))
+
+
+def _add_months(binder: Binder, arguments: list[Node]) -> Node:
+    return Apply(_DATE, _months_later, (binder.coerce(arguments[0], _DATE), binder.coerce(arguments[1], _INT)))
+
+
+def _months_later(date: Datum, months: Datum) -> pa.Array:
+    """The same day of a later month, or that month's last day."""
+    a, b = arrays((date, months))
+    here = _days(a).astype("datetime64[M]")
+    day = _days(a).astype("datetime64[D]") - here.astype("datetime64[D]")
+    target = here + filled(b).astype("timedelta64[M]")
+    last = (target + 1).astype("datetime64[D]") - target.astype("datetime64[D]") - np.timedelta64(1, "D")
+    return _dates(target.astype("datetime64[D]") + np.minimum(day, last), valid(a) & valid(b))
+
+
+def _last_day(binder: Binder, arguments: list[Node]) -> Node:
+    return Apply(_DATE, _month_end, (binder.coerce(arguments[0], _DATE),))
+
+
+def _month_end(date: pa.Array) -> pa.Array:
+    end = (_days(date).astype("datetime64[M]") + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
+    return _dates(end, valid(date))
+
+
+def _days(date: pa.Array) -> npt.NDArray[np.datetime64]:
+    return filled(date.view(pa.int32())).astype("datetime64[D]")
+
+
+def _dates(days: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> pa.Array:
+    return pa.array(days.astype(np.int64).astype(np.int32), pa.int32(), mask=~known).view(pa.date32())
+
+
+def _trunc(binder: Binder, arguments: list[Node]) -> Node:
+    """trunc(date, unit): the first day of the year, quarter, month or week."""
+    unit = _unit(arguments[1])
+    date = binder.coerce(arguments[0], _DATE)
+    if unit not in ("year", "quarter", "month", "week"):
+        return Constant(_DATE, pa.scalar(None, pa.date32()))
+    return Apply(_DATE, _floored, (date,), (unit,))
+
+
+def _date_trunc(binder: Binder, arguments: list[Node]) -> Node:
+    """date_trunc(unit, timestamp), in the session's time zone."""
+    unit, node = _unit(arguments[0]), binder.coerce(arguments[1], TIMESTAMP)
+    if unit is None:
+        return Constant(TIMESTAMP, pa.scalar(None, arrow_type(TIMESTAMP)))
+    local = binder.coerce(node, TIMESTAMP_NTZ)
+    return binder.coerce(Apply(TIMESTAMP_NTZ, _floored, (local,), (unit,)), TIMESTAMP)
+
+
+def _unit(node: Node) -> str | None:
+    if not isinstance(node, Constant):
+        raise LookupError("the unit must be a literal")
+    return _TRUNC.get(str(node.value.as_py()).lower())
+
+
+def _floored(values: pa.Array, unit: str) -> pa.Array:
+    return pc.floor_temporal(values, unit=unit).cast(values.type)
+
+
+# ------------------------------------------------------------------------------------------------------------- making
+
+
+def _as_date(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.coerce(arguments[0], _DATE)
+
+
+def _as_timestamp(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.coerce(arguments[0], TIMESTAMP)
+
+
+def _make_date(binder: Binder, arguments: list[Node]) -> Node:
+    return Apply(_DATE, _made_date, tuple(binder.coerce(node, _INT) for node in arguments))
+
+
+def _made_date(*parts: Datum) -> pa.Array:
+    columns = arrays(parts)
+    year, month, day = (filled(column).astype(np.int64) for column in columns)
+    known = valid(columns[0]) & valid(columns[1]) & valid(columns[2])
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    first = months.astype("datetime64[D]")
+    length = ((months + 1).astype("datetime64[D]") - first).astype(np.int64)
+    wrong = known & ((month < 1) | (month > 12) | (day < 1) | (day > length))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ExpressionError(f"there is no day {year[at]}-{month[at]}-{day[at]}")
+    return _dates(first + (day - 1).astype("timedelta64[D]"), known)
+
+
+def _today(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.cast(binder.timestamp(), _DATE)
+
+
+def _now(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.timestamp()
+
+
+def _local_now(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.cast(binder.timestamp(), TIMESTAMP_NTZ)
+
+
+DATE_FUNCTIONS: dict[str, Function] = {
+    **{name: Function((1, 1), _field(name)) for name in (*_FIELDS, "dayofweek", "weekday")},
+    "date_part": Function((2, 2), _date_part),
+    "date_add": Function((2, 2), _moved(1)),
+    "dateadd": Function((2, 2), _moved(1)),
+    "date_sub": Function((2, 2), _moved(-1)),
+    "datediff": Function((2, 2), _datediff),
+    "date_diff": Function((2, 2), _datediff),
+    "add_months": Function((2, 2), _add_months),
+    "last_day": Function((1, 1), _last_day),
+    "trunc": Function((2, 2), _trunc),
+    "date_trunc": Function((2, 2), _date_trunc),
+    "date": Function((1, 1), _as_date),
+    "to_date": Function((1, 1), _as_date),
+    "to_timestamp": Function((1, 1), _as_timestamp),
+    "make_date": Function((3, 3), _make_date),
+    "current_date": Function((0, 0), _today),
+    "curdate": Function((0, 0), _today),
+    "current_timestamp": Function((0, 0), _now),
+    "now": Function((0, 0), _now),
+    "localtimestamp": Function((0, 0), _local_now),
+}
