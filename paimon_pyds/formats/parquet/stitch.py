@@ -7,6 +7,7 @@ Source: apache/parquet-format, README.md (file layout), parquet.thrift (FileMeta
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -20,6 +21,7 @@ from paimon_pyds.formats.parquet.thrift import I16, I32, I64, LIST, STRUCT, Stru
 __all__ = ["Stitcher"]
 
 _MAX_ORDINAL = 32_767
+_NULL_COUNT = 3
 
 
 @dataclass(slots=True)
@@ -44,8 +46,12 @@ class Stitcher:
         self._rows = 0
         self.position = 0
 
-    def add(self, file: pa.Buffer) -> None:
-        """Append the row group of a Parquet file that pyarrow has written."""
+    def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
+        """Append the row group of a Parquet file that pyarrow has written.
+
+        ``unbounded`` are top-level columns whose bounds must not be told; their counts of NULLs are.
+        """
+        unbounded_paths = [[name.encode()] for name in unbounded]
         view = memoryview(file)
         length = int.from_bytes(view[-8:-4], "little")
         meta, _ = decode_struct(bytes(view[-8 - length : -8]))
@@ -69,6 +75,9 @@ class Stitcher:
                 if self._int96 and timestamps[at]:
                     chunk[3][1][1] = (I32, INT96)
                     chunk[3][1].pop(12, None)  # statistics: INT96 has no order
+                    column_index = None
+                if chunk[3][1][3][1][1] in unbounded_paths:
+                    _drop_bounds(chunk[3][1])
                     column_index = None
                 self._indexes.append(_Index(chunk, column_index, offset_index))
             _shift(group, (5,), shift)
@@ -112,6 +121,12 @@ def _cut(chunk: Struct, offset_id: int, length_id: int, view: memoryview) -> tup
         return None, len(view)
     start, length = chunk.pop(offset_id)[1], chunk.pop(length_id)[1]
     return bytes(view[start : start + length]), start
+
+
+def _drop_bounds(meta: Struct) -> None:
+    """Leave of a chunk's statistics the number of NULLs."""
+    if 12 in meta:
+        meta[12] = (STRUCT, {number: value for number, value in meta[12][1].items() if number == _NULL_COUNT})
 
 
 def _shift(fields: Struct, ids: tuple[int, ...], shift: int) -> None:

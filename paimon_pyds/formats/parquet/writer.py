@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.parquet.int96 import stored_schema, timestamp_bytes
@@ -44,7 +45,7 @@ class ParquetWriter:
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
         self._pool: ThreadPoolExecutor | None = None
-        self._encoding: deque[tuple[Future[pa.Buffer], int]] = deque()
+        self._encoding: deque[tuple[Future[_Encoded], int]] = deque()
         self._encoded_raw = 0
         self._out = io.open_output(path)
         self._stitcher = Stitcher(self._out.sink, int96=self._int96)
@@ -119,11 +120,12 @@ class ParquetWriter:
             self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
         self._encoding.append((self._pool.submit(self._encode, table), raw))
 
-    def _encode(self, table: pa.Table) -> pa.Buffer:
+    def _encode(self, table: pa.Table) -> _Encoded:
         """A Parquet file in memory that holds these rows as its one row group."""
         import pyarrow.parquet as pq
 
         sink = pa.BufferOutputStream()
+        with_nan = [f.name for f, column in zip(table.schema, table.columns, strict=True) if _has_nan(column)]
         schema = self._schema
         if self._int96:
             schema = stored_schema(schema)
@@ -133,20 +135,34 @@ class ParquetWriter:
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
         except pa.ArrowException as error:
             raise SchemaError(f"rows can't be written as Parquet: {error}", path=self._path) from error
-        return sink.getvalue()
+        return _Encoded(sink.getvalue(), with_nan)
 
     def _take_oldest(self) -> None:
         future, raw = self._encoding.popleft()
         self._append(future.result(), raw)
 
-    def _append(self, encoded: pa.Buffer, raw: int) -> None:
-        self._stitcher.add(encoded)
+    def _append(self, encoded: _Encoded, raw: int) -> None:
+        self._stitcher.add(encoded.file, encoded.with_nan)
         self._encoded_raw += max(1, raw)
 
     def _stop(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+class _Encoded(NamedTuple):
+    """A row group as a file, and the floating-point columns that hold a NaN.
+
+    Parquet's bounds leave NaN out, and Java Paimon, where NaN is greatest and equals itself, skips its rows by them.
+    """
+
+    file: pa.Buffer
+    with_nan: list[str]
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
