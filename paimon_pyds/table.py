@@ -194,9 +194,9 @@ class Table:
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, options=given)
 
-    def explain(self, filter: str | Predicate | None = None, **scan: Any) -> Explanation:
-        """How a scan with this filter narrows down, per step and file."""
-        return self.scan(filter, **scan).explain()
+    def explain(self, filter: str | Predicate | None = None, *, analyze: bool = False, **scan: Any) -> Explanation:
+        """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
+        return self.scan(filter, **scan).explain(analyze=analyze)
 
     def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:
         """How many rows the filter keeps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import OptionError, TableNotFoundError
+from paimon_pyds.errors import OptionError, StorageError, TableNotFoundError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,23 +73,21 @@ def count(arguments: argparse.Namespace) -> None:
 
 
 def explain(arguments: argparse.Namespace) -> None:
-    """Print the funnel of a scan."""
+    """Print how a scan narrows down, or write it to a file."""
     from paimon_pyds.cli import show
 
-    explanation = _scan(arguments).explain()
-    if arguments.output == "text":
+    columns = None if arguments.columns is None else [c.strip() for c in arguments.columns.split(",")]
+    explanation = _scan(arguments, columns=columns, limit=arguments.limit).explain(analyze=arguments.analyze)
+    if arguments.html is not None:
+        try:
+            with open(arguments.html, "w", encoding="utf-8") as file:
+                file.write(explanation.page)
+        except OSError as error:
+            raise StorageError(f"can't write the page: {error.strerror}", path=arguments.html) from error
+    if arguments.output == "json":
+        show.json_value(explanation.as_dict())
+    else:
         print(explanation)
-        return
-    show.json_value(
-        {
-            "table": explanation.table,
-            "snapshot": explanation.snapshot_id,
-            "filter": explanation.predicate,
-            "steps": explanation.to_arrow().to_pylist(),
-            "files": explanation.files_to_arrow().to_pylist(),
-            "skipped": [{"file": s.path, "rows": s.row_count, "reason": s.reason} for s in explanation.skips],
-        }
-    )
 
 
 def describe(arguments: argparse.Namespace) -> None:

@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     _snapshots_command(commands)
     _system_command(commands)
     _write_command(commands)
+    _row_commands(commands)
     _compact_command(commands)
     _index_command(commands)
     return parser
@@ -112,6 +113,10 @@ def _explain_command(commands: _Commands) -> None:
 
     parser = _table(commands, "explain", "Show what partitions, statistics and indexes leave of a scan.")
     _query(parser)
+    parser.add_argument("--columns", help="columns that the scan returns, separated by commas")
+    parser.add_argument("--limit", type=int, help="rows that the scan returns at most")
+    parser.add_argument("--analyze", action="store_true", help="run the scan as well, and tell what it took")
+    parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=run.explain)
 
 
@@ -151,16 +156,22 @@ def _write_command(commands: _Commands) -> None:
     parser.set_defaults(run=run.write)
 
 
-def _index_command(commands: _Commands) -> None:
-    from paimon_pyds.cli.index_commands import add_verbs
+def _row_commands(commands: _Commands) -> None:
+    from paimon_pyds.cli.row_commands import add_row_commands
 
-    parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
+    add_row_commands(commands, _table)
+
+
 def _compact_command(commands: _Commands) -> None:
     from paimon_pyds.cli.compact_command import add_compact
 
     add_compact(commands, _table)
 
 
+def _index_command(commands: _Commands) -> None:
+    from paimon_pyds.cli.index_commands import add_verbs
+
+    parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_verbs(verbs, _table, _common)
 

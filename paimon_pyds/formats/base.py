@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
-__all__ = ["FileFormat", "FormatReader", "FormatWriter", "ReadCounters"]
+__all__ = ["FileFormat", "FormatReader", "FormatWriter", "GroupPlan", "PlansGroups", "ReadCounters"]
 
 
 @dataclass(slots=True)
@@ -42,6 +42,37 @@ class ReadCounters:
                 self.notes.extend(other.notes)
             else:
                 setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """How one row group with wanted rows would be read, told before it is.
+
+    ``bytes`` of data would be asked of the storage, of ``whole_bytes`` that the columns have in the row group.
+    ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in
+    microseconds, are what decided; they are None where there was no choice, and ``reason`` says why.
+    """
+
+    number: int
+    rows: int
+    wanted: int
+    bytes: int
+    whole_bytes: int
+    whole_columns: tuple[str, ...] = ()
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    reason: str = ""
+
+
+@runtime_checkable
+class PlansGroups(Protocol):
+    """A reader that can tell how it would read."""
+
+    def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
+        """What `FormatReader.read` with these arguments would do, row group by row group. Reads footers and page
+        indexes only."""
 
 
 class FormatReader(Protocol):

@@ -1,45 +1,179 @@
-"""Explaining a plan: asks the side indexes and deletion vectors what a reader would be told, without reading data."""
+"""Explaining a plan: asks what a reader would be told by side indexes, deletion vectors, footers and page indexes.
+
+No data is read, unless the scan is run as well (``analyze``) and its traces are given here.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from paimon_pyds.operations.explain_file import FileFacts, explain_file
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.file import FileTrace, file_evolution, select_rows
-from paimon_pyds.scan.explain import Explanation, FileDecision, explain_plan
-from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.split import FileTask, ReadSpec
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.read.file import FileTrace
+from paimon_pyds.scan.explain import Actual, Explanation, FileDecision, top_reasons
+from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
 
-__all__ = ["explain"]
+__all__ = ["FOOTERS", "explain", "explain_run"]
 
-
-def explain(plan: ScanPlan, table: str) -> Explanation:
-    """The explanation of a plan. Reads indexes and deletion vectors, no data file."""
-    return explain_plan(plan, table, [_decide(plan.spec, task) for task in plan.tasks])
+FOOTERS = 200
+"""So many data files have their footers looked into; what pages leave of the others is not told."""
+_SHOWN_REASONS = 3
 
 
-def _decide(spec: ReadSpec, task: FileTask) -> FileDecision:
-    devolved = file_evolution(spec, task, spec.filter_fields).devolve(spec.predicate)
-    trace = FileTrace(task.path, task.row_count)
-    if devolved in (Const.FALSE, Const.UNKNOWN):
-        return FileDecision(task.path, task.size, task.row_count, 0, 0, "no row of this file's schema can match")
-    selection = select_rows(spec, task, devolved, trace)
-    reasons = []
-    if task.selection is not None:
-        reasons.append(f"embedded index: {to_sql(spec.predicate)}")
-    if trace.index is not None:
-        reasons.extend(
-            f"{leaf.index_type} index: {to_sql(leaf.leaf)} keeps {_kept(leaf.result, task.row_count)}"
-            for leaf in trace.index.trace
-            if leaf.index_type is not None
-        )
-    if trace.rows_after_deletions != trace.rows_after_index and trace.rows_after_index is not None:
-        reasons.append(f"{trace.rows_after_index - (trace.rows_after_deletions or 0):,} rows deleted")
-    kept = selection.count(task.row_count)
-    return FileDecision(task.path, task.size, task.row_count, kept, trace.counters.index_bytes, "; ".join(reasons))
+def explain(plan: ScanPlan, table: str, *, footers: int = FOOTERS) -> Explanation:
+    """The explanation of a plan that was made with ``ScanRequest.explain``.
+
+    Args:
+        plan: what planning left.
+        table: the table's path, for the title.
+        footers: data files to look into at most.
+
+    Raises:
+        SnapshotNotFoundError: a file is gone.
+        CorruptFileError: an index, a deletion vector or a footer is damaged.
+    """
+    facts = [FileFacts(plan.spec, task, plan.verdicts.get(_name(task.path), ())) for task in plan.tasks]
+    steps = [_with_reasons(step, plan.skips) for step in plan.steps]
+    files = _each(explain_file, facts, footers)
+    steps += _file_steps(plan, files)
+    predicate = plan.spec.predicate
+    return Explanation(
+        table=table,
+        snapshot_id=plan.snapshot_id,
+        predicate="" if predicate is Const.TRUE else to_sql(predicate, shorten=True),
+        steps=tuple(steps),
+        files=tuple(files),
+        skips=plan.skips,
+    )
 
 
-def _kept(selection: RowSelection, rows: int) -> str:
-    if selection.is_all:
-        return "all rows"
-    return "no row" if selection.is_none else f"{selection.count(rows):,} rows"
+def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float) -> Explanation:
+    """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds."""
+    by_path: Mapping[str, Actual] = {t.path: _actual(t) for t in traces}
+    read = [a for a in by_path.values() if a.groups or a.rows_decoded or a.rows]
+    spent = sum(a.bytes for a in by_path.values())
+    decoded = sum(a.rows_decoded for a in by_path.values())
+    detail = f"{decoded:,} rows decoded; bytes with footers, indexes and deletion vectors"
+    step = PruneStep("result", len(read), rows, spent, millis, detail)
+    files = tuple(replace(f, actual=by_path.get(f.path)) for f in explained.files)
+    return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
+
+
+def _actual(trace: FileTrace) -> Actual:
+    c = trace.counters
+    return Actual(
+        rows=trace.rows_returned,
+        rows_decoded=c.rows_decoded,
+        bytes=c.bytes_read,
+        requests=c.requests,
+        pages=c.pages_read,
+        pages_total=c.pages_total,
+        groups=c.row_groups_read,
+        millis=trace.millis,
+    )
+
+
+def _each(
+    ask: Callable[[FileFacts, bool], FileDecision], facts: Sequence[FileFacts], footers: int
+) -> list[FileDecision]:
+    """Asks the files on threads: what takes time is waiting for a storage."""
+    look = [number < footers for number in range(len(facts))]
+    if len(facts) < 2:
+        return list(map(ask, facts, look))
+    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(facts))) as pool:
+        return list(pool.map(ask, facts, look))
+
+
+# ------------------------------------------------------------------------------------------------------------ steps
+
+
+def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep]:
+    """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
+    gone = [s for s in plan.skips if s.step == "deletion vectors"]
+    limited = [s for s in plan.skips if s.step == "limit"]
+    steps = []
+    if any(task.index_path for task in plan.tasks) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
+        kept = [f for f in files if f.rows_after_index]
+        extra = (len(gone) + len(limited), *_sums(gone + limited))
+        read = sum(f.index_bytes for f in files)
+        rows, size = sum(f.rows_after_index for f in kept) + extra[1], sum(f.size for f in kept) + extra[2]
+        detail = f"{read:,} bytes of index read{_leaves(files)}"
+        millis = sum(f.index_millis for f in files)
+        steps.append(PruneStep("side index", len(kept) + extra[0], rows, size, millis, detail))
+    left = [f for f in files if f.rows_kept]
+    if gone or any(task.deletion for task in plan.tasks):
+        rows, size = (a + b for a, b in zip(_kept(left), _sums(limited), strict=True))
+        deleted = sum(f.rows_after_index - f.rows_kept for f in files) + sum(s.row_count for s in gone)
+        detail = f"{deleted:,} rows deleted"
+        steps.append(PruneStep("deletion vectors", len(left) + len(limited), rows, size, 0.0, detail))
+    if limited:
+        detail = limited[0].reason
+        steps.append(PruneStep("limit", len(left), *_kept(left), 0.0, detail))
+    if any(f.pages for f in files):
+        steps.append(_pages_step(left))
+    return steps
+
+
+def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
+    """What row groups and pages leave, and which way of reading was chosen."""
+    told = [f.pages for f in left if f.pages is not None]
+    others = [f for f in left if f.pages is None]
+    parts = []
+    by_pages = [p for p in told if p.pages]
+    if by_pages:
+        n, of = sum(p.pages for p in by_pages), sum(p.pages_total for p in by_pages)
+        parts.append(f"{n:,} of {of:,} pages in {len(by_pages):,} {'file' if len(by_pages) == 1 else 'files'}")
+    whole = sum(1 for p in told if p.groups and not p.pages)
+    if whole:
+        parts.append(f"{whole:,} {'file' if whole == 1 else 'files'} by whole row groups")
+    if any(p.at_most for p in told):
+        parts.append("at most: columns outside the filter are read for survivors only")
+    if others:
+        parts.append(f"{len(others):,} files not looked into count whole")
+    return PruneStep(
+        "pages",
+        sum(1 for p in told if p.rows) + len(others),
+        sum(p.rows for p in told) + sum(f.rows_kept for f in others),
+        sum(p.bytes for p in told) + sum(f.size for f in others),
+        sum(f.pages_millis for f in left),
+        "; ".join(parts),
+    )
+
+
+def _kept(files: Iterable[FileDecision]) -> tuple[int, int]:
+    counted = [(f.rows_kept, f.size) for f in files]
+    return sum(r for r, _ in counted), sum(s for _, s in counted)
+
+
+def _sums(skips: Iterable[PlannedSkip]) -> tuple[int, int]:
+    counted = [(s.row_count, s.size) for s in skips]
+    return sum(r for r, _ in counted), sum(s for _, s in counted)
+
+
+def _leaves(files: Iterable[FileDecision]) -> str:
+    """Which kinds of index on which columns were asked."""
+    asked = {f"{v.index}({v.column})": None for f in files for v in f.verdicts if v.index is not None}
+    if not asked:
+        return ""
+    names = list(asked)
+    more = f" and {len(names) - _SHOWN_REASONS} more" if len(names) > _SHOWN_REASONS else ""
+    return f": {', '.join(names[:_SHOWN_REASONS])}{more}"
+
+
+def _with_reasons(step: PruneStep, skips: Sequence[PlannedSkip]) -> PruneStep:
+    """The step with the parts of the filter that decided most."""
+    found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
+    if not found:
+        return step
+    told = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
+    more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
+    detail = f"{step.detail}: {told}{more}" if step.detail else f"{told}{more}"
+    return replace(step, detail=detail)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,7 @@ class Scan:
     def _plan(self) -> ScanPlan:
         return self._planned(self._fields)
 
-    def _planned(self, fields: tuple[DataField, ...]) -> ScanPlan:
+    def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
         from paimon_pyds.scan.plan import ScanRequest, plan_scan
 
         names = set(root_columns(self._predicate))
@@ -132,6 +133,7 @@ class Scan:
             metadata_columns=self._metadata,
             limit=self._limit,
             between=self._between,
+            explain=explain,
         )
         return plan_scan(self._store, request)
 
@@ -180,11 +182,23 @@ class Scan:
         batches = read_splits(plan.spec, plan.tasks, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1)
         return sum(batch.num_rows for batch in batches)
 
-    def explain(self) -> Explanation:
-        """What planning and the indexes leave of the table: files, rows and bytes per step. Reads no data file."""
-        from paimon_pyds.operations.explain import explain
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.
 
-        return explain(self.plan(), self._store.root)
+        Reads metadata, indexes, and the footers of some files; no data.
+
+        Args:
+            analyze: run the scan too, drop its rows, and add what reading each file took.
+        """
+        from paimon_pyds.operations.explain import explain, explain_run
+
+        explained = explain(self._planned(self._fields, explain=True), self._store.root)
+        if not analyze:
+            return explained
+        traces: list[FileTrace] = []
+        start = time.perf_counter()
+        rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
+        return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000)
 
     def __repr__(self) -> str:
         return (

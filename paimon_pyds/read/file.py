@@ -7,7 +7,9 @@ survivors only (late materialisation).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +31,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileSource
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["FileTrace", "read_file", "select_rows"]
+__all__ = ["FileTrace", "file_evolution", "read_file", "reads_twice", "select_rows"]
 
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
@@ -38,7 +40,10 @@ _ONE_PASS_ROWS = 2_048
 
 @dataclass(slots=True)
 class FileTrace:
-    """What happened to one file while it was read: rows after each step, and what it cost."""
+    """What happened to one file while it was read: rows after each step, and what it cost.
+
+    ``millis`` is the time spent on it, waiting for who takes its batches left out.
+    """
 
     path: str
     rows: int
@@ -46,6 +51,7 @@ class FileTrace:
     rows_after_deletions: int | None = None
     rows_after_pages: int | None = None
     rows_returned: int = 0
+    millis: float = 0.0
     index: IndexResult | None = None
     counters: ReadCounters = field(default_factory=ReadCounters)
 
@@ -92,7 +98,7 @@ def read_file(
     """
     trace = FileTrace(task.path, task.row_count) if trace is None else trace
     try:
-        yield from _read(spec, task, batch_rows, trace)
+        yield from _timed(_read(spec, task, batch_rows, trace), trace)
     except FileNotFoundError as error:
         raise SnapshotNotFoundError(
             "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was read",
@@ -101,7 +107,18 @@ def read_file(
         ) from error
 
 
-def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> Iterator[pa.RecordBatch]:
+def _timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
+    with closing(batches):
+        while True:
+            start = time.perf_counter()
+            batch = next(batches, None)
+            trace.millis += (time.perf_counter() - start) * 1000
+            if batch is None:
+                return
+            yield batch
+
+
+def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> Generator[pa.RecordBatch, None, None]:
     filtering = file_evolution(spec, task, spec.filter_fields)
     devolved = filtering.devolve(spec.predicate)
     if devolved in (Const.FALSE, Const.UNKNOWN):
@@ -159,10 +176,10 @@ def _read_filtered(
         window = _window(selection, start, stop)
         if window.is_none:
             continue
-        if window.count(task.row_count) <= _ONE_PASS_ROWS or not _others(output, filtering):
-            yield from _one_pass(spec, task, reader, window, filtering, output, batch_rows)
-        else:
+        if reads_twice(window, task.row_count, output, filtering):
             yield from _two_passes(spec, task, reader, window, filtering, output, batch_rows)
+        else:
+            yield from _one_pass(spec, task, reader, window, filtering, output, batch_rows)
 
 
 def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
@@ -171,6 +188,11 @@ def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
     if inside is not None:
         return RowSelection.of(range(start, stop))
     return selection & RowSelection.of(range(start, stop))
+
+
+def reads_twice(window: RowSelection, row_count: int, output: Evolution, filtering: Evolution) -> bool:
+    """Whether a row group's filter columns are read first, and its other columns for the survivors only."""
+    return window.count(row_count) > _ONE_PASS_ROWS and bool(_others(output, filtering))
 
 
 def _others(output: Evolution, filtering: Evolution) -> list[DataField]:

@@ -1,23 +1,75 @@
-"""Explain: a plan's funnel as data first, then as text and HTML."""
+"""Explain as data: how a scan narrows down, per step and per file. Texts and pictures are made from it elsewhere."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+from paimon_pyds.scan.result import PlannedSkip, PruneStep
+from paimon_pyds.scan.verdict import Verdict
 
-__all__ = ["Explanation", "FileDecision", "explain_plan"]
+__all__ = ["Actual", "Explanation", "FileDecision", "PagesTold", "outcome_counts"]
+
+READ_WHOLE, READ_PART = "read whole", "read in part"
+
+
+@dataclass(frozen=True, slots=True)
+class PagesTold:
+    """How a data file would be read: what its row groups and pages leave, and what is chosen.
+
+    Attributes:
+        rows: positions left after the file's own statistics.
+        groups, groups_total: row groups with such positions, of how many.
+        bytes, whole_bytes: to be asked of the storage for the columns, of what they have in those row groups.
+        pages, pages_total: pages read by themselves, of those in the columns that are read so.
+        pages_micros, group_micros: what both ways were estimated to cost, where there was a choice.
+        choice: ``pages``, ``row groups``, ``pages and row groups``, ``stripes`` or ``blocks`` of other formats, or
+            ``nothing``.
+        why: what else decided, in words.
+        at_most: columns that the filter does not need are read for surviving rows only, so it may be less.
+    """
+
+    rows: int
+    groups: int
+    groups_total: int
+    bytes: int
+    whole_bytes: int
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    choice: str = "nothing"
+    why: str = ""
+    at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds."""
+
+    rows: int
+    rows_decoded: int
+    bytes: int
+    requests: int
+    pages: int
+    pages_total: int
+    groups: int
+    millis: float
 
 
 @dataclass(frozen=True, slots=True)
 class FileDecision:
-    """What the indexes said of one file that planning left: rows before and after, and what decided."""
+    """What indexes, deletions and pages said of one file that planning left.
+
+    ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
+    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
+    whose footer was not looked into. Times in milliseconds.
+    """
 
     path: str
     size: int
@@ -25,11 +77,44 @@ class FileDecision:
     rows_kept: int
     index_bytes: int
     reason: str
+    rows_after_index: int = 0
+    verdicts: tuple[Verdict, ...] = ()
+    strip: bytes = b""
+    pages: PagesTold | None = None
+    actual: Actual | None = None
+    index_millis: float = 0.0
+    pages_millis: float = 0.0
+
+    @property
+    def rows_to_read(self) -> int:
+        """Positions left after all steps that were looked at."""
+        return self.rows_kept if self.pages is None else self.pages.rows
+
+    @property
+    def outcome(self) -> str:
+        """The step that left the file out, or how much of it is read."""
+        if self.rows and not self.rows_after_index:
+            return "side index"
+        if self.rows and not self.rows_kept:
+            return "deletion vectors"
+        if self.rows and not self.rows_to_read:
+            return "pages"
+        return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a scan narrows down: per step, and per file. ``print`` it, or let a notebook show it."""
+    """How a scan narrows down. ``print`` it, let a notebook show it, or take it as Arrow tables.
+
+    Attributes:
+        table: the table's path.
+        snapshot_id: the snapshot; None for a table that was never written.
+        predicate: the filter as SQL; empty without one.
+        steps: what was left after each step, the first being the table.
+        files: the files that planning left, in plan order.
+        skips: the files that planning left out.
+        analyzed: whether the scan was run.
+    """
 
     table: str
     snapshot_id: int | None
@@ -37,106 +122,152 @@ class Explanation:
     steps: tuple[PruneStep, ...]
     files: tuple[FileDecision, ...]
     skips: tuple[PlannedSkip, ...]
+    analyzed: bool = field(default=False)
 
     @property
     def text(self) -> str:
-        """The funnel as lines of text."""
-        return "\n".join(_lines(self))
+        """The explanation as lines of text."""
+        from paimon_pyds.scan.explain_text import to_text
+
+        return to_text(self)
+
+    @property
+    def html(self) -> str:
+        """The explanation as a piece of HTML with inline SVG, as notebooks show it."""
+        from paimon_pyds.scan.explain_html import to_html
+
+        return to_html(self)
+
+    @property
+    def page(self) -> str:
+        """The same as an HTML document of its own."""
+        from paimon_pyds.scan.explain_html import to_page
+
+        return to_page(self)
+
+    def rendered(self, path: str) -> str:
+        """What belongs into a file of this name: a page for ``.html``, JSON for ``.json``, else text."""
+        suffix = path.lower().rpartition(".")[2]
+        if suffix in ("html", "htm"):
+            return self.page
+        return f"{json.dumps(self.as_dict(), ensure_ascii=False) if suffix == 'json' else self.text}\n"
 
     def to_arrow(self) -> pa.Table:
-        """The steps as a table: step, files, rows, bytes, millis, detail."""
-        columns = ("name", "files", "rows", "bytes", "millis", "detail")
-        types = (pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.float64(), pa.string())
-        return pa.table(
-            {
-                ("step" if name == "name" else name): pa.array([getattr(s, name) for s in self.steps], type_)
-                for name, type_ in zip(columns, types, strict=True)
-            }
-        )
+        """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
+        first = self.steps[:1]
+        before = [*first, *self.steps[:-1]]
+        numbers = ("files", "rows", "bytes")
+        columns = {"step": pa.array([s.name for s in self.steps], pa.string())}
+        columns |= {f"{n}_before": pa.array([getattr(s, n) for s in before], pa.int64()) for n in numbers}
+        columns |= {n: pa.array([getattr(s, n) for s in self.steps], pa.int64()) for n in numbers}
+        columns["millis"] = pa.array([s.millis for s in self.steps], pa.float64())
+        columns["detail"] = pa.array([s.detail for s in self.steps], pa.string())
+        return pa.table(columns)
 
     def files_to_arrow(self) -> pa.Table:
-        """The files that planning left, with what their indexes said."""
-        columns = ("path", "size", "rows", "rows_kept", "index_bytes", "reason")
-        types = (pa.string(), *[pa.int64()] * 4, pa.string())
-        return pa.table(
-            {
-                name: pa.array([getattr(f, name) for f in self.files], type_)
-                for name, type_ in zip(columns, types, strict=True)
-            }
-        )
+        """A row per file: what happened to it, its rows before and after, and what decided.
+
+        ``leaves`` has what each index said to each leaf of the filter; ``pages`` how the file would be read; ``actual``
+        what reading it took, where the scan was run. Files that planning left out are named without their directory.
+        """
+        rows = [_file_row(f) for f in self.files] + [_skip_row(s) for s in self.skips]
+        return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON."""
+        return {
+            "table": self.table,
+            "snapshot": self.snapshot_id,
+            "filter": self.predicate,
+            "analyzed": self.analyzed,
+            "steps": self.to_arrow().to_pylist(),
+            "files": [_file_row(f) for f in self.files],
+            "skipped": [
+                {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
+                for s in self.skips
+            ],
+        }
 
     def __str__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        return self.html
 
 
-def explain_plan(plan: ScanPlan, table: str, decisions: Sequence[FileDecision]) -> Explanation:
-    """The explanation of a plan and of what its readers would be told by side indexes and deletion vectors."""
-    steps = list(plan.steps)
-    if any(t.index_path or t.selection or t.deletion for t in plan.tasks):
-        kept = [d for d in decisions if d.rows_kept]
-        read = sum(d.index_bytes for d in decisions)
-        steps.append(
-            PruneStep(
-                "file index and deletions",
-                len(kept),
-                sum(d.rows_kept for d in kept),
-                sum(d.size for d in kept),
-                0.0,
-                f"{read:,} bytes of index read" if read else "",
-            )
-        )
-    predicate = plan.spec.predicate
-    return Explanation(
-        table=table,
-        snapshot_id=plan.snapshot_id,
-        predicate="" if predicate is Const.TRUE else to_sql(predicate),
-        steps=tuple(steps),
-        files=tuple(decisions),
-        skips=plan.skips,
-    )
+def outcome_counts(explanation: Explanation) -> dict[str, int]:
+    """How many files each outcome has, in the order of the steps; what is read comes last."""
+    counted = Counter([s.step or "planning" for s in explanation.skips])
+    counted.update(f.outcome for f in explanation.files)
+    order = [s.name for s in explanation.steps]
+    last = (READ_PART, READ_WHOLE)
+    rank = {name: i for i, name in enumerate([*order, *(n for n in counted if n not in (*order, *last)), *last])}
+    return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
 
 
-def human_bytes(size: int) -> str:
-    """A size for people."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{size} B"
+def top_reasons(skips: Iterable[PlannedSkip]) -> list[tuple[str, str, int]]:
+    """(step, reason, files), the reasons of a step by falling number of files."""
+    counted = Counter((s.step, s.reason) for s in skips)
+    return [(step, reason, n) for (step, reason), n in counted.most_common()]
 
 
-def _lines(e: Explanation) -> list[str]:
-    lines = [f"Scan of {e.table} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"]
-    if e.predicate:
-        lines.append(f"Filter: {e.predicate}")
-    lines.append("")
-    lines.append(f"{'step':<26}{'files':>9}{'rows':>15}{'bytes':>12}   what decided")
-    for step in e.steps:
-        size = human_bytes(step.bytes)
-        lines.append(f"{step.name:<26}{step.files:>9,}{step.rows:>15,}{size:>12}   {step.detail}".rstrip())
-    shown = [d for d in e.files if d.rows_kept != d.rows][:20]
-    if shown:
-        lines.append("")
-        lines.append("Files that indexes or deletions narrow down:")
-        lines.extend(f"  {d.path.rsplit('/', 1)[-1]}: {d.rows_kept:,} of {d.rows:,} rows — {d.reason}" for d in shown)
-    return lines
+_LEAF = pa.struct(
+    [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
+     ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
+)  # fmt: skip
+_PAGES = pa.struct(
+    [("rows", pa.int64()), ("groups", pa.int64()), ("groups_total", pa.int64()), ("bytes", pa.int64()),
+     ("whole_bytes", pa.int64()), ("pages", pa.int64()), ("pages_total", pa.int64()), ("pages_micros", pa.float64()),
+     ("group_micros", pa.float64()), ("choice", pa.string()), ("why", pa.string()), ("at_most", pa.bool_())]
+)  # fmt: skip
+_ACTUAL = pa.struct(
+    [("rows", pa.int64()), ("rows_decoded", pa.int64()), ("bytes", pa.int64()), ("requests", pa.int64()),
+     ("pages", pa.int64()), ("pages_total", pa.int64()), ("groups", pa.int64()), ("millis", pa.float64())]
+)  # fmt: skip
+_FILE_SCHEMA = pa.schema(
+    [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
+     ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
+     ("pages", _PAGES), ("actual", _ACTUAL)]
+)  # fmt: skip
 
 
-def _html(e: Explanation) -> str:
-    widest = max((s.rows for s in e.steps), default=1) or 1
-    rows = "".join(
-        "<tr>"
-        f"<td>{html.escape(s.name)}</td><td style='text-align:right'>{s.files:,}</td>"
-        f"<td style='text-align:right'>{s.rows:,}</td><td style='text-align:right'>{human_bytes(s.bytes)}</td>"
-        "<td style='min-width:200px'><div style='background:#2f6f9f;height:10px;"
-        f"width:{max(0.5, 100 * s.rows / widest):.1f}%'></div></td><td>{html.escape(s.detail)}</td></tr>"
-        for s in e.steps
-    )
-    title = html.escape(f"{e.table}, snapshot {e.snapshot_id}")
-    where = f"<div><code>{html.escape(e.predicate)}</code></div>" if e.predicate else ""
-    head = "<tr><th>step</th><th>files</th><th>rows</th><th>bytes</th><th>rows left</th><th>what decided</th></tr>"
-    return f"<div><b>{title}</b>{where}<table>{head}{rows}</table></div>"
+def _file_row(file: FileDecision) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "outcome": file.outcome,
+        "size": file.size,
+        "rows": file.rows,
+        "rows_kept": file.rows_kept,
+        "index_bytes": file.index_bytes,
+        "reason": file.reason,
+        "leaves": _leaf_rows(file.verdicts),
+        "pages": None if file.pages is None else asdict(file.pages),
+        "actual": None if file.actual is None else asdict(file.actual),
+    }
+
+
+def _skip_row(skip: PlannedSkip) -> Mapping[str, Any]:
+    return {
+        "path": skip.path,
+        "outcome": skip.step,
+        "size": skip.size,
+        "rows": skip.row_count,
+        "rows_kept": 0,
+        "index_bytes": 0,
+        "reason": skip.reason,
+        "leaves": _leaf_rows(skip.verdicts),
+    }
+
+
+def _leaf_rows(said: Sequence[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {
+            "leaf": v.leaf,
+            "column": v.column,
+            "index": v.index,
+            "rows": v.rows,
+            "positions": list(v.positions),
+            "bytes_read": v.bytes_read,
+        }
+        for v in said
+    ]

@@ -8,10 +8,11 @@ the readers, where the files are read.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,10 +31,12 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.row import decode_rows
 from paimon_pyds.scan.bucket_filter import bucket_mask
+from paimon_pyds.scan.record import left_out
 from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
 from paimon_pyds.scan.split import DeletionFile, FileTask, ReadSpec
 from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
 from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.verdict import Verdict, verdicts
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, arrow_schema
 
@@ -44,6 +47,9 @@ _PLAN_COLUMNS = (
     "value_stats_min", "value_stats_max", "value_stats_nulls", "max_sequence_number", "schema_id", "level",
     "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id", "write_cols",
 )  # fmt: skip
+
+_MOST_EXPLAINED = 20_000
+"""Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class ScanRequest:
     limit: int | None = None
     between: tuple[Snapshot, ...] | None = None
     """Read only what these snapshots added (incremental), instead of the state."""
+    explain: bool = False
+    """Note which step left out which file, and what indexes said."""
 
 
 def plan_scan(store: TableStore, request: ScanRequest) -> ScanPlan:
@@ -80,24 +88,29 @@ class _Planner:
         self.skips: list[PlannedSkip] = []
         self.clock = time.perf_counter()
         self.selections: dict[tuple[bytes, int, str], bytes] = {}
+        self.verdicts: dict[str, tuple[Verdict, ...]] = {}
+        self.rows_left_out = 0
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
 
     def plan(self) -> ScanPlan:
+        request = self.request
         entries = self.entries()
-        if self.request.predicate is not Const.TRUE and entries.num_rows:
+        if request.predicate is not Const.TRUE and entries.num_rows:
             for name, prune in (
                 ("partitions", self.by_partition),
                 ("buckets", self.by_bucket),
                 ("statistics", self.by_statistics),
                 ("embedded index", self.by_embedded_index),
             ):
-                before = entries.num_rows
-                if not before:
+                if not entries.num_rows:
                     break
-                entries, detail = prune(entries)
-                if detail or entries.num_rows != before:
+                before = entries
+                entries, detail = prune(before)
+                if detail or entries.num_rows != before.num_rows:
                     self.note(name, entries, detail)
+                if request.explain and entries.num_rows != before.num_rows and name in self.masks:
+                    self.skips += left_out(name, before, entries, request.predicate, self.masks[name])
         tasks = self.tasks(entries)
         options = self.request.options
         return ScanPlan(
@@ -107,6 +120,7 @@ class _Planner:
             schema_id=self.schema.id,
             steps=tuple(self.steps),
             skips=tuple(self.skips),
+            verdicts=self.verdicts,
             limit=self.request.limit,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
@@ -129,7 +143,7 @@ class _Planner:
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
-        rows = pc.sum(entries.column("row_count")).as_py() or 0
+        rows = (pc.sum(entries.column("row_count")).as_py() or 0) - self.rows_left_out
         size = pc.sum(entries.column("file_size")).as_py() or 0
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
@@ -142,8 +156,23 @@ class _Planner:
         batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in kept]
         entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
+        if detail and self.request.explain:
+            entries = self.seen_whole(manifests, entries)
         self.note("manifests" if detail else "table", entries, detail)
         return entries
+
+    def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
+        """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
+
+        Of the entries kept, those go whose removal only the other manifests know; partitions rule them out anyway.
+        """
+        if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_EXPLAINED:
+            return kept
+        whole = one_batch(live_entries([self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in manifests]))
+        self.note("table", whole)
+        kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
+        self.skips += left_out("manifests", whole, kept, self.partition_predicate, self.masks["partitions"])
+        return kept
 
     def manifests(self) -> list[ManifestFile]:
         if self.request.between is not None:
@@ -184,21 +213,39 @@ class _Planner:
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
+        mask, kept, of = self.partitions_of(self.partition_predicate, entries)
+        return entries.filter(pa.array(mask)), f"{kept} of {of} partitions"
+
+    def partitions_of(self, predicate: Predicate, entries: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], int, int]:
+        """Which entries lie in partitions that a condition on partition columns keeps, and how many of how many."""
         coded = entries.column("partition").dictionary_encode()
         fields = self.schema.partition_fields
         columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True)
         values = pa.RecordBatch.from_arrays(columns, schema=_all_nullable(arrow_schema(fields)))
-        wanted = np.asarray(matches(self.partition_predicate, values).to_numpy(zero_copy_only=False), dtype=bool)
-        mask = wanted[coded.indices.to_numpy()]
-        return entries.filter(pa.array(mask)), f"{int(wanted.sum())} of {len(wanted)} partitions"
+        wanted = np.asarray(matches(predicate, values).to_numpy(zero_copy_only=False), dtype=bool)
+        return wanted[coded.indices.to_numpy()], int(wanted.sum()), len(wanted)
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = bucket_mask(self.request.predicate, self.schema, entries)
         return (entries, "") if mask is None else (entries.filter(pa.array(mask)), "bucket key")
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask = statistics_mask(self.request.predicate, self.schema.fields, entries, self.fields_of)
+        mask = self.statistics_of(self.request.predicate, entries)
         return (entries, "") if mask.all() else (entries.filter(pa.array(mask)), "")
+
+    def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which entries a predicate keeps by their statistics."""
+        return statistics_mask(predicate, self.schema.fields, entries, self.fields_of)
+
+    @property
+    def masks(self) -> Mapping[str, Callable[[Predicate, pa.RecordBatch], npt.NDArray[np.bool_] | None]]:
+        """What each step that looks at whole files makes of a part of the filter."""
+        keys = self.schema.partition_keys
+        return {
+            "partitions": lambda part, entries: self.partitions_of(partition_filter(part, keys)[0], entries)[0],
+            "buckets": lambda part, entries: bucket_mask(part, self.schema, entries),
+            "statistics": self.statistics_of,
+        }
 
     def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
         return self.store.schema(schema_id).fields
@@ -219,10 +266,14 @@ class _Planner:
             result = FileIndex.open(source).evaluate(devolved, file.row_count)
             if result.selection.is_none:
                 keep[i] = False
-                reason = f"embedded index: no row matches {to_sql(self.request.predicate)}"
-                self.skips.append(PlannedSkip(file.name, file.row_count, file.size, reason))
+                reason = to_sql(self.request.predicate, shorten=True)
+                said = verdicts(result.trace, file.row_count) if self.request.explain else ()
+                self.skips.append(PlannedSkip(file.name, file.row_count, file.size, reason, "embedded index", said))
             elif result.selection.positions is not None:
                 self.selections[file.key] = result.selection.positions.serialize()
+                self.rows_left_out += file.row_count - result.selection.count(file.row_count)
+            if self.request.explain and keep[i]:
+                self.verdicts[file.name] = verdicts(result.trace, file.row_count)
         return entries.filter(pa.array(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     # ----------------------------------------------------------------------------------------------------- tasks
@@ -243,7 +294,7 @@ class _Planner:
                 directory = directories[partition] = partition_directory(self.schema, partition)
             deletion = deletions.get((partition, bucket, name)) or deletions.get((partition, -1, name))
             if deletion is not None and deletion.cardinality == rows:
-                self.skips.append(PlannedSkip(name, rows, size, "deletion vector: every row is deleted"))
+                self.skips.append(PlannedSkip(name, rows, size, "every row is deleted", "deletion vectors"))
                 continue
             path = paths.data_file(directory, bucket, name, external)
             index = [x for x in extra if x.endswith(".index")]
@@ -280,6 +331,9 @@ class _Planner:
                 left -= task.row_count
             elif task.deletion.cardinality is not None:
                 left -= task.row_count - task.deletion.cardinality
+        if self.request.explain:
+            rest = [(t.path.rsplit("/", 1)[-1], t.row_count, t.size) for t in tasks[len(kept) :]]
+            self.skips += [PlannedSkip(*of, f"LIMIT {limit}", "limit") for of in rest]
         return kept
 
     def deletions(self) -> Mapping[tuple[bytes, int, str], DeletionFile]:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_pyds.scan.split import FileTask, ReadSpec, Split
+from paimon_pyds.scan.verdict import Verdict
 
 __all__ = ["PlannedSkip", "PruneStep", "ScanPlan", "pack"]
 
-
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class PruneStep:
@@ -27,12 +28,17 @@ class PruneStep:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSkip:
-    """A file that planning left out by looking into it: its name, and what decided."""
+    """A file that planning left out: its name, what decided, and in which step.
+
+    Files that statistics, partitions or buckets leave out are noted only for an explanation.
+    """
 
     path: str
     row_count: int
     size: int
     reason: str
+    step: str = ""
+    verdicts: tuple[Verdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class ScanPlan:
     steps: tuple[PruneStep, ...] = ()
     skips: tuple[PlannedSkip, ...] = ()
     limit: int | None = None
+    verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    """What embedded indexes said, by the name of the file; noted only for an explanation."""
     target_split_size: int = 128 << 20
     open_file_cost: int = 4 << 20
     _splits: list[tuple[Split, ...]] = field(default_factory=list, repr=False, compare=False)

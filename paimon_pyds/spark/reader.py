@@ -175,16 +175,16 @@ def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
 
 
 def _explain(scan: Scan, options: ReadOptions) -> None:
-    """Write the explanation to the log of the planning process, or to a file."""
-    text = scan.explain().text + "\n"
+    """Write the explanation to the log of the planning process, or to a file: text, HTML or JSON by its suffix."""
+    explanation = scan.explain()
     if options.explain == "log":
-        sys.stderr.write(text)
+        sys.stderr.write(f"{explanation.text}\n")
         sys.stderr.flush()
         return
     from paimon_pyds.storage import open_file_io
 
     io, path = open_file_io(options.explain or "", options.storage)
-    io.replace(path, text.encode())
+    io.replace(path, explanation.rendered(path).encode())
 
 
 def check_metadata_columns(names: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ def test_count_explain_snapshots_describe(path: str, capsys: pytest.CaptureFixtu
     assert _run(capsys, "count", path).strip() == "4"
     assert _json(capsys, "count", path, "--filter", "color IS NULL") == [{"count": 1}]
     text = _run(capsys, "explain", path, "--filter", "color = 'blue'")
-    assert "file index" in text
+    assert "embedded index" in text or "side index" in text
     assert "bitmap" in text
     (explained,) = _json(capsys, "explain", path, "--filter", "color = 'blue'")
     assert isinstance(explained, dict)

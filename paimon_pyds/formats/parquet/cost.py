@@ -11,10 +11,11 @@ grow by the bytes they read, which favours pages.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from paimon_pyds.formats.parquet.pages import PagePick
 
-__all__ = ["pages_pay_off", "too_many_rows"]
+__all__ = ["Estimate", "estimate", "pages_pay_off", "too_many_rows"]
 
 _ROW_MICROS = 0.006
 _PAGE_MICROS = 8.5
@@ -24,9 +25,27 @@ _MOST_SELECTED = 0.25
 """Of a row group's rows; above it the page index is not even read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What reading some columns of a row group costs, in microseconds: by single pages, and whole."""
+
+    pages_micros: float
+    group_micros: float
+
+
 def too_many_rows(selected: int, rows: int) -> bool:
     """Whether so many rows of a row group are wanted that nearly every page holds one."""
     return selected > rows * _MOST_SELECTED
+
+
+def estimate(picks: Iterable[tuple[PagePick, int]], rows: int) -> Estimate:
+    """What reading these picks costs, each of a chunk of so many pages, and what a row group of ``rows`` rows does."""
+    by_pages = by_group = 0.0
+    for pick, pages in picks:
+        wanted = len(pick.starts)
+        by_pages += pick.covered * _ROW_MICROS + wanted * (_PAGE_MICROS + _SINGLE_PAGE_MICROS)
+        by_group += rows * _ROW_MICROS + pages * _PAGE_MICROS
+    return Estimate(by_pages, by_group)
 
 
 def pages_pay_off(picks: Iterable[tuple[PagePick, int]], rows: int) -> bool:
@@ -35,8 +54,5 @@ def pages_pay_off(picks: Iterable[tuple[PagePick, int]], rows: int) -> bool:
     The columns are decided on together: each way has its fixed cost, and a column whose pages are all wanted costs the
     same in both.
     """
-    balance = 0.0
-    for pick, pages in picks:
-        left_out = (rows - pick.covered) * _ROW_MICROS + (pages - len(pick.starts)) * _PAGE_MICROS
-        balance += left_out - len(pick.starts) * _SINGLE_PAGE_MICROS
-    return balance > 0
+    cost = estimate(picks, rows)
+    return cost.pages_micros < cost.group_micros

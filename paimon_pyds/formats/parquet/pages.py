@@ -65,6 +65,11 @@ class PagePick:
         """Rows that have to be decoded."""
         return int(self.rows.sum())
 
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.prefix[1] + int(self.sizes.sum())
+
     def ranges(self) -> list[tuple[int, int]]:
         """What to read: (offset, length), the dictionary page first, pages that touch in one."""
         found = [self.prefix] if self.prefix[1] else []

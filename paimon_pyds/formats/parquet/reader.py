@@ -14,15 +14,16 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.ahead import in_order
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.base import GroupPlan, ReadCounters
 from paimon_pyds.formats.parquet.arrays import conform, conform_batch
-from paimon_pyds.formats.parquet.cost import pages_pay_off, too_many_rows
+from paimon_pyds.formats.parquet.cost import Estimate, estimate, pages_pay_off, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
 from paimon_pyds.formats.parquet.pending import Pending
 from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.told import tell
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
@@ -58,6 +59,11 @@ class _Columns:
     schema: pa.Schema
     leaves: list[list[Leaf]]
 
+    @property
+    def named(self) -> list[tuple[str, list[Leaf]]]:
+        """Name and leaves of each."""
+        return list(zip(self.schema.names, self.leaves, strict=True))
+
     def subset(self, keep: Sequence[int]) -> _Columns:
         """Only the columns at these places."""
         return _Columns(pa.schema([self.schema.field(i) for i in keep]), [self.leaves[i] for i in keep])
@@ -66,11 +72,12 @@ class _Columns:
 @dataclass(frozen=True, slots=True)
 class _Task:
     """A row group to read: ``rows`` are the wanted rows within it, None for all; ``picks`` the columns read by
-    pages."""
+    pages, of which ``weighed`` is how many pages they have, and what both ways cost."""
 
     group: int
     rows: _Int64s | None
     picks: dict[int, PagePick] = field(default_factory=dict)
+    weighed: tuple[int, Estimate] | None = None
 
 
 class ParquetReader:
@@ -112,6 +119,14 @@ class ParquetReader:
         for batch in self._batches(columns, selection, batch_rows):
             yield from pending.add(batch, keep_small=not selection.is_all)
         yield from pending.rest()
+
+    def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
+        """What `read` would do with the row groups. Reads page indexes, no data."""
+        columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
+        for task in self._plan(columns, selection):
+            for one in task if isinstance(task, list) else [task]:
+                wanted = None if one.rows is None else len(one.rows)
+                yield tell(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
 
     def close(self) -> None:
         """Release the file."""
@@ -165,17 +180,19 @@ class ParquetReader:
             table = tables.get((task.group, leaf))
             if table is not None:
                 picks[leaf] = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
-        sizes = {leaf: len(tables[task.group, leaf]) for leaf in picks}
-        wanted, total = sum(len(pick.starts) for pick in picks.values()), sum(sizes.values())
-        if not pages_pay_off([(picks[leaf], sizes[leaf]) for leaf in picks], self._rows_of(task.group)):
-            if picks:
-                self._counters.notes.append(
-                    f"row group {task.group} read whole: {len(task.rows)} rows want {wanted} of {total} pages"
-                )
+        if not picks:
             return task
+        choice = [(picks[leaf], len(tables[task.group, leaf])) for leaf in picks]
+        wanted, total = sum(len(pick.starts) for pick, _ in choice), sum(pages for _, pages in choice)
+        weighed = total, estimate(choice, self._rows_of(task.group))
+        if not pages_pay_off(choice, self._rows_of(task.group)):
+            self._counters.notes.append(
+                f"row group {task.group} read whole: {len(task.rows)} rows want {wanted} of {total} pages"
+            )
+            return _Task(task.group, task.rows, weighed=weighed)
         self._counters.pages_total += total
         self._counters.pages_read += wanted
-        return _Task(task.group, task.rows, picks)
+        return _Task(task.group, task.rows, picks, weighed)
 
     # ---------------------------------------------------------------------------------------------------- reading
 

@@ -1,0 +1,155 @@
+"""An explanation as text for a terminal: the funnel, then the files worth a look; many files are summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from paimon_pyds.scan.explain import (
+    READ_PART,
+    READ_WHOLE,
+    Actual,
+    Explanation,
+    FileDecision,
+    PagesTold,
+    outcome_counts,
+)
+
+__all__ = ["bytes_text", "cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
+
+_SHOWN_FILES = 12
+_SHADES = " ░▒▓█"
+_STRIP_WIDTH = 40
+
+
+def to_text(e: Explanation) -> str:
+    """The explanation as lines of text, of at most about 120 columns."""
+    return "\n".join(_lines(e))
+
+
+def _lines(e: Explanation) -> Iterator[str]:
+    yield f"Scan of {e.table} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
+    if e.predicate:
+        yield f"Filter: {e.predicate}"
+    yield ""
+    yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
+    for s in e.steps:
+        row = f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{bytes_text(s.bytes):>12}{s.millis:>9,.1f}   {s.detail}"
+        yield row.rstrip()
+    outcomes = outcome_counts(e)
+    if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
+        yield ""
+        told = [
+            f"{n:,} {name}" if name in (READ_PART, READ_WHOLE) else f"{n:,} by {name}" for name, n in outcomes.items()
+        ]
+        yield f"Files: {', '.join(told)}"
+    yield from _files(e)
+
+
+def _files(e: Explanation) -> Iterator[str]:
+    chosen = interesting(e.files)
+    if not chosen:
+        return
+    yield ""
+    for f in chosen[:_SHOWN_FILES]:
+        yield from _file(f, e.table)
+    if len(chosen) > _SHOWN_FILES:
+        yield f"… and {len(chosen) - _SHOWN_FILES:,} more files: files_to_arrow() has them all"
+
+
+def interesting(files: Sequence[FileDecision]) -> list[FileDecision]:
+    """The files that something narrowed down, those of which most is read first, in plan order otherwise."""
+    chosen = [f for f in files if f.verdicts or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
+    return sorted(chosen, key=lambda f: -f.rows_to_read)
+
+
+def _file(f: FileDecision, table: str) -> Iterator[str]:
+    yield f"{short_path(f.path, table)}   {rows_text(f.rows_to_read, f.rows)}   {strip_text(f.strip)}".rstrip()
+    for v in f.verdicts:
+        index = "no index" if v.index is None else f"{v.index}({v.column})"
+        where = positions_text(v.positions, v.rows)
+        kept = "all rows" if v.rows == v.of else f"{v.rows:,} {'row' if v.rows == 1 else 'rows'}{where}"
+        spent = f"   {v.bytes_read:,} bytes read" if v.bytes_read else ""
+        yield f"    {index:<26} {v.leaf}   keeps {kept}{spent}"
+    if f.rows_after_index != f.rows_kept:
+        yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
+    if f.pages is not None:
+        yield from _pages(f, f.pages)
+    elif f.reason and not f.verdicts:
+        yield f"    {f.reason}"
+    if f.actual is not None:
+        yield f"    {'read':<26} {actual_text(f.actual)}"
+
+
+def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
+    if p.rows != f.rows_kept:
+        yield f"    {'row groups and pages':<26} their statistics keep {rows_text(p.rows, f.rows_kept)}"
+    if p.rows:
+        most = "at most " if p.at_most else ""
+        yield f"    {'to read':<26} {most}{bytes_text(p.bytes)} of {bytes_text(p.whole_bytes)}: {cost_text(p)}"
+
+
+def cost_text(p: PagesTold) -> str:
+    """Which way of reading was chosen, and the numbers that decided."""
+    chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
+    told = [p.why] if p.why else []
+    if p.pages_micros is not None and p.group_micros is not None:
+        told.append(f"estimated {_millis(p.pages_micros)} by pages, {_millis(p.group_micros)} by row groups")
+    return "; ".join([chosen, *told])
+
+
+def actual_text(a: Actual) -> str:
+    """What reading a file took."""
+    pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
+    return (
+        f"{a.rows:,} rows given out, {a.rows_decoded:,} decoded{pages}, "
+        f"{bytes_text(a.bytes)} in {a.requests:,} requests, {a.millis:,.1f} ms"
+    )
+
+
+def _millis(micros: float) -> str:
+    return f"{micros / 1000:,.2f} ms"
+
+
+def rows_text(rows: int, of: int) -> str:
+    """``4 of 29,425 rows``."""
+    return f"all {of:,} rows" if rows == of else f"{rows:,} of {of:,} rows"
+
+
+def positions_text(positions: Sequence[int], rows: int) -> str:
+    """The first positions, as they follow a number of rows."""
+    if not positions:
+        return ""
+    more = ", …" if rows > len(positions) else ""
+    return f" (at {', '.join(f'{p:,}' for p in positions)}{more})"
+
+
+def strip_text(strip: bytes) -> str:
+    """Where the kept rows lie in the file, in characters from blank to full; empty for all or none."""
+    if not strip or min(strip) == 255 or max(strip) == 0:
+        return ""
+    parts = [strip[len(strip) * i // _STRIP_WIDTH : len(strip) * (i + 1) // _STRIP_WIDTH] for i in range(_STRIP_WIDTH)]
+    return "▕" + "".join(_SHADES[-(-max(p) * 4 // 255)] for p in parts) + "▏"
+
+
+def short_path(path: str, table: str) -> str:
+    """A file's path within the table, a long name cut in its middle."""
+    inside = path.removeprefix(table).lstrip("/") if path.startswith(table) else path.rsplit("/", 1)[-1]
+    directory, slash, name = inside.rpartition("/")
+    return f"{directory}{slash}{name if len(name) <= 32 else f'{name[:13]}…{name[-14:]}'}"
+
+
+def label(path: str, table: str) -> str:
+    """Still shorter: the partition, and the beginning of the name."""
+    directory, _, name = short_path(path, table).rpartition("/")
+    partition = "/".join(part for part in directory.split("/") if "=" in part)
+    return f"{partition} {name.split('…')[0]}".strip()
+
+
+def bytes_text(size: int) -> str:
+    """A size for people."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{size} B" if unit == "B" else f"{value:,.1f} {unit}"

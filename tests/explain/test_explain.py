@@ -1,0 +1,204 @@
+"""What an explanation says is what planning, indexes and reading do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.operations.explain import explain
+from paimon_pyds.scan.explain import Explanation, outcome_counts
+from paimon_pyds.scan.verdict import STRIP_BINS, row_strip
+from paimon_pyds.selection import RowSelection
+from support.fixtures import fixture_names, table_path
+
+
+def _steps(e: Explanation) -> dict[str, tuple[int, int]]:
+    return {s.name: (s.files, s.rows) for s in e.steps}
+
+
+def test_every_step_tells_what_it_left(flights: pp.Table) -> None:
+    e = flights.explain("month >= 2 AND id < 65000 AND dest = 'D007'", analyze=True)
+    dest = flights.scan("month IN (2, 3) AND id < 65000 AND dest = 'D007'").count()
+    per_file = [flights.count(f"month = {m} AND dest = 'D007'") for m in (2, 3)]
+    steps = _steps(e)
+    assert steps["table"] == (4, 80_000)
+    assert steps["manifests"] == (3, 60_000)
+    assert steps["statistics"] == (2, 40_000)
+    assert steps["side index"] == (2, sum(per_file))
+    assert dest <= steps["pages"][1] < sum(per_file)
+    assert steps["result"] == (2, dest)
+    assert outcome_counts(e) == {"manifests": 1, "statistics": 1, "read in part": 2}
+    reasons = {s.path: (s.step, s.reason) for s in e.skips}
+    assert sorted(reasons.values()) == [("manifests", "month >= 2"), ("statistics", "id < 65000")]
+    arrow = e.to_arrow()
+    assert arrow["rows_before"].to_pylist()[1:] == arrow["rows"].to_pylist()[:-1]
+    assert arrow["step"].to_pylist() == list(steps)
+
+
+def test_leaves_and_their_positions(flights: pp.Table) -> None:
+    e = flights.explain("month = 3 AND (dest IN ('D001', 'D002') OR tail = 'nobody') AND id >= 0")
+    (file,) = e.files
+    said = {v.leaf: v for v in file.verdicts}
+    rows = flights.scan("month = 3", columns=["dest"]).to_arrow()["dest"].to_pylist()
+    wanted = [i for i, d in enumerate(rows) if d in ("D001", "D002")]
+    bitmap = said["dest IN ('D001', 'D002')"]
+    assert (bitmap.index, bitmap.column, bitmap.rows) == ("bitmap", "dest", len(wanted))
+    assert list(bitmap.positions) == wanted[: len(bitmap.positions)] != []
+    assert (said["tail = 'nobody'"].index, said["tail = 'nobody'"].rows) == ("bloom-filter", 0)
+    assert said["id >= 0"].index is None
+    assert file.rows_kept == len(wanted)
+    assert sum(v.bytes_read for v in file.verdicts) <= file.index_bytes
+    leaves = e.files_to_arrow()["leaves"].to_pylist()
+    assert next(x for x in leaves[0] if x["index"] == "bitmap")["positions"] == list(bitmap.positions)
+
+
+def test_embedded_indexes_tell_their_leaves_too(small: pp.Table) -> None:
+    e = small.explain("color = 'red' AND id > 1", analyze=True)
+    assert _steps(e)["embedded index"] == (2, 3)
+    assert _steps(e)["result"] == (2, 1)
+    assert {s.step for s in e.skips} == {"embedded index"}
+    assert [[(v.index, v.rows) for v in s.verdicts if v.index] for s in e.skips] == [[("bitmap", 0)]]
+    assert sorted(next(v.positions for v in f.verdicts if v.index) for f in e.files) == [(0,), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "gate = 'G3'", "gate IN ('G3', 'G190')", "dest = 'D003'", "tail = 'N2-77'", "id BETWEEN 30000 AND 30010",
+        "dest <> 'D003'", "tail = 'N2-77' OR dest = 'D199'",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("columns", [None, ["id", "tail"]])
+def test_the_choice_told_is_the_choice_made(flights: pp.Table, where: str, columns: list[str] | None) -> None:
+    e = flights.explain(where, columns=columns, analyze=True)
+    assert e.files
+    for f in e.files:
+        assert f.actual is not None
+        if f.pages is None:
+            assert (f.rows_kept, f.actual.rows_decoded) == (0, 0)
+            continue
+        assert f.actual.groups <= f.pages.groups
+        if not f.pages.at_most:
+            assert (f.actual.pages, f.actual.groups) == (f.pages.pages, f.pages.groups)
+        assert ("pages" in f.pages.choice) == (f.pages.pages > 0)
+        if f.pages.choice == "pages":
+            assert f.pages.pages_micros is not None and f.pages.group_micros is not None
+            assert f.pages.pages_micros < f.pages.group_micros
+            assert f.pages.bytes < f.pages.whole_bytes
+    assert e.steps[-1].rows == flights.count(where) == sum(f.actual.rows for f in e.files if f.actual)
+
+
+def test_bytes_told_are_the_bytes_read(flights: pp.Table) -> None:
+    """Without a second pass over the file, what remains are footers, page indexes and file indexes."""
+    where = "dest = 'D005'"
+    e = flights.explain(where, columns=["id", "dest"])
+    traces: list[pp.read.FileTrace] = []
+    for _ in flights.scan(where, columns=["id", "dest"]).to_batches(on_file=traces.append):
+        pass
+    by_path = {t.path: t.counters for t in traces}
+    for f in e.files:
+        counters = by_path[f.path]
+        assert f.pages is not None and not f.pages.at_most
+        extra = counters.bytes_read - f.pages.bytes
+        assert 0 <= extra <= counters.footer_bytes + counters.index_bytes + 8
+
+
+def test_nested_columns_leave_their_siblings_to_pages(flights: pp.Table) -> None:
+    (file,) = flights.explain("month = 1 AND gate = 'G7'", analyze=True).files
+    assert file.pages is not None and file.actual is not None
+    assert (file.rows_kept, file.pages.choice, file.pages.why) == (100, "pages", "legs read whole")
+    flat = len(flights.schema.fields) - 1
+    assert (file.pages.pages, file.actual.pages) == (flat, flat)
+    (file,) = flights.explain("month = 1 AND gate = 'G7'", columns=["legs"]).files
+    assert file.pages is not None and file.pages.why == "legs read whole"
+
+
+def test_without_a_filter(flights: pp.Table) -> None:
+    e = flights.explain(analyze=True)
+    assert _steps(e) == {"table": (4, 80_000), "pages": (4, 80_000), "result": (4, 80_000)}
+    assert all(f.pages and f.pages.why == "every row is wanted" for f in e.files)
+    limited = flights.explain(limit=5)
+    assert _steps(limited)["limit"] == (1, 20_000)
+    assert outcome_counts(limited) == {"limit": 3, "read whole": 1}
+
+
+def test_only_some_footers_are_looked_into(flights: pp.Table) -> None:
+    plan = flights.scan("dest = 'D001'").plan()
+    e = explain(plan, flights.path, footers=1)
+    assert [f.pages is not None for f in e.files] == [True, False, False, False]
+    assert "3 files not looked into" in e.steps[-1].detail
+    assert e.steps[-1].rows == sum(f.rows_kept for f in e.files)
+
+
+def test_never_written(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
+    e = table.explain("a = 1", analyze=True)
+    assert e.snapshot_id is None
+    assert [s.rows for s in e.steps] == [0, 0]
+    assert "never written" in e.html and "(none)" in e.text
+    assert e.files_to_arrow().num_rows == 0
+
+
+def test_a_file_that_is_gone(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
+    table.append(pa.table({"a": pa.array([1, 2], pa.int32())}))
+    Path(table.scan().plan().files[0]).unlink()
+    with pytest.raises(SnapshotNotFoundError, match="gone"):
+        table.explain("a = 1")
+
+
+def _some_filters(table: pp.Table) -> list[str]:
+    rows = table.scan(limit=40).to_arrow()
+    found = []
+    for field in rows.schema:
+        values = [v for v in rows[field.name].to_pylist() if v is not None]
+        if values and pa.types.is_integer(field.type):
+            found += [f"`{field.name}` = {values[-1]}", f"`{field.name}` > {values[0]}"]
+        elif values and pa.types.is_string(field.type) and values[-1].isalnum():
+            found.append(f"`{field.name}` = '{values[-1]}'")
+    return found[:6]
+
+
+@pytest.mark.parametrize("name", [n for n in fixture_names() if n.startswith(("append_", "part_", "evolve_index"))])
+def test_java_tables(name: str) -> None:
+    """Each step leaves at most what the one before left, every file is told of, the result is the scan's."""
+    table = pp.Table.open(table_path(name))
+    if "VARIANT" in str(table.schema.fields):
+        pytest.skip("VARIANT columns are refused")
+    for where in [None, *_some_filters(table)]:
+        e = table.explain(where, analyze=True)
+        files, rows = [s.files for s in e.steps], [s.rows for s in e.steps]
+        assert files[:-1] == sorted(files[:-1], reverse=True), e.text
+        assert rows == sorted(rows, reverse=True), e.text
+        assert rows[-1] == table.count(where)
+        assert len(e.files) + len(e.skips) == e.steps[0].files == sum(outcome_counts(e).values())
+        for step, n in outcome_counts(e).items():
+            at = [s.name for s in e.steps].index(step) if not step.startswith("read") else None
+            assert at is None or files[at - 1] - files[at] == n, e.text
+        assert json.loads(json.dumps(e.as_dict()))["steps"][-1]["rows"] == rows[-1]
+
+
+@given(
+    rows=st.integers(1, 400),
+    picked=st.sets(st.integers(0, 399)),
+    everything=st.booleans(),
+)
+def test_strips(rows: int, picked: set[int], everything: bool) -> None:
+    kept = [p for p in picked if p < rows]
+    selection = RowSelection.ALL if everything else RowSelection.of(np.array(kept, np.uint32))
+    strip = row_strip(selection, rows)
+    assert len(strip) == STRIP_BINS
+    mask = np.ones(rows, bool) if everything else np.isin(np.arange(rows), kept)
+    for i in range(STRIP_BINS):
+        start, stop = rows * i // STRIP_BINS, rows * (i + 1) // STRIP_BINS
+        part = mask[start:stop] if stop > start and rows >= STRIP_BINS else mask[i * rows // STRIP_BINS :][:1]
+        assert (strip[i] > 0) == part.any()
+        assert (strip[i] == 255) == part.all()
