@@ -136,8 +136,8 @@ def _summary(edits: RowEdits, published: Published, attempts: int, seconds: floa
         rows_inserted=edits.inserted,
         files_touched=len(edits.removed),
         files_removed=published.files_removed,
-        files_added=sum(m.file_count for m in edits.messages),
-        bytes_written=sum(m.size for m in edits.messages) + published.vectors.size,
+        files_added=sum(m.file_count for m in edits.added),
+        bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
         seconds=seconds,
         attempts=attempts,
     )

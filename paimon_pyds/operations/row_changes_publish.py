@@ -50,19 +50,26 @@ class RowEdits:
     Attributes:
         removed: one per data file.
         messages: new data files; they are removed again when nothing comes of it.
+        given: new data files that the caller had before: published too, and never removed here.
         deleted, updated, inserted: how many rows.
     """
 
     removed: Sequence[RemovedRows] = ()
     messages: Sequence[CommitMessage] = ()
+    given: Sequence[CommitMessage] = ()
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
 
     @property
+    def added(self) -> Sequence[CommitMessage]:
+        """All new data files."""
+        return (*self.messages, *self.given)
+
+    @property
     def is_empty(self) -> bool:
         """There is nothing to publish."""
-        return not self.removed and not any(m.file_count for m in self.messages)
+        return not self.removed and not any(m.file_count for m in self.added)
 
 
 @dataclass(slots=True)
@@ -131,7 +138,7 @@ class _Attempt:
 
     def __post_init__(self) -> None:
         numbers = self._numbers()
-        copies = bool(self.edits.messages)
+        copies = bool(self.edits.added)
         for removed in self.edits.removed:
             name = self.base.name(removed.number)
             number = numbers[removed.number]
@@ -161,7 +168,7 @@ class _Attempt:
         """What to commit."""
         removes = bool(self._gone or self._stay)
         return Changes(
-            added=tuple(b for m in self.edits.messages for b in m.buckets),
+            added=tuple(b for m in self.edits.added for b in m.buckets),
             deleted=self._entries(self._gone),
             required=self._entries(self._stay),
             expected_vectors={name: self.now.places.get(name) for name in self._checked},

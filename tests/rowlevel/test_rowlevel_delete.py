@@ -185,7 +185,7 @@ def test_a_file_without_live_rows_for_a_filter_is_not_opened(tmp_path: Path, mon
         assert table.count("c = 'c3'") == 0
         assert table.count("c = 'c3' AND x > 0") == 0
         assert opened.names == set()
-        assert table.count("c = 'c4'") > 0
+        assert table.scan("c = 'c4'").to_arrow().num_rows > 0
         assert len(opened.names) == 1
 
 
