@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -171,7 +170,7 @@ class Table:
         filter: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
-        top_n: str | None = None,
+        top_n: str | TopN | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: str | int | datetime | None = None,
@@ -183,24 +182,60 @@ class Table:
             filter: Spark SQL text, such as ``"color = 'red' AND price BETWEEN 1 AND 2"``.
             columns: columns to return; all by default.
             limit: rows to return at most.
+            top_n: the first rows in an order, sorted, such as ``"amount desc nulls last, id, 10"``: sort columns as in
+                ORDER BY, then how many rows. NULLs come first with ASC and last with DESC unless it is said; NaN is
+                largest. Which of equal rows are returned is not said. A range bitmap, BSI or bitmap index on the first
+                column tells the rows; without one, the sort columns and those of the filter are read.
             snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
                 milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
         """
-        if top_n is not None:
-            raise UnsupportedError("top_n is not supported yet", hint="sort the result of to_arrow() instead")
         from paimon_pyds.operations.query import Scan, scan_options
 
         given = scan_options(snapshot, tag, timestamp, options)
-        return Scan(self._store, filter=filter, columns=columns, limit=limit, options=given)
+        return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)
 
     def explain(self, filter: str | Predicate | None = None, *, analyze: bool = False, **scan: Any) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
         return self.scan(filter, **scan).explain(analyze=analyze)
 
     def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:
-        """How many rows the filter keeps."""
+        """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
         return self.scan(filter, **scan).count()
+
+    def answer(self, filter: str | Predicate | None = None, **scan: Any) -> Answers:
+        """Questions to the rows that a filter keeps, as a whole.
+
+        ``table.answer("color = 'red'").max("price")`` gives an `Answer`: its ``value``, its ``source`` (metadata, index
+        or data), and how many files were answered by which, read, and by how many bytes. The questions are ``count()``,
+        ``exists()``, ``distinct(column)``, ``min(column)``, ``max(column)``, ``sum(column)`` and ``top_n(order)``.
+        Every answer is exact: a file is read where metadata and indexes are not.
+        """
+        return self.scan(filter, **scan).answer
+
+    def exists(self, filter: str | Predicate | None = None, **scan: Any) -> bool:
+        """Whether the filter keeps any row."""
+        return self.answer(filter, **scan).exists().value
+
+    def distinct(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+        """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
+        return self.answer(filter, **scan).distinct(column).value
+
+    def min(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+        """The smallest value of a column; None when all are NULL."""
+        return self.answer(filter, **scan).min(column).value
+
+    def max(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+        """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
+        return self.answer(filter, **scan).max(column).value
+
+    def sum(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+        """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
+        return self.answer(filter, **scan).sum(column).value
+
+    def top_n(self, order: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+        """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
+        return self.scan(filter, top_n=order, **scan).to_arrow()
 
     # -------------------------------------------------------------------------------------------------- write
 

@@ -145,6 +145,9 @@ class _Part:
     def load(self, first: int) -> list[BitMap]:
         return [self._bitmap(1 + number) for number in range(first, self._count)]
 
+    def one(self, bit: int) -> BitMap:
+        return self._bitmap(1 + bit)
+
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""
         if low <= self.low and high >= self.high:

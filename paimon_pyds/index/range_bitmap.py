@@ -145,6 +145,9 @@ class _Slices:
     def load(self, first: int) -> list[BitMap]:
         return self._load(self._places[first:])
 
+    def one(self, bit: int) -> BitMap:
+        return self._load([self._places[bit]])[0]
+
 
 class RangeBitmapReader:
     """An open range bitmap. Dictionary chunks and slices are read when asked for."""

@@ -233,6 +233,24 @@ class RangeDictionary:
         at = bisect.bisect_left(keys, key)
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
+    def keys_at(self, codes: I64) -> pa.Array:
+        """The keys of these codes, which are in the dictionary: int64 or binary. A chunk is read once."""
+        numbers = np.searchsorted(self._codes, codes, side="right") - 1
+        within = codes - self._codes[numbers]
+        binary = self._codec.is_binary
+        found: Any = [b""] * len(codes) if binary else np.zeros(len(codes), np.int64)
+        order = np.argsort(numbers, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else []:
+            number = int(numbers[part[0]])
+            first = self._firsts[number]
+            others = self._others(number) if bool((within[part] > 0).any()) else []
+            if binary:
+                for i in part.tolist():
+                    found[i] = others[within[i] - 1] if within[i] else first
+            else:
+                found[part] = np.concatenate([[first], others]).astype(np.int64)[within[part]]
+        return pa.array(found, pa.binary() if binary else pa.int64())
+
 
 def _ascends(keys: Any) -> bool:
     if isinstance(keys, np.ndarray):

@@ -21,8 +21,14 @@ from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
 if TYPE_CHECKING:
+    from paimon_pyds.operations.answer import Answer
+    from paimon_pyds.operations.answers import Answers
+    from paimon_pyds.operations.top_n import TopN
+    from paimon_pyds.operations.top_n_run import TopNQuery
     from paimon_pyds.read import FileTrace
     from paimon_pyds.scan.explain import Explanation
+    from paimon_pyds.scan.known import KnownPlan
+    from paimon_pyds.scan.plan import ScanRequest
     from paimon_pyds.scan.result import ScanPlan
 
 __all__ = ["Scan"]
@@ -40,6 +46,7 @@ class Scan:
         filter: Spark SQL text, or a predicate tree.
         columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
         limit: the number of rows to return at most.
+        top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
         options: Paimon's scan options, and ``timezone`` for timestamp literals without a zone (UTC by default).
 
     Raises:
@@ -56,6 +63,7 @@ class Scan:
         filter: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
+        top_n: str | TopN | None = None,
         options: Mapping[str, str] | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
     ) -> None:
@@ -78,6 +86,7 @@ class Scan:
         check_readable(self._schema, known)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
+        self._top_n = None if top_n is None else self._checked_order(top_n)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(filter_, str) and not filter_.strip()):
@@ -90,10 +99,11 @@ class Scan:
 
     def where(self, filter_: str | Predicate) -> Scan:
         """The same scan with one more condition."""
-        extra = self._bound(filter_)
+        return self._but(_predicate=make_and(self._predicate, self._bound(filter_)))
+
+    def _but(self, **changed: Any) -> Scan:
         clone = object.__new__(Scan)
-        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"})
-        clone._predicate = make_and(self._predicate, extra)
+        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"} | changed)
         return clone
 
     @property
@@ -121,21 +131,25 @@ class Scan:
         return self._planned(self._fields)
 
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
-        from paimon_pyds.scan.plan import ScanRequest, plan_scan
+        from paimon_pyds.scan.plan import plan_scan
+
+        return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
+        from paimon_pyds.scan.plan import ScanRequest
 
         names = set(root_columns(self._predicate))
-        request = ScanRequest(
+        return ScanRequest(
             state=self._state,
             predicate=self._predicate,
             fields=fields,
             filter_fields=tuple(f for f in self._schema.fields if f.name in names),
             options=self._options,
             metadata_columns=self._metadata,
-            limit=self._limit,
+            limit=self._limit if self._top_n is None else None,
             between=self._between,
             explain=explain,
         )
-        return plan_scan(self._store, request)
 
     def plan(self) -> ScanPlan:
         """The files to read, in splits. Reads metadata only; made once."""
@@ -147,7 +161,10 @@ class Scan:
         Args:
             on_file: called with a trace of each file as it is done.
         """
-        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self._limit == 0:
+        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
+            return
+        if self._top_n is not None:
+            yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
             return
         from paimon_pyds.read import read_splits
 
@@ -170,17 +187,20 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
     def count(self) -> int:
-        """How many rows the scan gives; from metadata alone where there is no filter."""
-        plan = self.plan() if self._predicate is Const.TRUE else self._planned(())
-        if self._predicate is Const.TRUE and all(
-            t.deletion is None or t.deletion.cardinality is not None for t in plan.tasks
-        ):
-            live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in plan.tasks)
-            return live if self._limit is None else min(live, self._limit)
-        from paimon_pyds.read import read_splits
+        """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
+        if self._predicate is Const.TRUE:
+            tasks = self.plan().tasks
+            if all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
+                live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in tasks)
+                return live if self.row_limit is None else min(live, self.row_limit)
+        return self.answer.count().value
 
-        batches = read_splits(plan.spec, plan.tasks, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1)
-        return sum(batch.num_rows for batch in batches)
+    @property
+    def answer(self) -> Answers:
+        """Questions to the rows as a whole, such as ``scan.answer.max("price").value``: see `Answers`."""
+        from paimon_pyds.operations.answers import Answers
+
+        return Answers(self)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.
@@ -204,6 +224,59 @@ class Scan:
         return (
             f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
         )
+
+    # ----------------------------------------------------------------------------------------------- for operations
+
+    @property
+    def row_limit(self) -> int | None:
+        """The rows that the scan gives at most, by its limit or its order; None when it is not limited."""
+        if self._top_n is None or self._limit is None:
+            return self._limit if self._top_n is None else self._top_n.n
+        return min(self._limit, self._top_n.n)
+
+    def field(self, name: str) -> DataField:
+        """The column of a name. Raises SchemaError when there is none."""
+        return _column(self._schema, name)
+
+    def selecting(self, fields: tuple[DataField, ...]) -> Scan:
+        """The same rows with these columns only."""
+        return self._but(_fields=fields, _metadata=())
+
+    def ordered(self, top_n: str | TopN) -> Scan:
+        """The first rows of this scan in an order. Raises OptionError, SchemaError, UnsupportedError."""
+        if self.row_limit is not None:
+            raise OptionError("top_n of a scan that has a limit or a top_n already", hint="give one of them")
+        return self._but(_top_n=self._checked_order(top_n))
+
+    def known(self, fields: tuple[DataField, ...]) -> KnownPlan:
+        """The plan with what metadata knows of its files, and of these columns in them."""
+        from paimon_pyds.scan.known import plan_known
+
+        return plan_known(self._store, self._request(self._fields), fields)
+
+    def top_n_query(self) -> TopNQuery:
+        """What finds the first rows of an ordered scan; it pickles."""
+        from paimon_pyds.operations.top_n_run import make_query
+
+        assert self._top_n is not None
+        assert self.row_limit is not None
+        fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return make_query(self.known(fields), self._top_n, fields, self.row_limit)
+
+    def top_rows(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Answer[pa.Table]:
+        """The first rows of an ordered scan, and what finding them took."""
+        from paimon_pyds.operations.answer import Tally
+        from paimon_pyds.operations.top_n_run import run_top_n
+
+        tally = Tally(on_file)
+        if self._predicate in (Const.FALSE, Const.UNKNOWN):
+            return tally.answer(self.arrow_schema.empty_table())
+        return tally.answer(run_top_n(self.top_n_query(), tally))
+
+    def _checked_order(self, top_n: str | TopN) -> TopN:
+        from paimon_pyds.operations.top_n import check_order, parse_top_n
+
+        return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
 
     def empty(self) -> pa.RecordBatch:
         """A batch of no rows with the result's schema."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.nested import rebuild
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, make_and, make_or
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.read.casting import can_cast, cast_atomic
 from paimon_pyds.read.devolve import devolve_leaf
 from paimon_pyds.types import (
@@ -103,6 +103,20 @@ class Evolution:
             case Leaf():
                 return self._devolve_leaf(predicate)
         return predicate
+
+    def devolves_exactly(self, predicate: Predicate) -> bool:
+        """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
+        return all(self._is_exact(leaf.column) for leaf in leaves(predicate))
+
+    def _is_exact(self, column: ColumnRef) -> bool:
+        position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)
+        if position is None:
+            return False
+        source = self.sources[position]
+        if source is None:
+            return True
+        place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
+        return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
 
     def _devolve_leaf(self, leaf: Leaf) -> Predicate:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == leaf.column.name), None)

@@ -6,7 +6,7 @@ with. Files that agree in both are evaluated together (specification: format of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate
-from paimon_pyds.read.evolution import plan_evolution
+from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import NESTED_KINDS, DataField, DataType, Kind
 
-__all__ = ["RowStatistics", "statistics_mask"]
+__all__ = ["RowStatistics", "StatisticsGroup", "statistics_groups", "statistics_mask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,14 @@ def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) ->
 
 def _element(lists: pa.ListArray, i: int) -> pa.Int64Array:
     """The i-th element of every list; null where the list is null or shorter."""
-    lengths = lists.value_lengths().fill_null(0).to_numpy()
-    offsets = lists.offsets.to_numpy()[:-1]
+    lengths = to_numpy(pc.fill_null(lists.value_lengths(), scalar(0, pa.int32())))
+    offsets = to_numpy(lists.offsets)[:-1]
     present = lengths > i
     at = np.where(present, offsets + i, 0)
     if not len(lists.values):
         return pa.nulls(len(lists), pa.int64())
-    return lists.values.take(pa.array(at, mask=~present))
+    found = lists.values.take(from_numpy(at))
+    return found if present.all() else pc.if_else(from_numpy(present), found, scalar(None, pa.int64()))
 
 
 def statistics_mask(
@@ -98,25 +100,45 @@ def statistics_mask(
         fields_of: the columns of a schema id.
     """
     keep = np.ones(entries.num_rows, dtype=bool)
-    for rows in _groups(entries):
-        first = int(rows[0])
-        schema_fields = fields_of(entries.column("schema_id")[first].as_py())
-        write_cols = entries.column("write_cols")[first].as_py()
-        stats_cols = entries.column("value_stats_cols")[first].as_py()
-        devolved = plan_evolution(schema_fields, fields, write_cols).devolve(predicate)
+    for group in statistics_groups(fields, entries, fields_of):
+        devolved = group.evolution.devolve(predicate)
         if devolved is Const.TRUE:
             continue
         if devolved in (Const.FALSE, Const.UNKNOWN):
-            keep[rows] = False
+            keep[group.rows] = False
             continue
-        by_name = {f.name: f for f in schema_fields}
-        names = stats_cols if stats_cols is not None else write_cols or [f.name for f in schema_fields]
+        stats = group.read()
+        if stats is not None:
+            keep[group.rows] = may_match(devolved, stats.row_counts, stats.of)
+    return keep
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsGroup:
+    """Entries whose statistics are about the same columns of the same schema: ``rows`` of ``entries``.
+
+    ``evolution`` turns their columns into those of the table.
+    """
+
+    entries: pa.RecordBatch
+    rows: npt.NDArray[np.int64]
+    schema_fields: Sequence[DataField]
+    evolution: Evolution
+
+    def read(self) -> RowStatistics | None:
+        """The statistics, by the columns' names in the files' schema; None when there are none."""
+        first = int(self.rows[0])
+        stats_cols = self.entries.column("value_stats_cols")[first].as_py()
+        write_cols = self.entries.column("write_cols")[first].as_py()
+        by_name = {f.name: f for f in self.schema_fields}
+        names = stats_cols if stats_cols is not None else write_cols or list(by_name)
         if any(name not in by_name for name in names):
-            continue
-        group = entries.take(pa.array(rows)) if len(rows) != entries.num_rows else entries
+            return None
+        whole = len(self.rows) == self.entries.num_rows
+        group = self.entries if whole else self.entries.take(from_numpy(self.rows))
         if int(_arity(group.column("value_stats_min"))[0]) != len(names):
-            continue  # a writer that kept no statistics
-        stats = RowStatistics(
+            return None  # a writer that kept no statistics
+        return RowStatistics(
             names=names,
             types=[by_name[name].type for name in names],
             minimum=group.column("value_stats_min"),
@@ -124,8 +146,17 @@ def statistics_mask(
             null_counts=group.column("value_stats_nulls"),
             row_counts=group.column("row_count"),
         )
-        keep[rows] = may_match(devolved, stats.row_counts, stats.of)
-    return keep
+
+
+def statistics_groups(
+    fields: Sequence[DataField], entries: pa.RecordBatch, fields_of: Callable[[int], Sequence[DataField]]
+) -> Iterator[StatisticsGroup]:
+    """The entries in groups that are evaluated together; arguments as for `statistics_mask`."""
+    for rows in _groups(entries) if entries.num_rows else ():
+        first = int(rows[0])
+        schema_fields = fields_of(entries.column("schema_id")[first].as_py())
+        evolution = plan_evolution(schema_fields, fields, entries.column("write_cols")[first].as_py())
+        yield StatisticsGroup(entries, rows, schema_fields, evolution)
 
 
 def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
@@ -134,10 +165,10 @@ def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
         pc.cast(entries.column("schema_id"), pa.string()),
         _joined(entries.column("value_stats_cols")),
         _joined(entries.column("write_cols")),
-        pc.cast(pa.array(_arity(entries.column("value_stats_min"))), pa.string()),
-        "\x01",
+        pc.cast(from_numpy(_arity(entries.column("value_stats_min"))), pa.string()),
+        scalar("\x01", pa.string()),
     ).dictionary_encode()
-    codes = key.indices.to_numpy()
+    codes = to_numpy(key.indices)
     if len(key.dictionary) == 1:
         return [np.arange(len(codes))]
     order = np.argsort(codes, kind="stable")
@@ -157,4 +188,4 @@ def _arity(rows: pa.BinaryArray) -> npt.NDArray[np.int64]:
 
 
 def _joined(lists: pa.ListArray) -> pa.StringArray:
-    return pc.fill_null(pc.binary_join(lists, "\x00"), "\x02")
+    return pc.fill_null(pc.binary_join(lists, scalar("\x00", pa.string())), scalar("\x02", pa.string()))
