@@ -1,0 +1,174 @@
+"""Explanations as text, HTML and pictures: well-formed, escaped, and short however many files there are."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+from paimon_pyds.scan.explain import READ_PART, Explanation, FileDecision, PagesTold, outcome_counts
+from paimon_pyds.scan.explain_plot import files_bar, joined_strip, row_strips
+from paimon_pyds.scan.explain_text import short_path, strip_text
+from paimon_pyds.scan.result import PlannedSkip, PruneStep
+from paimon_pyds.scan.verdict import STRIP_BINS, Verdict, row_strip
+from paimon_pyds.selection import RowSelection
+
+HOSTILE = "<script>alert('x')</script>&\"'"
+_VOID = {"meta", "br", "hr", "img"}
+
+
+class _Checker(HTMLParser):
+    """Holds that every tag is closed in order, and collects texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes += attrs
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _file(number: int, kept: int, rows: int = 1000) -> FileDecision:
+    selection = RowSelection.of(range(kept))
+    said = Verdict("a = 1", "a", "bitmap", kept, rows, tuple(range(min(kept, 3))), row_strip(selection, rows), 10)
+    return FileDecision(
+        path=f"/wh/t/bucket-0/data-{number:08d}-1111-2222-3333-444444444444-0.parquet",
+        size=10_000,
+        rows=rows,
+        rows_kept=kept,
+        index_bytes=10,
+        reason="",
+        rows_after_index=kept,
+        verdicts=(said,),
+        strip=row_strip(selection, rows),
+        pages=PagesTold(kept, 1, 1, 100, 1000, 1, 10, 20.0, 400.0, "pages"),
+    )
+
+
+def _large(files: int) -> Explanation:
+    skips = tuple(PlannedSkip(f"data-{i}.parquet", 1000, 10_000, "a = 1", "statistics") for i in range(files))
+    told = tuple(_file(i, i % 50) for i in range(files))
+    steps = (
+        PruneStep("table", 2 * files, 2000 * files, 20_000 * files),
+        PruneStep("statistics", files, 1000 * files, 9),
+    )
+    return Explanation("/wh/t", 7, "a = 1", steps, told, skips)
+
+
+def test_thousands_of_files_are_summed_up() -> None:
+    e = _large(5_000)
+    assert len(e.html) < 60_000
+    assert len(e.text) < 6_000
+    counts = outcome_counts(e)
+    assert counts == {"statistics": 5_000, "side index": 100, READ_PART: 4_900}
+    checked = _Checker(e.page)
+    assert {"svg", "table", "details"} <= checked.seen
+    assert "5,000 skipped by statistics" in checked.text
+    assert "5,000 files, one after the other" in checked.text
+    assert "and 4,980 more" in checked.text
+    assert "and 4,988 more files" in e.text
+    assert e.files_to_arrow().num_rows == 10_000
+
+
+def test_texts_are_escaped(tmp_path: Path) -> None:
+    options = {"file-index.bitmap.columns": HOSTILE, "file-index.in-manifest-threshold": "1b"}
+    table = pp.Table.create(tmp_path / "t<b>", pa.schema([("id", pa.int64()), (HOSTILE, pa.string())]), options=options)
+    table.append(pa.table({"id": [1, 2], HOSTILE: [HOSTILE, "b"]}))
+    literal = HOSTILE.replace("'", "\\'")
+    e = table.explain(f"`{HOSTILE}` = '{literal}' AND id < 5", analyze=True)
+    assert e.steps[-1].rows == 1
+    checked = _Checker(e.page)
+    assert "script" not in checked.seen and "b" in checked.seen
+    assert not any(name.startswith("on") or name == "src" for name, _ in checked.attributes)
+    assert HOSTILE in checked.text
+    for svg in re.findall(r"<svg.*?</svg>", e.html):
+        ET.fromstring(svg)
+    assert HOSTILE in e.text
+
+
+def test_pictures_are_svg_that_any_ground_carries() -> None:
+    drawn = [
+        files_bar({"partitions": 9_000, "side index": 1, READ_PART: 999}),
+        row_strips([("a & b", b"\x00" * 60 + b"\xff" * 60, "9 of 10")]),
+    ]
+    for svg in drawn:
+        root = ET.fromstring(svg)
+        assert root.tag.endswith("svg") and root.get("viewBox")
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            assert text.get("fill") == "currentColor"
+    bars = [r for r in ET.fromstring(drawn[0]) if r.tag.endswith("rect")]
+    assert len(bars) == 3
+    assert all(float(b.get("width", "0")) >= 1 for b in bars)
+    assert sum(float(b.get("width", "0")) for b in bars) <= 760
+
+
+def test_joined_strip_weighs_files_by_their_rows() -> None:
+    all_kept = FileDecision("a", 1, 300, 300, 0, "", strip=b"\xff" * STRIP_BINS)
+    none_kept = FileDecision("b", 1, 100, 0, 0, "", strip=bytes(STRIP_BINS))
+    strip = joined_strip([all_kept, none_kept])
+    assert strip == b"\xff" * 90 + bytes(30)
+    assert joined_strip([]) == b""
+    many = [FileDecision(str(i), 1, 10, 10, 0, "", strip=b"\xff" * STRIP_BINS) for i in range(1_000)]
+    assert joined_strip(many) == b"\xff" * STRIP_BINS
+
+
+def test_short_texts() -> None:
+    name = "data-75fa1b2c-8ffa-4d4d-895c-25c8648c00e0-0.parquet"
+    assert short_path(f"/wh/t/dt=1/bucket-0/{name}", "/wh/t") == "dt=1/bucket-0/data-75fa1b2c…00e0-0.parquet"
+    assert short_path(f"s3://elsewhere/{name}", "/wh/t") == "data-75fa1b2c…00e0-0.parquet"
+    assert strip_text(bytes(60) + b"\xff" * 60) == "▕" + " " * 20 + "█" * 20 + "▏"
+    assert strip_text(bytes(STRIP_BINS)) == strip_text(b"\xff" * STRIP_BINS) == ""
+
+
+@pytest.fixture
+def path(small: pp.Table) -> str:
+    return small.path
+
+
+def test_command_line(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "why.html"
+    assert (
+        main(["explain", path, "--filter", "color = 'red'", "--analyze", "--columns", "id", "--html", str(page)]) == 0
+    )
+    text = capsys.readouterr().out
+    assert "bitmap(color)" in text and "result" in text
+    assert "svg" in _Checker(page.read_text()).seen
+    assert main(["explain", path, "--filter", "color = 'red'", "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"][0]["leaves"][0]["index"] == "bitmap"
+    assert [s["step"] for s in told["skipped"]] == ["embedded index"]
+    assert main(["explain", path, "--html", str(tmp_path / "no" / "where.html")]) == 1
+    assert "can't write the page" in capsys.readouterr().err
+
+
+def test_what_a_file_holds_follows_its_name(small: pp.Table) -> None:
+    e = small.explain("color = 'red'")
+    assert e.rendered("/x/why.txt") == e.rendered("why") == e.text + "\n"
+    assert e.rendered("s3://b/why.HTML").startswith("<!DOCTYPE html>")
+    assert json.loads(e.rendered("why.json"))["filter"] == "color = 'red'"
