@@ -176,9 +176,9 @@ def _wrong_runs(body: npt.NDArray[np.uint16], starts: Ints, cards: Ints) -> int 
     if not runs.all():
         return int(starts[np.argmin(runs)])
     first = np.cumsum(runs) - runs
-    at = np.repeat(starts + 1 - 2 * first, runs) + 2 * np.arange(int(runs.sum()))
-    begins = body[at].astype(np.int64)
-    lasts = begins + body[at + 1]
+    pairs = _without_counts(body, starts, runs)
+    begins = pairs[:, 0].astype(np.int32)
+    lasts = begins + pairs[:, 1]
     wrong = np.flatnonzero(np.add.reduceat(lasts - begins + 1, first) != cards)
     places = [int(starts[wrong[0]])] if len(wrong) else []
     beyond = np.flatnonzero(lasts > 0xFFFF)
@@ -195,3 +195,15 @@ def _popcount(words: npt.NDArray[np.uint64]) -> Ints:
         return counted
     bits: Ints = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
     return bits
+
+
+def _without_counts(body: npt.NDArray[np.uint16], starts: Ints, runs: Ints) -> npt.NDArray[np.uint16]:
+    """(start, length - 1) of all runs of the containers that start there."""
+    first = np.cumsum(runs) - runs
+    total = len(starts) + 2 * int(runs.sum())
+    if starts[-1] - starts[0] == total - 1 - 2 * runs[-1]:  # one after the other
+        is_pair = np.ones(total, np.bool_)
+        is_pair[starts - starts[0]] = False
+        return body[starts[0] : starts[0] + total][is_pair].reshape(-1, 2)
+    at = np.repeat(starts + 1 - 2 * first, runs) + 2 * np.arange(int(runs.sum()))
+    return np.stack([body[at], body[at + 1]], axis=1)

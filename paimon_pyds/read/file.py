@@ -66,14 +66,14 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
     selection = RowSelection.ALL
     if task.selection is not None:
         selection = RowSelection.from_bitmap(decode_roaring(task.selection, task.path))
+    if task.window is not None:
+        selection = selection & RowSelection.of(range(*task.window))
     if spec.use_index and task.index_path is not None and devolved is not Const.TRUE:
         source = FileSource(spec.io, task.index_path)
         trace.index = FileIndex.open(source).evaluate(devolved, task.row_count)
         trace.counters.index_bytes += source.bytes_read
         trace.counters.bytes_read += source.bytes_read
         selection = selection & trace.index.selection
-    if task.window is not None:
-        selection = selection & RowSelection.of(range(*task.window))
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:
         from paimon_pyds.deletion.vector import read_vector
@@ -134,7 +134,8 @@ def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> 
             raise CorruptFileError(
                 f"the data file has {reader.row_count} rows, the manifest says {task.row_count}", path=task.path
             )
-        if devolved is not Const.TRUE:
+        known = trace.index is not None and trace.index.exact
+        if devolved is not Const.TRUE and not known:
             selection = selection & reader.prune(devolved, selection)
         trace.rows_after_pages = selection.count(task.row_count)
         if selection.is_none:
@@ -142,7 +143,7 @@ def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> 
         if spec.predicate is Const.TRUE:
             batches = _read_plain(spec, task, reader, selection, batch_rows)
         else:
-            batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows)
+            batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows, known)
         for batch in batches:
             trace.rows_returned += batch.num_rows
             yield batch
@@ -170,8 +171,13 @@ def _read_filtered(
     selection: RowSelection,
     filtering: Evolution,
     batch_rows: int,
+    known: bool,
 ) -> Iterator[pa.RecordBatch]:
+    """Rows that match; ``known``: the index says that all of them do. They are held against the filter all the same."""
     output = file_evolution(spec, task, spec.fields)
+    if known or selection.count(task.row_count) <= _ONE_PASS_ROWS:
+        yield from _one_pass(spec, task, reader, selection, filtering, output, batch_rows)
+        return
     for start, stop in reader.groups():
         window = _window(selection, start, stop)
         if window.is_none:

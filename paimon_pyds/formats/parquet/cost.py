@@ -14,10 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_pyds.formats.parquet.pages import PagePick
+from paimon_pyds.formats.parquet.thin import can_thin
 
 __all__ = ["Estimate", "estimate", "pages_pay_off", "too_many_rows"]
 
 _ROW_MICROS = 0.006
+_THIN_ROW_MICROS = 0.003
+"""Where few rows of a page are wanted it is decompressed, but not decoded."""
 _PAGE_MICROS = 8.5
 _SINGLE_PAGE_MICROS = 5.0
 """What a page that is read by itself costs on top."""
@@ -43,7 +46,8 @@ def estimate(picks: Iterable[tuple[PagePick, int]], rows: int) -> Estimate:
     by_pages = by_group = 0.0
     for pick, pages in picks:
         wanted = len(pick.starts)
-        by_pages += pick.covered * _ROW_MICROS + wanted * (_PAGE_MICROS + _SINGLE_PAGE_MICROS)
+        row_micros = _THIN_ROW_MICROS if can_thin(pick) else _ROW_MICROS
+        by_pages += pick.covered * row_micros + wanted * (_PAGE_MICROS + _SINGLE_PAGE_MICROS)
         by_group += rows * _ROW_MICROS + pages * _PAGE_MICROS
     return Estimate(by_pages, by_group)
 

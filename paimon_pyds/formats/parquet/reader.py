@@ -23,6 +23,7 @@ from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
 from paimon_pyds.formats.parquet.pending import Pending
 from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.thin import thin
 from paimon_pyds.formats.parquet.told import tell
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
@@ -279,7 +280,8 @@ class ParquetReader:
         for task in tasks:
             self._count_group(task.group)
         self._note(by_pages, tasks, sum(len(d) for column in joined for d in column))
-        return decode_picks(picks, joined, self._path)
+        thin_picks, thin_data = thin(picks, joined, self._path, pa.cpu_count(), _lanes())
+        return decode_picks(thin_picks, thin_data, self._path)
 
     def _count_group(self, group: int) -> None:
         if group not in self._groups_read:

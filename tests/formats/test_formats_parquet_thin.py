@@ -1,0 +1,191 @@
+"""Cutting few values out of Parquet pages: equal to decoding them whole, for every encoding, codec and type."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.beside import all_of
+from paimon_pyds.formats.parquet import ParquetFormat, reader
+from paimon_pyds.formats.parquet.hybrid import binary_bounds, binary_stride, hybrid_at
+from paimon_pyds.formats.parquet.pagehead import read_head, read_heads
+from paimon_pyds.formats.parquet.thin import thin
+from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+
+N = 40_000
+FIELDS = tuple(
+    DataField(i, name, parse_type(type_))
+    for i, (name, type_) in enumerate(
+        [("id", "BIGINT NOT NULL"), ("small", "INT"), ("real", "DOUBLE"), ("code", "STRING"), ("text", "STRING"),
+         ("blank", "STRING"), ("bytes", "BYTES"), ("money", "DECIMAL(30, 2)"), ("nano", "TIMESTAMP(9)"),
+         ("few", "INT"), ("nothing", "INT")]
+    )
+)  # fmt: skip
+
+
+def _table() -> pa.Table:
+    rng = np.random.default_rng(11)
+    mask = rng.random(N) < 0.2
+    stretches = np.repeat(rng.random(N // 500) < 0.5, 500)
+    columns: list[Any] = [
+        np.arange(N),
+        pa.array(rng.integers(0, 2**31, N, dtype=np.int32), mask=stretches),
+        pa.array(rng.random(N), mask=mask),
+        pa.array([f"{i:012d}" for i in rng.integers(0, 10**9, N)]),
+        pa.array(["x" * int(n) + str(n) for n in rng.integers(0, 250, N)], mask=mask),
+        pa.array(["", "y", "zz"] * (N // 3) + [""] * (N % 3)),
+        pa.array([bytes(int(n) % 9) for n in rng.integers(0, 99, N)], mask=mask),
+        pa.array(rng.integers(0, 10**9, N)).cast(pa.decimal128(30, 2)),
+        pa.array(rng.integers(-(2**62), 2**62, N)).cast(pa.timestamp("ns")),
+        pa.array(np.sort(rng.integers(0, 30, N)), mask=mask),
+        pa.nulls(N, pa.int32()),
+    ]
+    schema = arrow_schema(FIELDS)
+    return pa.Table.from_arrays([pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+TABLE = _table()
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_thin_pages_equal_whole_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: bool
+) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(
+        TABLE, path, compression=codec, data_page_version=version, use_dictionary=dictionary, data_page_size=20_000,
+        dictionary_pagesize_limit=30_000, write_page_index=True, row_group_size=15_000, write_page_checksum=True,
+        write_batch_size=128, use_deprecated_int96_timestamps=version == "1.0",
+    )  # fmt: skip
+    thinned: list[bool] = []
+
+    def watched(picks: Any, data: Any, *rest: Any) -> Any:
+        found = thin(picks, data, *rest)
+        thinned.extend(after is not before for after, before in zip(found[0], picks, strict=True))
+        return found
+
+    monkeypatch.setattr(reader, "thin", watched)
+    rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
+    assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
+    assert sum(thinned) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
+
+
+def _read(path: str, rows: Any) -> pa.Table:
+    io, _ = open_file_io(path)
+    open_reader = ParquetFormat().open_reader(io, path, Path(path).stat().st_size, ReadCounters())
+    batches = list(open_reader.read(FIELDS, RowSelection.of(rows), 1000))
+    open_reader.close()
+    return pa.Table.from_batches(batches)
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        TABLE.select(["id"]), path, use_dictionary=False, compression="none", write_page_index=True,
+        write_page_checksum=True, data_page_size=10_000,
+    )  # fmt: skip
+    data = bytearray(path.read_bytes())
+    data[2_000] ^= 4
+    path.write_bytes(data)
+    io, _ = open_file_io(str(path))
+    open_reader = ParquetFormat().open_reader(io, str(path), len(data), ReadCounters())
+    with pytest.raises(CorruptFileError, match="checksum"):
+        list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+@st.composite
+def _runs(draw: st.DrawFn) -> tuple[bytes, int, list[int]]:
+    width = draw(st.integers(0, 32))
+    numbers = st.integers(0, (1 << width) - 1)
+    data, values = bytearray(), list[int]()
+    for _ in range(draw(st.integers(1, 6))):
+        if draw(st.booleans()):
+            count, value = draw(st.integers(1, 300)), draw(numbers)
+            data += _varint(count << 1) + value.to_bytes((width + 7) // 8, "little")
+            values += [value] * count
+        else:
+            groups, part = draw(st.integers(1, 3)), list[int]()
+            for _ in range(draw(st.integers(1, 3))):
+                part = draw(st.lists(numbers, min_size=8 * groups, max_size=8 * groups))
+                packed = sum(v << (i * width) for i, v in enumerate(part))
+                data += _varint(groups << 1 | 1) + packed.to_bytes(groups * width, "little")
+                values += part
+    return bytes(data), width, values
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@given(_runs(), st.data())
+def test_numbers_in_runs(runs: tuple[bytes, int, list[int]], data: st.DataObject) -> None:
+    encoded, width, values = runs
+    count = data.draw(st.integers(1, len(values)))
+    wanted = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=9)), np.int64)
+    found = hybrid_at(encoded, width, count, wanted)
+    assert found is not None
+    assert found.tolist() == [values[i] for i in wanted]
+
+
+@given(st.binary(max_size=40), st.integers(0, 33), st.integers(0, 500))
+def test_damaged_runs(data: bytes, width: int, count: int) -> None:
+    try:
+        hybrid_at(data, width, count, np.arange(count))
+    except CorruptFileError:
+        pass
+
+
+@given(st.lists(st.binary(min_size=0, max_size=12), max_size=20))
+def test_bounds_of_byte_arrays(values: list[bytes]) -> None:
+    data = b"".join(len(v).to_bytes(4, "little") + v for v in values)
+    bounds = binary_bounds(data, len(values))
+    if bounds is not None:
+        assert [data[a + 4 : b] for a, b in itertools.pairwise(bounds)] == values
+    elif values:
+        assert any(not v or b"\0" in v for v in values)
+    stride = binary_stride(data, len(values))
+    assert not stride or {len(v) + 4 for v in values} == {stride}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), min_size=1, max_size=9), st.booleans())
+def test_heads_at_once_equal_heads_one_by_one(numbers: list[tuple[int, int]], checksum: bool) -> None:
+    heads = []
+    for size, crc in numbers:
+        of_kind = {1: (I32, size), 2: (I32, 0), 3: (I32, 3), 4: (I32, 3)}
+        plain = {1: (I32, 0), 2: (I32, size), 3: (I32, size)}
+        heads.append(encode_struct(plain | ({4: (I32, crc)} if checksum else {}) | {5: (STRUCT, of_kind)}) + b"body")
+    data = b"".join(heads)
+    positions = np.cumsum([0, *map(len, heads[:-1])])
+    assert read_heads(data, positions) == [read_head(data, int(p)) for p in positions]
+
+
+def test_work_at_the_same_time() -> None:
+    lanes = threading.Semaphore(2)
+    assert all_of([lambda n=n: n * n for n in range(20)], 3, lanes) == [n * n for n in range(20)]  # type: ignore[misc]
+    with pytest.raises(ZeroDivisionError):
+        all_of([lambda: 1, lambda: 1 // 0, lambda: 2], 2, lanes)
+    assert all(lanes.acquire(blocking=False) for _ in range(2))
+    assert all_of([lambda: 1, lambda: 2], 2, lanes) == [1, 2]
