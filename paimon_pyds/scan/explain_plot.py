@@ -32,8 +32,9 @@ _COLOURS = {
 _OTHER = "#808080"
 _TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760
-_LABEL = 250
-_COUNT = 150
+_LABEL = 240
+_COUNT = 190
+_LEVELS = 6
 _FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
 
 
@@ -82,7 +83,7 @@ def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str
     if not strip:
         return ""
     shades = np.frombuffer(strip, np.uint8)
-    levels = np.where(shades == 0, 0, 1 + (shades.astype(np.int64) * 4) // 256)
+    levels = np.ceil(np.sqrt(shades / 255) * _LEVELS).astype(np.int64)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]))
     unit = width / len(levels)
     marks = []
@@ -91,7 +92,7 @@ def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str
         if level:
             marks.append(
                 f'<rect x="{x + start * unit:.1f}" y="{y}" width="{max((stop - start) * unit, 1):.1f}" '
-                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.5 + 0.125 * level:.2f}"/>'
+                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.3 + 0.7 * level / _LEVELS:.2f}"/>'
             )
     return "".join(marks)
 

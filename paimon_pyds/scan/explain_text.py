@@ -152,4 +152,4 @@ def bytes_text(size: int) -> str:
         if value < 1024 or unit == "TiB":
             break
         value /= 1024
-    return f"{size} B" if unit == "B" else f"{value:,.1f} {unit}"
+    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
