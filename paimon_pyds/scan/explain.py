@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import Verdict
 
-__all__ = ["Actual", "Explanation", "FileDecision", "PagesTold", "outcome_counts"]
+__all__ = ["Actual", "Explanation", "FileDecision", "PagesTold", "human_bytes", "outcome_counts", "top_reasons"]
 
 READ_WHOLE, READ_PART = "read whole", "read in part"
 
@@ -209,6 +209,16 @@ def top_reasons(skips: Iterable[PlannedSkip]) -> list[tuple[str, str, int]]:
     """(step, reason, files), the reasons of a step by falling number of files."""
     counted = Counter((s.step, s.reason) for s in skips)
     return [(step, reason, n) for (step, reason), n in counted.most_common()]
+
+
+def human_bytes(size: int) -> str:
+    """A size for people."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
 _LEAF = pa.struct(

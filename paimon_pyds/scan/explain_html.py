@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from paimon_pyds.scan.explain import READ_PART, READ_WHOLE, Explanation, FileDecision, outcome_counts
+from paimon_pyds.scan.explain import READ_PART, READ_WHOLE, Explanation, FileDecision, human_bytes, outcome_counts
 from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
     actual_text,
-    bytes_text,
     cost_text,
     interesting,
     label,
@@ -84,7 +83,7 @@ def _step(s: PruneStep, whole: int) -> str:
         (escape(s.name), f"{_LEFT}white-space:nowrap;"),
         (f"{s.files:,}", _RIGHT),
         (f"{s.rows:,}", _RIGHT),
-        (bytes_text(s.bytes), _RIGHT),
+        (human_bytes(s.bytes), _RIGHT),
         (f"{s.millis:,.1f}", _RIGHT),
         (bar, _LEFT),
         (escape(s.detail), f"{_LEFT}{_FAINT}overflow-wrap:anywhere;"),
@@ -168,7 +167,7 @@ def _file(f: FileDecision, table: str) -> str:
     if f.pages is not None and f.pages.rows:
         p = f.pages
         most = "at most " if p.at_most else ""
-        sizes = f"{most}{bytes_text(p.bytes)} of {bytes_text(p.whole_bytes)}"
+        sizes = f"{most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}"
         lines.append(_line("to read", sizes, cost_text(p), 0))
     if f.actual is not None:
         lines.append(_line("was read", "", actual_text(f.actual), 0))

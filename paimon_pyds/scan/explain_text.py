@@ -11,10 +11,11 @@ from paimon_pyds.scan.explain import (
     Explanation,
     FileDecision,
     PagesTold,
+    human_bytes,
     outcome_counts,
 )
 
-__all__ = ["bytes_text", "cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
+__all__ = ["cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
 
 _SHOWN_FILES = 12
 _SHADES = " ░▒▓█"
@@ -33,7 +34,7 @@ def _lines(e: Explanation) -> Iterator[str]:
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
-        row = f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{bytes_text(s.bytes):>12}{s.millis:>9,.1f}   {s.detail}"
+        row = f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}   {s.detail}"
         yield row.rstrip()
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
@@ -85,7 +86,7 @@ def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
         yield f"    {'row groups and pages':<26} their statistics keep {rows_text(p.rows, f.rows_kept)}"
     if p.rows:
         most = "at most " if p.at_most else ""
-        yield f"    {'to read':<26} {most}{bytes_text(p.bytes)} of {bytes_text(p.whole_bytes)}: {cost_text(p)}"
+        yield f"    {'to read':<26} {most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}: {cost_text(p)}"
 
 
 def cost_text(p: PagesTold) -> str:
@@ -102,7 +103,7 @@ def actual_text(a: Actual) -> str:
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
     return (
         f"{a.rows:,} rows given out, {a.rows_decoded:,} decoded{pages}, "
-        f"{bytes_text(a.bytes)} in {a.requests:,} requests, {a.millis:,.1f} ms"
+        f"{human_bytes(a.bytes)} in {a.requests:,} requests, {a.millis:,.1f} ms"
     )
 
 
@@ -143,13 +144,3 @@ def label(path: str, table: str) -> str:
     directory, _, name = short_path(path, table).rpartition("/")
     partition = "/".join(part for part in directory.split("/") if "=" in part)
     return f"{partition} {name.split('…')[0]}".strip()
-
-
-def bytes_text(size: int) -> str:
-    """A size for people."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
