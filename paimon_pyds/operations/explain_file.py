@@ -11,7 +11,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.base import FormatReader, GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution
-from paimon_pyds.read.file import FileTrace, file_evolution, reads_twice, select_rows
+from paimon_pyds.read.file import FileTrace, file_evolution, passes, select_rows
 from paimon_pyds.scan.explain import FileDecision, PagesTold
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.verdict import Verdict, row_strip, verdicts
@@ -64,7 +64,8 @@ def _explain(facts: FileFacts, footer: bool) -> FileDecision:
     after_index = rows if trace.rows_after_index is None else trace.rows_after_index
     kept = selection.count(rows)
     asked = time.perf_counter()
-    pages = _pages(spec, task, devolved, filtering, selection) if footer and kept else None
+    known = trace.index is not None and trace.index.exact
+    pages = _pages(spec, task, devolved, filtering, selection, known) if footer and kept else None
     return FileDecision(
         path=task.path,
         size=task.size,
@@ -97,12 +98,12 @@ def kept_text(rows: int, of: int) -> str:
 
 
 def _pages(
-    spec: ReadSpec, task: FileTask, devolved: Predicate, filtering: Evolution, selection: RowSelection
+    spec: ReadSpec, task: FileTask, devolved: Predicate, filtering: Evolution, selection: RowSelection, known: bool
 ) -> PagesTold:
     format_ = formats.by_path(task.path)
     reader = format_.open_reader(spec.io, task.path, task.size, ReadCounters())
     try:
-        if devolved is not Const.TRUE:
+        if devolved is not Const.TRUE and not known:
             selection = selection & reader.prune(devolved, selection)
         rows, groups = selection.count(task.row_count), len(reader.groups())
         output = file_evolution(spec, task, spec.fields)
@@ -113,7 +114,9 @@ def _pages(
             used = sum(not selection.window(*g).is_none for g in reader.groups())
             unit = _UNITS.get(format_.name, "file")
             return PagesTold(rows, used, groups, task.size, task.size, choice=unit, why="the whole file at most")
-        plans, at_most = _plans(reader, reader, task, filtering, output, selection, spec.predicate is not Const.TRUE)
+        if spec.predicate is Const.TRUE:
+            return _told(list(reader.plan(output.file_fields, selection)), rows, groups, False)
+        plans, at_most = _plans(reader, reader, selection, known, filtering, output)
         return _told(plans, rows, groups, at_most)
     finally:
         reader.close()
@@ -127,27 +130,20 @@ def _others(output: Evolution, filtering: Evolution) -> list[DataField]:
 def _plans(
     reader: FormatReader,
     planner: PlansGroups,
-    task: FileTask,
+    selection: RowSelection,
+    known: bool,
     filtering: Evolution,
     output: Evolution,
-    selection: RowSelection,
-    filtered: bool,
 ) -> tuple[list[GroupPlan], bool]:
     """How the file's row groups would be read, and whether some of that is an upper bound.
 
     Where many rows are selected, the filter's columns are read first and the others for the survivors: how many these
     are is not known before.
     """
-    others = _others(output, filtering)
-    if not filtered:
-        return list(planner.plan(output.file_fields, selection)), False
     once, twice = RowSelection.NONE, RowSelection.NONE
-    for start, stop in reader.groups():
-        window = selection & RowSelection.of(range(start, stop))
-        if reads_twice(window, task.row_count, output, filtering):
-            twice = twice | window
-        else:
-            once = once | window
+    for window, in_two in passes(reader, selection, known, filtering, output):
+        once, twice = (once, twice | window) if in_two else (once | window, twice)
+    others = _others(output, filtering)
     plans = list(planner.plan([*filtering.file_fields, *others], once)) if not once.is_none else []
     if not twice.is_none:
         if filtering.file_fields:

@@ -31,7 +31,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileSource
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["FileTrace", "file_evolution", "read_file", "reads_twice", "select_rows"]
+__all__ = ["FileTrace", "file_evolution", "passes", "read_file", "select_rows"]
 
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
@@ -175,17 +175,25 @@ def _read_filtered(
 ) -> Iterator[pa.RecordBatch]:
     """Rows that match; ``known``: the index says that all of them do. They are held against the filter all the same."""
     output = file_evolution(spec, task, spec.fields)
-    if known or selection.count(task.row_count) <= _ONE_PASS_ROWS:
-        yield from _one_pass(spec, task, reader, selection, filtering, output, batch_rows)
+    for window, twice in passes(reader, selection, known, filtering, output):
+        read = _two_passes if twice else _one_pass
+        yield from read(spec, task, reader, window, filtering, output, batch_rows)
+
+
+def passes(
+    reader: FormatReader, selection: RowSelection, known: bool, filtering: Evolution, output: Evolution
+) -> Iterator[tuple[RowSelection, bool]]:
+    """The parts of a selection that are read one after the other, each with whether its filter columns are read first
+    and its other columns for the survivors only.
+    """
+    rows, others = reader.row_count, bool(_others(output, filtering))
+    if known or selection.count(rows) <= _ONE_PASS_ROWS:
+        yield selection, False
         return
     for start, stop in reader.groups():
         window = _window(selection, start, stop)
-        if window.is_none:
-            continue
-        if reads_twice(window, task.row_count, output, filtering):
-            yield from _two_passes(spec, task, reader, window, filtering, output, batch_rows)
-        else:
-            yield from _one_pass(spec, task, reader, window, filtering, output, batch_rows)
+        if not window.is_none:
+            yield window, others and window.count(rows) > _ONE_PASS_ROWS
 
 
 def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
@@ -194,11 +202,6 @@ def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
     if inside is not None:
         return RowSelection.of(range(start, stop))
     return selection & RowSelection.of(range(start, stop))
-
-
-def reads_twice(window: RowSelection, row_count: int, output: Evolution, filtering: Evolution) -> bool:
-    """Whether a row group's filter columns are read first, and its other columns for the survivors only."""
-    return window.count(row_count) > _ONE_PASS_ROWS and bool(_others(output, filtering))
 
 
 def _others(output: Evolution, filtering: Evolution) -> list[DataField]:
