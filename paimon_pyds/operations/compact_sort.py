@@ -29,6 +29,8 @@ _SAMPLE_ROWS = 131_072
 _RANGES = 64
 """Files that are open while rows are spilled, at most."""
 _MOST_BUFFER = 1 << 30
+_SEED = 0x7061696D6F6E
+"""The same rows give the same sample; no seed that data may have been made with, for that would not be even."""
 
 Read = Callable[[tuple[DataField, ...]], Iterator[pa.RecordBatch]]
 """Gives the rows from the first on, with these columns."""
@@ -113,7 +115,7 @@ def _sample(keys: Iterator[pa.RecordBatch], rows: int, head: list[pa.RecordBatch
     first = [batch.select([f.name for f in spec.fields]) for batch in head]
     wanted = min(_SAMPLE_ROWS, int(spec.limit / 8 / max(1.0, _bytes_per_row(first))))
     share = min(1.0, wanted / max(1, rows))
-    chance = np.random.default_rng(0)
+    chance = np.random.default_rng((_SEED, rows))
     taken = [first[0].slice(0, 1)]
     for batch in keys:
         chosen = np.flatnonzero(chance.random(batch.num_rows) < share)

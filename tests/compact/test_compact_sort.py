@@ -1,0 +1,196 @@
+"""Sorting more rows than the buffer holds: the same order as in memory, in bounded memory, and nothing left on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.errors import StorageError
+from paimon_pyds.operations import compact_sort as module
+from paimon_pyds.operations.compact_sort import SortSpec, sorted_batches
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+
+FIELDS = (
+    DataField(0, "at", parse_type("BIGINT NOT NULL")),
+    DataField(1, "key", parse_type("INT")),
+    DataField(2, "name", parse_type("STRING")),
+    DataField(3, "tags", parse_type({"type": "ARRAY", "element": "INT"})),
+)
+KEYS = FIELDS[1:3]
+
+
+@pytest.fixture(autouse=True)
+def _spill_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    scratch = tmp_path / "spill"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    yield
+    assert list(scratch.iterdir()) == []
+
+
+def _batches(table: pa.Table, fields: tuple[DataField, ...], size: int = 500) -> Iterator[pa.RecordBatch]:
+    yield from table.select([f.name for f in fields]).to_batches(max_chunksize=size)
+
+
+def _table(keys: list[Any], names: list[Any]) -> pa.Table:
+    n = len(keys)
+    columns = [list(range(n)), keys, names, [None if i % 3 else [i] for i in range(n)]]
+    schema = arrow_schema(FIELDS)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _sorted(table: pa.Table, spec: SortSpec) -> pa.Table:
+    batches = sorted_batches(lambda fields: _batches(table, fields), FIELDS, table.num_rows, spec)
+    return pa.Table.from_batches(batches, table.schema)
+
+
+def _spread(kind: str, n: int = 30_000) -> pa.Table:
+    chance = np.random.default_rng(1)
+    keys: list[Any] = {
+        "even": lambda: chance.integers(-(10**6), 10**6, n).tolist(),
+        "few": lambda: chance.integers(0, 3, n).tolist(),
+        "one": lambda: [7] * n,
+        "null": lambda: [None if v else v for v in chance.integers(0, 2, n).tolist()],
+        "heavy": lambda: [5 if v < 9 else v for v in chance.integers(0, 10_000, n).tolist()][: n // 2] + [5] * (n // 2),
+        "sorted": lambda: list(range(n)),
+        "reversed": lambda: list(range(n, 0, -1)),
+    }[kind]()
+    return _table(keys, [None if v % 50 == 0 else f"n{v % 7}" for v in chance.integers(0, 1000, n).tolist()])
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+@pytest.mark.parametrize("kind", ["even", "few", "one", "null", "heavy", "sorted", "reversed"])
+def test_spilled_rows_come_in_the_order_that_memory_gives(kind: str, compression: str) -> None:
+    table = _spread(kind)
+    whole = _sorted(table, SortSpec(KEYS))
+    spilled = _sorted(table, SortSpec(KEYS, buffer=1, compression=compression))
+    assert spilled.equals(whole)
+    rows = whole.to_pylist()
+    keys = [(r["key"] is not None, r["key"] or 0, r["name"] is not None, r["name"] or "", r["at"]) for r in rows]
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("strategy", ["zorder", "hilbert"])
+@pytest.mark.parametrize("kind", ["even", "few", "one", "heavy"])
+def test_curves_lose_no_row_when_they_spill(kind: str, strategy: str) -> None:
+    table = _spread(kind)
+    spilled = _sorted(table, SortSpec(KEYS, strategy=strategy, buffer=1))
+    assert sorted(spilled["at"].to_pylist()) == list(range(table.num_rows))
+    assert spilled.sort_by("at").equals(table)
+
+
+def test_ranges_that_are_too_large_are_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RANGES", 2)
+    monkeypatch.setattr(module, "_SAMPLE_ROWS", 8)
+    depths: list[int] = []
+    run = module._Spill.run
+
+    def counted(self: Any, *arguments: Any) -> Iterator[pa.RecordBatch]:
+        depths.append(0)
+        yield from run(self, *arguments)
+
+    monkeypatch.setattr(module._Spill, "run", counted)
+    table = _spread("even")
+    assert _sorted(table, SortSpec(KEYS, buffer=1)).equals(_sorted(table, SortSpec(KEYS)))
+    assert len(depths) > 10
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.integers(-2, 2), st.none() | st.text("ab", max_size=2)), max_size=60),
+    st.integers(1, 7),
+)
+def test_any_rows(rows: list[tuple[int | None, str | None]], size: int) -> None:
+    table = _table([r[0] for r in rows], [r[1] for r in rows])
+    limit = type(SortSpec(KEYS)).limit
+    try:
+        SortSpec.limit = property(lambda _: 300)  # type: ignore[assignment,method-assign]
+        read = lambda fields: _batches(table, fields, size)  # noqa: E731
+        found = pa.Table.from_batches(sorted_batches(read, FIELDS, table.num_rows, SortSpec(KEYS)), table.schema)
+    finally:
+        SortSpec.limit = limit  # type: ignore[method-assign]
+    assert found.equals(_sorted(table, SortSpec(KEYS)))
+
+
+def test_a_sort_that_is_given_up_leaves_nothing() -> None:
+    table = _spread("even")
+    batches = sorted_batches(lambda f: _batches(table, f), FIELDS, table.num_rows, SortSpec(KEYS, buffer=1))
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+
+
+def test_an_error_of_the_source_comes_through() -> None:
+    table = _spread("even")
+
+    def read(fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
+        yield from list(_batches(table, fields))[:50]
+        if fields == FIELDS:
+            raise OSError("the table's own disk")
+
+    with pytest.raises(OSError, match="the table's own disk"):
+        list(sorted_batches(read, FIELDS, table.num_rows, SortSpec(KEYS, buffer=1)))
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = tmp_path / "tiny"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(mount))
+        with pytest.raises(StorageError, match=r"can't spill the rows of a sort.*TMPDIR"):
+            _sorted(_spread("even"), SortSpec(KEYS, buffer=1))
+        assert list(mount.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+_PEAK = """
+import resource, sys, tempfile
+import pyarrow as pa
+import paimon_pyds as pp
+
+path, buffer, tempfile.tempdir = sys.argv[1:4]
+pa.set_memory_pool(pa.system_memory_pool())
+table = pp.Table.open(path)
+options = {"parquet.block.size": "1048576", "compaction.force-rewrite-all-files": "true"}
+ordered = {} if buffer == "none" else {"order_by": "key"}
+summary = table.compact(**ordered, options=options if buffer == "none" else options | {"write-buffer-size": buffer})
+assert summary.rows == 2_000_000, summary
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_stays_bounded_by_the_buffer(tmp_path: Path) -> None:
+    """Data of fifteen times the buffer: ordering it takes little more memory than rewriting it as it is."""
+    schema = pa.schema([("key", pa.int64()), ("text", pa.string())])
+    table = pp.Table.create(tmp_path / "t", schema)
+    chance = np.random.default_rng(0)
+    for _ in range(2):
+        keys = chance.integers(0, 2**60, 1_000_000)
+        texts = pa.array(keys % 1000).cast(pa.string())
+        text = pa.compute.binary_join_element_wise("a text of some length that compresses well", texts, "-")
+        table.append(pa.table([pa.array(keys), text], schema=schema))
+    assert sum(batch.nbytes for batch in table.scan().to_batches()) > 15 * (7 << 20)
+
+    def peak(buffer: str) -> int:
+        arguments = [str(tmp_path / "t"), buffer, str(tmp_path / "spill")]
+        done = subprocess.run([sys.executable, "-c", _PEAK, *arguments], capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    plain = peak("none")
+    assert peak("7 mb") - plain < (peak("1 gb") - plain) / 2
+    keys = pp.Table.open(tmp_path / "t").scan(columns=["key"]).to_arrow()["key"].to_numpy()
+    assert (np.diff(keys) >= 0).all()
