@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import scalar
 from paimon_pyds.errors import SchemaError, UnsupportedError
 
 __all__ = [
@@ -497,7 +498,7 @@ def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:
 
 def internal_to_scalar(value: object, type_: DataType) -> pa.Scalar:
     """An Arrow scalar of the column's Arrow type from an internal value (None gives a null)."""
-    return pa.scalar(value, arrow_type(type_))
+    return scalar(value, arrow_type(type_))
 
 
 def scalar_to_internal(scalar: pa.Scalar) -> Any:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import scalar
+
 __all__ = [
     "ENTRY_SCHEMA",
     "DataFile",
@@ -211,7 +213,7 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     if not tables:
         return pa.Table.from_batches([], batches[0].schema if batches else ENTRY_SCHEMA)
     entries = pa.concat_tables(tables)
-    deleted = pc.equal(entries.column("kind"), FileKind.DELETE)
+    deleted = pc.equal(entries.column("kind"), scalar(FileKind.DELETE, pa.int8()))
     if not pc.any(deleted).as_py():
         return entries
     added = entries.filter(pc.invert(deleted))

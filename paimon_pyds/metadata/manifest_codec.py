@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_schemas
 from paimon_pyds.metadata.avro import Container
@@ -253,12 +254,12 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
         raise CorruptFileError(f"entries do not fit: {error.reason}", path=path, field=error.name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CorruptFileError(f"entries do not decode: {error}", path=path, field="record") from error
-    for field, array in zip(fields, arrays, strict=True):
-        if array.null_count and not field.nullable:
+    for field, column in zip(fields, arrays, strict=True):
+        if column.null_count and not field.nullable:
             raise CorruptFileError(
                 "an entry lacks a value", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
             )
-        if field.name == "kind" and not set(array.unique().to_pylist()) <= {FileKind.ADD, FileKind.DELETE}:
+        if field.name == "kind" and not set(column.unique().to_pylist()) <= {FileKind.ADD, FileKind.DELETE}:
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -330,7 +331,7 @@ def _check_versions(versions: pa.Array, container: Container) -> None:
 
 def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: frozenset[str]) -> list[pa.Array]:
     records = avro.decode_records(container)
-    _check_versions(pa.array([record["_VERSION"] for record in records], pa.int64()), container)
+    _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:
         place = manifest_schemas.ENTRY_PATHS[field.name]
@@ -340,7 +341,7 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
         values: list[Any] = records
         for name in place.split("."):
             values = [value[name] for value in values]
-        arrays.append(pa.array(values, field.type))
+        arrays.append(array(values, field.type))
     return arrays
 
 

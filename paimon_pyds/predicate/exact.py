@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Predicate
@@ -43,7 +44,7 @@ def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boolea
         PredicateError: a column is missing from the batch.
     """
     found = _evaluate(predicate, batch)
-    return found.fill_null(False) if found.null_count else found
+    return pc.fill_null(found, scalar(False, pa.bool_())) if found.null_count else found
 
 
 def filter_batch(predicate: Predicate, batch: _Batch) -> _Batch:
@@ -71,7 +72,7 @@ def column_values(column: ColumnRef, batch: pa.RecordBatch | pa.Table) -> _Value
     found = batch.column(at)
     for step in column.path:
         if isinstance(step, MapKey):
-            found = pc.map_lookup(found, pa.scalar(step.key, found.type.key_type), "first")
+            found = pc.map_lookup(found, scalar(step.key, found.type.key_type), "first")
         else:
             found = pc.struct_field(found, step)
     return found
@@ -88,7 +89,7 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
     if isinstance(predicate, Leaf):
         return _leaf(predicate, column_values(predicate.column, batch))
     if isinstance(predicate, Const):
-        return pa.repeat(predicate is Const.TRUE, batch.num_rows)
+        return pa.repeat(scalar(predicate is Const.TRUE, pa.bool_()), batch.num_rows)
     found: _Values | None = None
     for child in predicate.children:
         part = _evaluate(child, batch)
@@ -102,7 +103,7 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
             found = pc.or_(found, part)
         if isinstance(predicate, And) and _true_count(found) == 0:
             break
-    return pa.repeat(isinstance(predicate, And), batch.num_rows) if found is None else found
+    return pa.repeat(scalar(isinstance(predicate, And), pa.bool_()), batch.num_rows) if found is None else found
 
 
 def _leaf(leaf: Leaf, values: _Values) -> _Values:
@@ -113,7 +114,7 @@ def _leaf(leaf: Leaf, values: _Values) -> _Values:
     if leaf.op is Op.IS_NOT_NULL:
         return pc.is_valid(values)
     if pa.types.is_null(values.type):
-        return pa.repeat(False, len(values))
+        return pa.repeat(scalar(False, pa.bool_()), len(values))
     positive = _POSITIVE.get(leaf.op, leaf.op)
     found = _positive(positive, _plain(values, leaf.column), leaf.literals, leaf.column)
     return found if positive is leaf.op else pc.invert(found)
@@ -125,7 +126,7 @@ def _by_dictionary(leaf: Leaf, values: _Values) -> _Values:
         return pa.chunked_array([_by_dictionary(leaf, chunk) for chunk in values.chunks], pa.bool_())
     found = _leaf(leaf, values.dictionary).take(values.indices)
     # A null is a null index, or the index of a null.
-    return found.fill_null(True) if leaf.op is Op.IS_NULL else found
+    return pc.fill_null(found, scalar(True, pa.bool_())) if leaf.op is Op.IS_NULL else found
 
 
 def _plain(values: _Values, column: ColumnRef) -> _Values:
@@ -152,10 +153,10 @@ def _positive(op: Op, values: _Values, literals: Sequence[Any], column: ColumnRe
         case Op.EQ | Op.LT | Op.LE:
             if isinstance(first, float) and math.isnan(first):
                 return _against_nan(op, values)
-            scalar = pa.scalar(first, values.type)
+            bound = scalar(first, values.type)
             if op is Op.EQ:
-                return pc.equal(values, scalar)
-            return pc.less(values, scalar) if op is Op.LT else pc.less_equal(values, scalar)
+                return pc.equal(values, bound)
+            return pc.less(values, bound) if op is Op.LT else pc.less_equal(values, bound)
         case Op.IN:
             return _in(values, literals)
         case Op.STARTS_WITH:
@@ -186,10 +187,10 @@ def _in(values: _Values, literals: Sequence[Any]) -> _Values:
         plain, special = list(literals), []
     if len(plain) <= _FEW:
         special, plain = special + plain, []
-    found: _Values | None = pc.is_in(values, pa.array(plain, values.type)) if plain else None
+    found: _Values | None = pc.is_in(values, array(plain, values.type)) if plain else None
     for value in special:
         nan = isinstance(value, float) and math.isnan(value)
-        part = pc.is_nan(values) if nan else pc.equal(values, pa.scalar(value, values.type))
+        part = pc.is_nan(values) if nan else pc.equal(values, scalar(value, values.type))
         found = part if found is None else pc.or_(found, part)
     assert found is not None
     # is_in answers false for null; its opposite must not be true there.

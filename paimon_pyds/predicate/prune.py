@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.tree import (
     And,
@@ -99,7 +100,7 @@ class _Evaluation:
 
     def __init__(self, row_counts: pa.Array, stats_of: StatsOf) -> None:
         self._files = len(row_counts)
-        self._rows = np.asarray(row_counts.to_numpy(zero_copy_only=False), np.int64)
+        self._rows = np.asarray(to_numpy(row_counts), np.int64)
         self._stats_of = stats_of
         self._columns: dict[ColumnRef, _Column | None] = {}
 
@@ -159,13 +160,13 @@ class _Column:
         self._tight = (stats.exact or not self._text) and (stats.nan_counted or not self._float)
         self._nan_counted = stats.nan_counted
         known = ~stats.unknown if stats.unknown is not None else np.True_
-        self._has_min = _true(pc.is_valid(stats.min)) & known
-        self._has_max = _true(pc.is_valid(stats.max)) & known
+        self._has_min = is_true(pc.is_valid(stats.min)) & known
+        self._has_max = is_true(pc.is_valid(stats.max)) & known
         nulls = stats.null_count
-        self._nulls_known = _true(pc.is_valid(nulls))
-        self._nulls = np.asarray(pc.fill_null(nulls, 0).to_numpy(zero_copy_only=False), np.int64)
+        self._nulls_known = is_true(pc.is_valid(nulls))
+        self._nulls = np.asarray(to_numpy(pc.fill_null(nulls, scalar(0, pa.int64()))), np.int64)
         if self._float:
-            self._min_nan, self._max_nan = _true(pc.is_nan(stats.min)), _true(pc.is_nan(stats.max))
+            self._min_nan, self._max_nan = is_true(pc.is_nan(stats.min)), is_true(pc.is_nan(stats.max))
             if not stats.nan_counted:
                 self._has_min &= ~self._min_nan
                 self._has_max &= ~self._max_nan
@@ -240,13 +241,13 @@ class _Column:
         if self._float:
             bounded = bounded[~(self._min_nan | self._max_nan)[bounded]]
         if len(bounded):
-            at = pa.array(bounded)
+            at = from_numpy(bounded)
             low, high = self._min.take(at), self._max.take(at)
-            values = pa.array(literals, low.type)
+            values = array(literals, low.type)
             place = _search_sorted(values, low)
             reached = place < len(values)
-            first = values.take(pa.array(np.minimum(place, len(values) - 1)))
-            found[bounded] = reached & _true(pc.less_equal(first, high))
+            first = values.take(from_numpy(np.minimum(place, len(values) - 1)))
+            found[bounded] = reached & is_true(pc.less_equal(first, high))
         return found
 
     def _may_start_with(self, prefix: str) -> Mask:
@@ -274,18 +275,17 @@ class _Column:
             for value in literals:
                 found |= self._is_only(value)
             return found
-        single = self._has_min & self._has_max & _true(pc.equal(self._min, self._max))
-        plain = pa.array([v for v in literals if not _is_nan(v)], self._min.type)
-        return single & _true(pc.is_in(self._min, plain))
+        single = self._has_min & self._has_max & is_true(pc.equal(self._min, self._max))
+        plain = array([v for v in literals if not _is_nan(v)], self._min.type)
+        return single & is_true(pc.is_in(self._min, plain))
 
     def _all_start_with(self, prefix: str) -> Mask:
         """Both bounds start with the prefix, so all between them does, whether the bounds occur or not."""
-        starts = _true(pc.starts_with(self._min, pattern=prefix)) & _true(pc.starts_with(self._max, pattern=prefix))
+        starts = is_true(pc.starts_with(self._min, pattern=prefix)) & is_true(pc.starts_with(self._max, pattern=prefix))
         return self._has_min & self._has_max & starts
 
     def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Mask:
-        scalar = pa.scalar(value, bounds.type)
-        return _true(_KERNELS[op](bounds, scalar))
+        return is_true(_KERNELS[op](bounds, scalar(value, bounds.type)))
 
     # ---------------------------------------------------------------------------------------------- always true
 
@@ -335,13 +335,6 @@ _KERNELS: dict[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
 }  # fmt: skip
 
 
-def _true(found: pa.Array) -> Mask:
-    """A boolean array as a mask; null is false."""
-    plain = found.fill_null(False) if found.null_count else found
-    mask: Mask = plain.to_numpy(zero_copy_only=False)
-    return mask
-
-
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
@@ -349,11 +342,10 @@ def _is_nan(value: Any) -> bool:
 def _search_sorted(values: pa.Array, wanted: pa.Array) -> Counts:
     """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        ordered: Counts = values.to_numpy(zero_copy_only=False)
-        found: Counts = np.searchsorted(ordered, wanted.to_numpy(zero_copy_only=False))
+        found: Counts = np.searchsorted(to_numpy(values), to_numpy(wanted))
         return found
     # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
-    order = pc.sort_indices(pa.concat_arrays([wanted, values])).to_numpy(zero_copy_only=False)
+    order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
     is_value = order >= len(wanted)
     places: Counts = np.empty(len(wanted), np.int64)
     places[order[~is_value]] = np.cumsum(is_value)[~is_value]

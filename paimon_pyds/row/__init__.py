@@ -43,6 +43,7 @@ def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
     """
     import pyarrow as pa
 
+    from paimon_pyds.buffers import array
     from paimon_pyds.errors import SchemaError
     from paimon_pyds.types import arrow_type
 
@@ -53,7 +54,7 @@ def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
     columns = []
     for value, type_ in zip(values, types, strict=True):
         try:
-            columns.append(pa.array([value], arrow_type(type_)))
+            columns.append(array([value], arrow_type(type_)))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaError(f"{value!r:.100} is not a value of {type_}") from error
     encoded: bytes = encode_rows(columns, types, arity=True)[0].as_py()
@@ -69,5 +70,7 @@ def decode_row(row: bytes, types: Sequence[DataType], *, path: object = None) ->
     """
     import pyarrow as pa
 
-    columns = decode_rows(pa.array([row], pa.binary()), types, arity=True, path=path)
+    from paimon_pyds.buffers import array
+
+    columns = decode_rows(array([row], pa.binary()), types, arity=True, path=path)
     return tuple(scalar_to_internal(column[0]) for column in columns)

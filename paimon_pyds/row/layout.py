@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import AtomicType, DataType, Kind
 
@@ -96,8 +97,7 @@ def valid_mask(array: pa.Array) -> npt.NDArray[np.bool_] | None:
     """True where a value is there; None when all are."""
     if array.null_count == 0:
         return None
-    mask: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
-    return mask
+    return is_true(array.is_valid())
 
 
 def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -127,9 +127,7 @@ def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt
     small = data.size < 2**31
     buffers = [None, pa.py_buffer(bounds.astype(np.int32) if small else bounds), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary() if small else pa.large_binary(), 2 * count - 1, buffers)
-    # Built of buffers: pa.array would import pandas, which a planning process may not need for anything else.
-    second = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(np.arange(0, 2 * count, 2))])
-    return every.take(second).cast(pa.binary())
+    return every.take(from_numpy(np.arange(0, 2 * count, 2))).cast(pa.binary())
 
 
 def build(

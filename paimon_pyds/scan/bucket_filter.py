@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.bucket import bucket_of
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Leaf, Op, Predicate, conjuncts
@@ -33,9 +34,9 @@ def bucket_mask(predicate: Predicate, schema: TableSchema, entries: pa.RecordBat
     combinations = list(itertools.islice(_product(values), _MAX_KEYS + 1))
     if any(v is None for v in values) or len(combinations) > _MAX_KEYS:
         return None
-    columns = [pa.array([c[i] for c in combinations], arrow_type(f.type)) for i, f in enumerate(fields)]
-    totals = entries.column("total_buckets").to_numpy()
-    buckets = entries.column("bucket").to_numpy()
+    columns = [array([c[i] for c in combinations], arrow_type(f.type)) for i, f in enumerate(fields)]
+    totals = to_numpy(entries.column("total_buckets"))
+    buckets = to_numpy(entries.column("bucket"))
     mask = np.ones(len(totals), dtype=bool)
     for total in np.unique(totals):
         if total > 0:

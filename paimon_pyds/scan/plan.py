@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
@@ -195,17 +196,17 @@ class _Planner:
         stats = RowStatistics(
             names=list(self.schema.partition_keys),
             types=types,
-            minimum=pa.array([m.partition_stats.min_values for m in manifests], pa.binary()),
-            maximum=pa.array([m.partition_stats.max_values for m in manifests], pa.binary()),
-            null_counts=pa.array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64())),
-            row_counts=pa.array([m.num_added_files + m.num_deleted_files for m in manifests], pa.int64()),
+            minimum=array([m.partition_stats.min_values for m in manifests], pa.binary()),
+            maximum=array([m.partition_stats.max_values for m in manifests], pa.binary()),
+            null_counts=array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64())),
+            row_counts=array([m.num_added_files + m.num_deleted_files for m in manifests], pa.int64()),
             exact_strings=True,
         )
         keep = may_match(self.partition_predicate, stats.row_counts, stats.of)
         return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k]
 
     def added(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-        adds = [b.filter(pc.equal(b.column("kind"), FileKind.ADD)) for b in batches]
+        adds = [b.filter(pc.equal(b.column("kind"), scalar(FileKind.ADD, pa.int8()))) for b in batches]
         return live_entries(adds)
 
     # --------------------------------------------------------------------------------------------------- entries
@@ -214,7 +215,7 @@ class _Planner:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
         mask, kept, of = self.partitions_of(self.partition_predicate, entries)
-        return entries.filter(pa.array(mask)), f"{kept} of {of} partitions"
+        return entries.filter(from_numpy(mask)), f"{kept} of {of} partitions"
 
     def partitions_of(self, predicate: Predicate, entries: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], int, int]:
         """Which entries lie in partitions that a condition on partition columns keeps, and how many of how many."""
@@ -222,16 +223,16 @@ class _Planner:
         fields = self.schema.partition_fields
         columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True)
         values = pa.RecordBatch.from_arrays(columns, schema=_all_nullable(arrow_schema(fields)))
-        wanted = np.asarray(matches(predicate, values).to_numpy(zero_copy_only=False), dtype=bool)
-        return wanted[coded.indices.to_numpy()], int(wanted.sum()), len(wanted)
+        wanted = is_true(matches(predicate, values))
+        return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = bucket_mask(self.request.predicate, self.schema, entries)
-        return (entries, "") if mask is None else (entries.filter(pa.array(mask)), "bucket key")
+        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), "bucket key")
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.statistics_of(self.request.predicate, entries)
-        return (entries, "") if mask.all() else (entries.filter(pa.array(mask)), "")
+        return (entries, "") if mask.all() else (entries.filter(from_numpy(mask)), "")
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which entries a predicate keeps by their statistics."""
@@ -257,7 +258,7 @@ class _Planner:
         from paimon_pyds.index.evaluate import FileIndex
 
         keep = np.ones(entries.num_rows, dtype=bool)
-        for row in np.flatnonzero(np.asarray(embedded.is_valid())):
+        for row in np.flatnonzero(is_true(embedded.is_valid())):
             i = int(row)
             file = _DataRow(entries, i)
             evolution = plan_evolution(self.fields_of(file.schema_id), self.request.filter_fields, file.write_cols)
@@ -274,7 +275,7 @@ class _Planner:
                 self.rows_left_out += file.row_count - result.selection.count(file.row_count)
             if self.request.explain and keep[i]:
                 self.verdicts[file.name] = verdicts(result.trace, file.row_count)
-        return entries.filter(pa.array(keep)), f"{int(keep.sum())} of {len(keep)} files"
+        return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     # ----------------------------------------------------------------------------------------------------- tasks
 

@@ -1,0 +1,139 @@
+"""Arrow arrays from Python values and numpy arrays and back, by their buffers.
+
+What pyarrow itself offers for that (``pa.array``, ``pa.scalar``, ``to_numpy``) imports pandas when it is first called,
+which takes longer than planning a query: a process that only plans does without. Values and types that are not handled
+here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Primitive, Variable-size Binary and List.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["array", "from_numpy", "is_true", "scalar", "to_numpy"]
+
+_INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
+    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
+    pa.time32("ms"): np.int32,
+}  # fmt: skip
+_NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
+_DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
+_MAX_OFFSET = 2**31 - 1
+
+
+def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+    """The same as ``pa.scalar(value, type_)``, errors too."""
+    made = _array([value], type_)
+    return pa.scalar(value, type_) if made is None else made[0]
+
+
+def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """The same as ``pa.array(values, type_)``, errors too."""
+    made = _array(values, type_)
+    return pa.array(values, type_) if made is None else made
+
+
+def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
+    """The same as ``pa.array(values)`` for an array of one dimension."""
+    if values.dtype == np.bool_:
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+    type_ = _NUMBERS.get(values.dtype)
+    if type_ is None or values.ndim != 1:
+        return pa.array(values)
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The same as ``values.to_numpy(zero_copy_only=False)``."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
+    dtype = _DTYPES.get(values.type)
+    if values.null_count or (dtype is None and values.type != pa.bool_()):
+        found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return found
+    data = values.buffers()[1]
+    if dtype is None:
+        return _flags(data, values)
+    if data is None:
+        return np.zeros(0, dtype)
+    return np.frombuffer(data, dtype, len(values), values.offset * dtype.itemsize)
+
+
+def is_true(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    """Where a boolean array is true; a null is not."""
+    valid, data = values.buffers()
+    found = _flags(data, values)
+    return found & _flags(valid, values) if values.null_count else found
+
+
+def _flags(bits: pa.Buffer | None, of: pa.Array) -> npt.NDArray[np.bool_]:
+    if bits is None:
+        return np.zeros(len(of), np.bool_)
+    first, skipped = divmod(of.offset, 8)
+    packed = np.frombuffer(bits, np.uint8)[first : (of.offset + len(of) + 7) // 8]
+    return np.unpackbits(packed, count=skipped + len(of), bitorder="little")[skipped:].view(np.bool_)
+
+
+def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array | None:
+    """None where pyarrow has to do it."""
+    kinds = {type(value) for value in values}
+    valid = None
+    if type(None) in kinds:
+        kinds.remove(type(None))
+        valid = _bits(np.array([value is not None for value in values], np.bool_))
+    if pa.types.is_list(type_) and kinds <= {list, tuple}:
+        return _lists(values, valid, type_)
+    if type_ in _INTEGERS and kinds <= {int}:
+        return _integers(values, valid, type_)
+    if kinds <= {float} and type_ == pa.float64():
+        data = pa.py_buffer(np.array([0.0 if value is None else value for value in values], np.float64))
+        return pa.Array.from_buffers(type_, len(values), [valid, data])
+    if kinds <= {bool} and type_ == pa.bool_():
+        return pa.Array.from_buffers(type_, len(values), [valid, _bits(np.array(values, np.bool_))])
+    if (kinds <= {str} and type_ == pa.string()) or (kinds <= {bytes} and type_ == pa.binary()):
+        return _texts(values, valid, type_)
+    return None
+
+
+def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    try:
+        numbers = np.array([0 if value is None else value for value in values], np.int64)
+    except OverflowError:
+        return None
+    narrow = numbers.astype(_INTEGERS[type_])
+    if not np.array_equal(narrow, numbers):
+        return None
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(narrow)])
+
+
+def _texts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    try:
+        plain = [v.encode() if isinstance(v, str) else v if isinstance(v, bytes) else b"" for v in values]
+    except UnicodeEncodeError:
+        return None
+    offsets = _offsets([len(value) for value in plain])
+    if offsets is None:
+        return None
+    return pa.Array.from_buffers(type_, len(values), [valid, offsets, pa.py_buffer(b"".join(plain))])
+
+
+def _lists(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    plain = [value if isinstance(value, list | tuple) else () for value in values]
+    offsets = _offsets([len(value) for value in plain])
+    items = _array([item for value in plain for item in value], type_.value_type)
+    if items is None or offsets is None:
+        return None
+    return pa.Array.from_buffers(type_, len(values), [valid, offsets], children=[items])
+
+
+def _offsets(lengths: Sequence[int]) -> pa.Buffer | None:
+    ends = np.cumsum([0, *lengths], dtype=np.int64)
+    return pa.py_buffer(ends.astype(np.int32)) if ends[-1] <= _MAX_OFFSET else None

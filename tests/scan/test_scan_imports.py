@@ -1,0 +1,40 @@
+"""Planning a query does without pandas, which takes longer to import than most plans to make."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+
+_PLAN = """
+import sys
+import paimon_pyds as pp
+plan = pp.Table.open(sys.argv[1]).scan(sys.argv[2]).plan()
+assert "pandas" not in sys.modules
+print(len(plan.tasks))
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("pandas")
+    root = str(tmp_path_factory.mktemp("imports") / "t")
+    schema = pa.schema([("p", pa.int32()), ("q", pa.string()), ("n", pa.int64()), ("s", pa.string())])
+    table = pp.Table.create(root, schema, partition_by=["p", "q"], options={"bucket": "2", "bucket-key": "n"})
+    rows = [{"p": i % 3, "q": f"q{i % 2}", "n": i, "s": f"text {i}"} for i in range(60)]
+    table.append(pa.Table.from_pylist(rows, schema))
+    return root
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    ["", "p = 1", "p IN (0, 2) AND q <> 'q1'", "q LIKE 'q%' OR n < 4", "n = 17", "s > 'text 3' AND p IS NOT NULL"],
+)
+def test_planning_imports_no_pandas(path: str, filter_: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _PLAN, path, filter_], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(pp.Table.open(path).scan(filter_).plan().tasks)
