@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.table import Table
 
-__all__ = ["count", "describe", "explain", "open_table", "read", "snapshots", "write"]
+__all__ = ["describe", "explain", "open_table", "read", "scan_of", "snapshots", "write"]
 
 _TEXT_LIMIT = 100
 
@@ -31,7 +31,8 @@ def open_table(arguments: argparse.Namespace) -> Table:
     return Table.open(arguments.table, arguments.branch, _pairs(arguments.storage_option, "--storage-option"))
 
 
-def _scan(arguments: argparse.Namespace, **more: Any) -> Scan:
+def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
+    """The scan that the options of a command ask for."""
     return open_table(arguments).scan(
         arguments.filter,
         snapshot=arguments.snapshot,
@@ -47,29 +48,18 @@ def read(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
 
     limit = arguments.limit
-    if limit is None and arguments.output == "text":
+    if limit is None and arguments.topn is None and arguments.output == "text":
         limit = _TEXT_LIMIT
     columns = None if arguments.columns is None else [c.strip() for c in arguments.columns.split(",")]
-    scan = _scan(arguments, columns=columns, limit=limit)
+    scan = scan_of(arguments, columns=columns, limit=limit, top_n=arguments.topn)
     if arguments.output == "json":
         for batch in scan.to_batches():
             show.json_rows(batch)
         return
     table = scan.to_arrow()
     show.text_table(table)
-    if arguments.limit is None and table.num_rows == _TEXT_LIMIT:
+    if arguments.limit != limit and table.num_rows == _TEXT_LIMIT:
         print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
-
-
-def count(arguments: argparse.Namespace) -> None:
-    """Print the number of rows."""
-    from paimon_pyds.cli import show
-
-    rows = _scan(arguments).count()
-    if arguments.output == "json":
-        show.json_value({"count": rows})
-    else:
-        print(rows)
 
 
 def explain(arguments: argparse.Namespace) -> None:
@@ -77,7 +67,7 @@ def explain(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
 
     columns = None if arguments.columns is None else [c.strip() for c in arguments.columns.split(",")]
-    explanation = _scan(arguments, columns=columns, limit=arguments.limit).explain(analyze=arguments.analyze)
+    explanation = scan_of(arguments, columns=columns, limit=arguments.limit).explain(analyze=arguments.analyze)
     if arguments.html is not None:
         try:
             with open(arguments.html, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The command line: ``paimon-pyds read|count|explain|describe|snapshots|system|write|compact|index … TABLE_PATH …``.
+"""The command line: ``paimon-pyds COMMAND TABLE_PATH …``; ``paimon-pyds --help`` lists the commands.
 
 Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``);
 ``index verify`` ends with 1 as well when it finds something wrong.
@@ -44,11 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
+    from paimon_pyds.cli.answer_commands import add_commands as add_answers
+
     parser = argparse.ArgumentParser(prog="paimon-pyds", description="Apache Paimon tables from the command line.")
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _read_command(commands)
-    _count_command(commands)
+    add_answers(commands, _table, _query)
     _explain_command(commands)
     _describe_command(commands)
     _snapshots_command(commands)
@@ -97,15 +99,8 @@ def _read_command(commands: _Commands) -> None:
     _query(parser)
     parser.add_argument("--columns", help="columns to print, separated by commas")
     parser.add_argument("--limit", type=int, help="rows at most (text output: 100 unless given)")
+    parser.add_argument("--topn", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'")
     parser.set_defaults(run=run.read)
-
-
-def _count_command(commands: _Commands) -> None:
-    from paimon_pyds.cli import commands as run
-
-    parser = _table(commands, "count", "Count rows.")
-    _query(parser)
-    parser.set_defaults(run=run.count)
 
 
 def _explain_command(commands: _Commands) -> None:

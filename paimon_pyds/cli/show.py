@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.table import Table
 
-__all__ = ["describe", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table"]
+__all__ = ["describe", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table", "text_value"]
 
 _WIDEST = 60
 
@@ -77,6 +77,12 @@ def _text(value: Any) -> str:
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     text = text.replace("\n", "\\n")
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def text_value(value: Any) -> None:
+    """One value on a line of its own, whole."""
+    plain = _plain(value)
+    print("NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
 
 
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:

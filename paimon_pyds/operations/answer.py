@@ -71,9 +71,9 @@ class Tally:
         if self._on_file is not None:
             self._on_file(trace)
 
-    def needless(self) -> None:
-        """A file was left out by its bounds."""
-        self._metadata += 1
+    def needless(self, files: int = 1) -> None:
+        """Files were left out by their bounds."""
+        self._metadata += files
 
     def answer(self, value: U) -> Answer[U]:
         """The answer with what it took."""

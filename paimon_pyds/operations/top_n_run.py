@@ -26,7 +26,8 @@ from paimon_pyds.index.order import order_codec
 from paimon_pyds.operations.answer import Tally
 from paimon_pyds.operations.indexed_file import IndexedFile
 from paimon_pyds.operations.top_n import TopN
-from paimon_pyds.operations.top_n_rows import BestRows, Rank, SortKey
+from paimon_pyds.operations.top_n_bounds import best_possible, compare_ranks, files_that_matter
+from paimon_pyds.operations.top_n_rows import BestRows, SortKey
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.read import FileTrace, read_file, read_splits
 from paimon_pyds.scan.known import KnownColumn, KnownFile, KnownPlan
@@ -48,6 +49,7 @@ class TopNQuery:
     """What to find. It pickles, and runs wherever the storage can be reached.
 
     ``spec`` tells the columns to return and the filter; ``fields`` are the sort columns, in the order of ``keys``.
+    ``left_out`` is the number of files that statistics have taken off already.
     """
 
     spec: ReadSpec
@@ -55,12 +57,14 @@ class TopNQuery:
     fields: tuple[DataField, ...]
     keys: tuple[SortKey, ...]
     n: int
+    left_out: int = 0
 
 
 def make_query(known: KnownPlan, order: TopN, fields: tuple[DataField, ...], n: int) -> TopNQuery:
     """The query for the first ``n`` rows of a plan; ``fields`` are the sort columns of the order."""
     keys = tuple(SortKey(c, order_codec(f.type)) for c, f in zip(order.columns, fields, strict=True))
-    return TopNQuery(known.plan.spec, known.files, fields, keys, n)
+    files = files_that_matter(keys[0], known.files, n)
+    return TopNQuery(known.plan.spec, files, fields, keys, n, len(known.files) - len(files))
 
 
 def run_top_n(query: TopNQuery, tally: Tally) -> pa.Table:
@@ -82,6 +86,7 @@ class _Run:
         self._best = BestRows(query.keys, query.n)
 
     def rows(self) -> pa.Table:
+        self._tally.needless(self._query.left_out)
         if self._query.n:
             for number in self._promising():
                 if self._can_matter(self._query.files[number]):
@@ -94,27 +99,18 @@ class _Run:
 
     def _promising(self) -> list[int]:
         """Numbers of the files, from the best possible first value to the worst; those not known come first."""
-        ranks = [self._possible(file.columns[self._first.column.name]) for file in self._query.files]
+        ranks = [best_possible(self._first, file.columns[self._first.column.name]) for file in self._query.files]
 
         def compare(a: int, b: int) -> int:
             x, y = ranks[a], ranks[b]
             if x is None or y is None:
                 return (x is not None) - (y is not None)
-            return -1 if x.before(y) else int(y.before(x))
+            return compare_ranks(x, y)
 
         return sorted(range(len(ranks)), key=functools.cmp_to_key(compare))
 
-    def _possible(self, known: KnownColumn) -> Rank | None:
-        """The best that the first sort column can have in a file; None when that is not known."""
-        if known.constant:
-            return self._first.rank(known.low)
-        if self._first.column.nulls_first and known.nulls != 0:
-            return self._first.rank(None)
-        bound = known.high if self._first.column.descending else known.low
-        return None if bound is None else self._first.rank(bound)
-
     def _can_matter(self, file: KnownFile) -> bool:
-        possible, worst = self._possible(file.columns[self._first.column.name]), self._best.worst
+        possible, worst = best_possible(self._first, file.columns[self._first.column.name]), self._best.worst
         if possible is None or worst is None:
             return True
         return possible.before(worst) if self._one else not worst.before(possible)

@@ -38,6 +38,7 @@ class ReadOptions:
     Attributes:
         path: the table.
         columns: the text of the option, or None for all columns.
+        top_n: the option ``topn``: sort columns and a number of rows, as in ``amount desc nulls last, 10``.
         metadata_columns: names of hidden columns to add.
         pushdown: whether Spark's filters are taken.
         explain: ``log``, or a path for the explanation.
@@ -50,6 +51,7 @@ class ReadOptions:
     filter: str | None = None
     columns: str | None = None
     limit: int | None = None
+    top_n: str | None = None
     metadata_columns: tuple[str, ...] = ()
     pushdown: bool = False
     explain: str | None = None
@@ -102,13 +104,13 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         UnsupportedError: an option that is not built.
     """
     given = _checked(options)
-    _refuse(given, "topn", "use ORDER BY and LIMIT, or Table.scan(top_n=…) in Python")
     return ReadOptions(
         path=_location(given),
         branch=given.get("branch"),
         filter=given.get("filter"),
         columns=given.get("columns"),
         limit=_count(given, "limit"),
+        top_n=given.get("topn"),
         metadata_columns=_names(given, "metadata-columns") or (),
         pushdown=_flag(given, "pushdown", pushdown),
         explain=given.get("explain"),

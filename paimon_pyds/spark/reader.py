@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.operations.query import Scan
+    from paimon_pyds.operations.top_n_run import TopNQuery
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.scan.split import Split
     from paimon_pyds.spark.options import ReadOptions
@@ -33,6 +34,7 @@ __all__ = [
     "PaimonPushdownReader",
     "PaimonReader",
     "SplitPartition",
+    "TopNPartition",
     "check_metadata_columns",
     "warn_of_leak",
 ]
@@ -59,6 +61,17 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"SplitPartition({len(self.split.tasks)} files, {self.split.row_count} rows)"
+
+
+class TopNPartition(InputPartition):  # type: ignore[misc]
+    """What the one task of a top n runs: it asks indexes, and reads what they leave open."""
+
+    def __init__(self, query: TopNQuery) -> None:
+        super().__init__(len(query.files))
+        self.query = query
+
+    def __repr__(self) -> str:
+        return f"TopNPartition({self.query.n} rows of {len(self.query.files)} files)"
 
 
 class PaimonReader(DataSourceReader):  # type: ignore[misc]
@@ -95,9 +108,12 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         from paimon_pyds.spark.plans import planned
 
         scan = self._scan
-        plan = planned(self._state, scan)
         if self._options.explain is not None:
             _explain(scan, self._options)
+        if self._options.top_n is not None:
+            query = scan.top_n_query()
+            return [TopNPartition(query)] if query.n and query.files else []
+        plan = planned(self._state, scan)
         limit = self._options.limit
         if limit == 0 or not plan.tasks:
             return []
@@ -105,17 +121,28 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""
-        if not isinstance(partition, SplitPartition):
+        if not isinstance(partition, SplitPartition | TopNPartition):
             return iter(())  # an empty plan still runs one task
         return clear_iterator(self._batches(partition))
 
-    def _batches(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
-        from paimon_pyds.read import read_split
+    def _batches(self, partition: SplitPartition | TopNPartition) -> Iterator[pa.RecordBatch]:
         from paimon_pyds.spark.arrow import conform_batch
 
         target = compat.target_schema(self._schema)
-        for batch in read_split(partition.split, BATCH_ROWS, limit=partition.limit):
+        for batch in _rows_of(partition):
             yield conform_batch(batch, target)
+
+
+def _rows_of(partition: SplitPartition | TopNPartition) -> Iterable[pa.RecordBatch]:
+    if isinstance(partition, TopNPartition):
+        from paimon_pyds.operations.answer import Tally
+        from paimon_pyds.operations.top_n_run import run_top_n
+
+        batches: list[pa.RecordBatch] = run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS)
+        return batches
+    from paimon_pyds.read import read_split
+
+    return read_split(partition.split, BATCH_ROWS, limit=partition.limit)
 
 
 class PaimonPushdownReader(PaimonReader):
@@ -123,7 +150,12 @@ class PaimonPushdownReader(PaimonReader):
 
     @clear_errors
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Take the filters that are answered exactly; give back the others."""
+        """Take the filters that are answered exactly; give back the others.
+
+        With ``topn`` all are given back: they are about its n rows, not about those to choose them from.
+        """
+        if self._options.top_n is not None:
+            return filters
         from paimon_pyds.spark.filters import to_predicate
 
         columns = self._columns()

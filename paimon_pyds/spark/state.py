@@ -52,9 +52,9 @@ class ReadState:
     options: ReadOptions
 
     def scan(self, columns: tuple[str, ...] | None = None) -> Scan:
-        """The scan of these columns (all by default) with the filter and the limit of the options."""
+        """The scan of these columns (all by default) with the filter, the limit and the order of the options."""
         options = self.options
-        scan = self.table.scan(options.filter, columns, options.limit, options=options.scan)
+        scan = self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
         check_readable(scan.schema, {k: v for k, v in options.scan.items() if k != "timezone"})
         return scan
 

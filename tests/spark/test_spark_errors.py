@@ -51,7 +51,9 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
         ({"scan__tag_name": "nope"}, "no tag 'nope'"),
         ({"scan__snapshot_id": 1, "scan__tag_name": "x"}, "only one of"),
         ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
-        ({"topn": "id,3"}, "the option topn is not supported yet"),
+        ({"topn": "id"}, "needs a sort column and a number of rows"),
+        ({"topn": "id, 3 rows"}, "must end with a number of rows, not '3 rows'"),
+        ({"topn": "idd, 3"}, "no column 'idd'"),
         (
             {"timezone": "Mars/Olympus", "filter": "id = 1 AND TIMESTAMP'2024-01-01 00:00:00' IS NOT NULL"},
             "Mars/Olympus",

@@ -113,6 +113,12 @@ def test_reading_refuses(options, message):
         parse_read_options(options)
 
 
+def test_an_order_is_read_with_the_table():
+    assert parse_read_options({"path": "/t", "topN": "a desc, 3"}).top_n == "a desc, 3"
+    with pytest.raises(OptionError, match="topn is an option of reading"):
+        parse_write_options({"path": "/t", "topn": "a desc, 3"}, overwrite=False)
+
+
 def test_writing():
     options = parse_write_options(
         {
@@ -184,8 +190,6 @@ def test_writing_refuses(options, overwrite, message):
 def test_options_of_later_versions_are_refused_by_name(name):
     with pytest.raises(UnsupportedError, match=f"the option {name} is not supported yet"):
         parse_write_options({"path": "/t", name: "x"}, overwrite=False)
-    with pytest.raises(UnsupportedError, match="the option topn is not supported yet"):
-        parse_read_options({"path": "/t", "topn": "a,3"})
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,15 @@ class DeletingWorld(World):
             options["deletion-vectors.enabled"] = "true"
         return options
 
-    def step(self) -> None:
-        if self.model.rows and self.random.random() < 0.35:
+    def finish(self) -> None:
+        """Deletions, and now and then rows after them. Row counts of snapshots are physical from here on."""
+        for _ in range(self.random.randint(0, 2)):
             self.delete()
-        else:
-            super().step()
+        if self.random.random() < 0.3:
+            rows = self.rows(1, 8)
+            self.log.append(f"append {self.arrow(rows).to_pylist()}")
+            self.table.append(self.arrow(rows))
+            self.model.append(rows)
 
     def delete(self) -> None:
         condition = self.condition(1, micros=True)
@@ -62,6 +66,7 @@ def world(pools: Pools, seed: int) -> Iterator[World]:
             made = DeletingWorld(pools, seed, Path(directory, "t"), log)
             for _ in range(made.random.randint(1, 6)):
                 made.step()
+            made.finish()
             yield made
         except BaseException:
             note("\n".join(log))
