@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import files100k
+from benchmarks import cases_index, cases_rows, files100k
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
@@ -192,11 +192,14 @@ def _import_seconds(code: str) -> float:
     return float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
 
 
+SECTIONS = {"index": cases_index.section, "rows": cases_rows.section}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", default="writing,scanning,points,planning,importing,spark")
+    parser.add_argument("--only", default="writing,scanning,points,index,rows,planning,importing,spark")
     arguments = parser.parse_args()
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
@@ -207,7 +210,7 @@ def main() -> None:
         bench = Bench(Path(directory), arguments.rows, arguments.pairs)
         (Path(directory) / "bench.db").mkdir()
         for name in arguments.only.split(","):
-            getattr(bench, name)()
+            SECTIONS[name](bench) if name in SECTIONS else getattr(bench, name)()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("code", pa.int32()), ("price", pa.float
 SQL_COLUMNS = "id BIGINT, code INT, price DOUBLE, name STRING"
 RARE_CODE = 500
 RARE_ROW = 6_543_210
+CLUSTER_ROWS = 100
+"""Neighbouring rows with the same ``id`` in a clustered table."""
+_STRAYS = 2_000
 
 
 def batches(rows: int, batch_rows: int = 131_072, *, seed: int = 1) -> Iterator[pa.RecordBatch]:
@@ -32,3 +35,14 @@ def batches(rows: int, batch_rows: int = 131_072, *, seed: int = 1) -> Iterator[
             ],
             schema=SCHEMA,
         )
+
+
+def clustered_batches(rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows as events arrive: ``id`` ascends, one value per `CLUSTER_ROWS` rows, but one row in 2,000 comes late or
+    early, with any value. So each page and row group spans nearly all values: their minimum and maximum say nothing."""
+    rng = np.random.default_rng(2)
+    for batch in batches(rows):
+        ids = batch.column(0).to_numpy() // CLUSTER_ROWS
+        strays = rng.integers(0, len(ids), max(1, len(ids) // _STRAYS))
+        ids[strays] = rng.integers(0, max(1, rows // CLUSTER_ROWS), len(strays))
+        yield batch.set_column(0, SCHEMA.field(0), pa.array(ids))

@@ -6,31 +6,19 @@ import json
 import resource
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import cases_index, cases_rows
 from benchmarks.data import RARE_CODE, SQL_COLUMNS, batches
+from benchmarks.registry import CASES, case, timed
 
-CASES: dict[str, Callable[..., dict[str, Any] | None]] = {}
 INDEX = {"file-index.bitmap.columns": "code"}
 INDEX_TWO = {
     "file-index.bitmap.columns": "code",
     "file-index.bloom-filter.columns": "name",
     "file-index.bloom-filter.name.items": "100000",
 }
-
-
-def case(function: Callable[..., dict[str, Any] | None]) -> Callable[..., dict[str, Any] | None]:
-    CASES[function.__name__] = function
-    return function
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
 
 
 # -------------------------------------------------------------------------------------------------------------- ours
@@ -48,7 +36,7 @@ def _create(path: str, options: dict[str, str]) -> Any:
 def ours_append(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
     data = list(batches(rows))
     table = _create(path, options)
-    seconds, _ = _timed(lambda: table.append(data))
+    seconds, _ = timed(lambda: table.append(data))
     return {"seconds": seconds, "bytes": _size(path)}
 
 
@@ -56,7 +44,7 @@ def ours_append(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]
 def ours_append_stream(path: str, rows: int) -> dict[str, Any]:
     """Batches of 10,000 rows that nobody holds, as a Spark task gets them: what memory does the writer need?"""
     table = _create(path, {})
-    seconds, _ = _timed(lambda: table.append(batches(rows, 10_000)))
+    seconds, _ = timed(lambda: table.append(batches(rows, 10_000)))
     return {"seconds": seconds}
 
 
@@ -65,7 +53,7 @@ def ours_scan(path: str) -> dict[str, Any]:
     import paimon_pyds as pp
 
     pp.Table.open(path).scan(limit=10).to_arrow()
-    seconds, rows = _timed(lambda: pp.Table.open(path).scan().to_arrow().num_rows)
+    seconds, rows = timed(lambda: pp.Table.open(path).scan().to_arrow().num_rows)
     return {"seconds": seconds, "rows": rows}
 
 
@@ -85,7 +73,7 @@ def ours_point(path: str, use_index: bool) -> dict[str, Any]:
         return sum(b.num_rows for b in found)
 
     query()
-    runs = [_timed(query) for _ in range(7)]
+    runs = [timed(query) for _ in range(7)]
     return {"seconds": sorted(s for s, _ in runs)[3], "rows": runs[0][1], "bytes_read": sum(read), "bytes": _size(path)}
 
 
@@ -94,7 +82,7 @@ def ours_plan(path: str, filter: str | None) -> dict[str, Any]:
     import paimon_pyds as pp
 
     table = pp.Table.open(path)
-    seconds, files = _timed(lambda: len(table.scan(filter).plan().tasks))
+    seconds, files = timed(lambda: len(table.scan(filter).plan().tasks))
     return {"seconds": seconds, "files": files}
 
 
@@ -130,7 +118,7 @@ def rust_append(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]
             writer.write_arrow(batch)
         builder.new_commit().commit(writer.prepare_commit())
 
-    seconds, _ = _timed(write)
+    seconds, _ = timed(write)
     return {"seconds": seconds, "bytes": _size(path)}
 
 
@@ -147,7 +135,7 @@ def rust_scan(path: str) -> dict[str, Any]:
 
     pa.table({"warm": [1]})
     _rust(path).new_read_builder().new_scan().plan()
-    seconds, rows = _timed(query)
+    seconds, rows = timed(query)
     return {"seconds": seconds, "rows": rows}
 
 
@@ -160,7 +148,7 @@ def rust_point(path: str) -> dict[str, Any]:
         return sum(b.num_rows for b in builder.new_read().read(splits))
 
     query()
-    runs = [_timed(query) for _ in range(7)]
+    runs = [timed(query) for _ in range(7)]
     return {"seconds": sorted(s for s, _ in runs)[3], "rows": runs[0][1]}
 
 
@@ -175,12 +163,16 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
             builder = builder.with_filter({"method": "equal", "field": column, "literals": [int(value)]})
         return len(builder.new_scan().plan().splits())
 
-    seconds, files = _timed(plan)
+    seconds, files = timed(plan)
     return {"seconds": seconds, "files": files}
 
 
 def _size(path: str) -> int:
     return sum(p.stat().st_size for p in Path(path).rglob("*") if p.is_file() and p.parent.name.startswith("bucket-"))
+
+
+MODULES = (cases_index, cases_rows)
+"""Imported to register their cases."""
 
 
 def main() -> None:
