@@ -2,8 +2,8 @@
 
 For a reader of rows an empty set of positions and SKIP are one; here they are two, as in Java: SKIP is what a bloom
 filter or an EMPTY index says, no positions is what the other indexes say. An AND ends at the first child that leaves no
-row, and what that child said is its answer. Two indexes on one column, one of each kind, are asked by Java in the order
-of a hash set: positions win here.
+row, and what that child said is its answer. Where Java goes by the order of a hash table (indexes of one column, and
+conjunctions of three or more, which it groups by column) the order here is that of writing, and positions come first.
 """
 
 from __future__ import annotations

@@ -47,13 +47,12 @@ def test_java_finds_nan(format_: str, oracle: Oracle, warehouse: Path) -> None:
         count = len(table.snapshots()) * 10
         plain = [float(count + i) for i in range(3)]
         table.append(pa.table([pa.array(range(count, count + 3)), values, values, plain], schema=schema))
-    asked: list[tuple[str, dict[str, Any]]] = []
-    for name, kind in (("f", "FLOAT"), ("d", "DOUBLE")):
-        for sign, op in (("=", "eq"), (">", "gt"), (">=", "ge"), ("<", "lt"), ("<>", "ne")):
-            for text in ("nan", "inf", "2.5"):
-                asked.append((
-                    f"{name} {sign} CAST('{text}' AS {kind})", {"op": op, "field": name, "literals": [text]}
-                ))  # fmt: skip
+    asked: list[tuple[str, dict[str, Any]]] = [
+        (f"{name} {sign} CAST('{text}' AS {kind})", {"op": op, "field": name, "literals": [text]})
+        for name, kind in (("f", "FLOAT"), ("d", "DOUBLE"))
+        for sign, op in (("=", "eq"), (">", "gt"), (">=", "ge"), ("<", "lt"), ("<>", "ne"))
+        for text in ("nan", "inf", "2.5")
+    ]
     asked.append(("plain > 20", {"op": "gt", "field": "plain", "literals": ["20.0"]}))
     with oracle.batch() as batch:
         replies = [batch.read(warehouse, "db.t", filter=json) for _, json in asked]

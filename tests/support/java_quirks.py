@@ -65,3 +65,8 @@ def asks_for_nulls(json: Json) -> bool:
 def has_null_literal(json: Json) -> bool:
     """Comparisons with NULL, on which Java's evaluators raise; no engine gives it such."""
     return _any_leaf(json, lambda leaf: None in leaf["literals"])
+
+
+def escapes_in_like(json: Json) -> bool:
+    """A LIKE pattern with backslashes: Java takes ``%a`` and the like apart with the backslashes left in."""
+    return _any_leaf(json, lambda leaf: leaf["op"] == "like" and "\\" in leaf["literals"][0])

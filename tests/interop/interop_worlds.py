@@ -1,0 +1,141 @@
+"""Many random tables on disk at once, so that one Java process can judge them all; and questions to their indexes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.operations.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.types import DataType, Kind, MapType
+from support.java_quirks import escapes_in_like, has_null_literal, orders_bytes, tells_zeros_apart
+from support.oracle import Reply
+from support.table_model import evaluate, to_arrow
+from support.table_oracle import to_json, to_oracle
+from support.table_world import FEW, NAMES, POOLS, Pools, World
+from support.values import dumps, in_order, lines
+
+JAVA_NAMES = [name for name in NAMES if "." not in name and "`" not in name]
+"""Java itself loses columns with back quotes in ORC files, and rows of Parquet files by filters on names with dots."""
+
+
+def pools(count: int) -> list[Pools]:
+    """Sets of values for columns of every type."""
+    found: list[Pools] = []
+
+    @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(POOLS)
+    def collect(drawn: Pools) -> None:
+        found.append(drawn)
+
+    collect()
+    return found
+
+
+def make_worlds(root: Path, seed: int, count: int) -> Iterator[World]:
+    """Tables with random histories at ``root/<number>/db.db/t``."""
+    values = pools(count // 2)
+    for number in range(count):
+        rng = random.Random(seed * 1_000_003 + number)
+        path = root / str(number) / "db.db" / "t"
+        world = World(rng.choice(values), rng.randrange(2**48), path, [], JAVA_NAMES)
+        for _ in range(rng.randint(1, 5)):
+            world.step()
+        yield world
+
+
+def kept_lines(world: World, condition: Any = None) -> list[str]:
+    """The rows that a condition keeps, as the oracle prints them."""
+    rows = [row for row in world.model.rows if condition is None or evaluate(condition, row)]
+    return lines(to_arrow(rows, world.model.columns))
+
+
+def told(reply: Reply, world: World) -> list[str]:
+    """Java's rows with floats in Python's spelling: Java 17 does not always print the shortest text of a DOUBLE."""
+    if not any("FLOAT" in str(c.type) or "DOUBLE" in str(c.type) for c in world.model.columns):
+        return reply.lines
+    kinds = {f.name: f.type.kind for f in world.table.schema.fields}
+    floats = [name for name, kind in kinds.items() if kind in (Kind.FLOAT, Kind.DOUBLE)]
+    rows = reply.values
+    for row in rows:
+        row |= {name: repr(float(row[name])) for name in floats if isinstance(row.get(name), str)}
+    return in_order(map(dumps, rows))
+
+
+def filters(world: World, count: int) -> list[tuple[Any, dict[str, Any]]]:
+    """Conditions that mean the same to Java, and their JSON."""
+    types = {f.name: f.type for f in world.table.schema.fields}
+    found = []
+    for _ in range(count * 20):
+        condition = world.condition(3, micros=False)
+        asked = to_oracle(condition)
+        if asked is None or has_null_literal(asked) or escapes_in_like(asked):
+            continue
+        if tells_zeros_apart(asked, types) or orders_bytes(asked, types):
+            continue
+        found.append((condition, asked))
+        if len(found) == count:
+            break
+    return found
+
+
+def indexed_files(world: World) -> list[tuple[DataFileRef, FileIndex]]:
+    """The live files that have a container."""
+    store = world.table.store
+    found = []
+    for file in refs_of(store, world.table.schema, live_of(store, world.table.snapshot())):
+        source = file.index_source(store.io)
+        if source is not None:
+            found.append((file, FileIndex.open(source)))
+    return found
+
+
+def place_types(file: DataFileRef) -> dict[str, DataType]:
+    """Types of the file's columns by the names that a container has for them."""
+    types: dict[str, DataType] = {}
+    for field in file.fields:
+        if isinstance(field.type, MapType):
+            types |= {f"{field.name}[{key}]": field.type.value for key in ("k", "l")}
+        else:
+            types[field.name] = field.type
+    return types
+
+
+def index_questions(world: World, file: DataFileRef, index: FileIndex, count: int) -> list[dict[str, Any]]:
+    """Random predicates over a file's columns under its own schema, mostly on those that its container names."""
+    rng = world.random
+    values: dict[str, list[Any]] = {}
+    for name, type_ in place_types(file).items():
+        plain = str(type_.with_nullable(True))
+        literals = FEW["BIGINT"] if "[" in name else range(world.next_id) if name == "id" else world.given.get(plain)
+        if literals:
+            values[name] = to_json(list(literals), plain)
+    names = [name for name in values if index.index_types(name)] * 3 + list(values)
+    types = place_types(file)
+    return [question(rng, names, values, types, rng.choice((0, 0, 1, 2))) for _ in range(count)]
+
+
+def question(
+    rng: random.Random,
+    names: Sequence[str],
+    values: Mapping[str, Sequence[Any]],
+    types: Mapping[str, DataType],
+    depth: int,
+) -> dict[str, Any]:
+    """A tree of that depth at most."""
+    if depth and rng.random() < 0.6:
+        args = [question(rng, names, values, types, depth - 1) for _ in range(2)]
+        return {"op": rng.choice(["and", "or"]), "args": args}
+    name = rng.choice(names)
+    ops = ["eq", "eq", "ne", "lt", "le", "gt", "ge", "in", "notin", "isnull", "isnotnull", "between"]
+    if types[name].kind.value in ("CHAR", "VARCHAR"):
+        ops += ["startswith", "endswith", "contains"]
+    op = rng.choice(ops)
+    many = rng.choice((1, 2, 4, 23))
+    counts = {"isnull": 0, "isnotnull": 0, "in": many, "notin": many, "between": 2}
+    pool = [v for v in values[name] if v] if op.endswith(("with", "contains")) else values[name]
+    return {"op": op, "field": name, "literals": [rng.choice(pool or ["a"]) for _ in range(counts.get(op, 1))]}
