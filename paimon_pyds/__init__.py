@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paimon_pyds import errors as errors
     from paimon_pyds.catalog import Catalog as Catalog
+    from paimon_pyds.operations.merge_clauses import Delete as Delete
+    from paimon_pyds.operations.merge_clauses import Insert as Insert
+    from paimon_pyds.operations.merge_clauses import Update as Update
     from paimon_pyds.spark.register import register as register
     from paimon_pyds.table import Table as Table
 
 __version__ = "0.1.0"
-__all__ = ["Catalog", "Table", "__version__", "errors", "register"]
+__all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "__version__", "errors", "register"]
 
 _WHERE = {
     "Catalog": "paimon_pyds.catalog",
+    "Delete": "paimon_pyds.operations.merge_clauses",
+    "Insert": "paimon_pyds.operations.merge_clauses",
     "Table": "paimon_pyds.table",
+    "Update": "paimon_pyds.operations.merge_clauses",
     "register": "paimon_pyds.spark.register",
 }
 

@@ -3,13 +3,14 @@
     PaimonError
     ├─ OptionError (ValueError)               an unknown option, a bad value, options that contradict each other
     ├─ PredicateError (ValueError)            a filter that does not parse, names no column, or mixes types
-    │  └─ ExpressionError                     the same of value expressions, and values they fail on: overflow, bad casts
+    │  └─ ExpressionError                     the same of value expressions, and values that they fail on
     ├─ NotFoundError (LookupError)
     │  ├─ TableNotFoundError · DatabaseNotFoundError
     │  └─ SnapshotNotFoundError · TagNotFoundError · BranchNotFoundError
     ├─ AlreadyExistsError (ValueError)        a table or database that is there already
     ├─ UnsupportedError (NotImplementedError) a Paimon feature or option value that is refused by name
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
+    ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
@@ -27,6 +28,7 @@ import re
 __all__ = [
     "AlreadyExistsError",
     "BranchNotFoundError",
+    "CardinalityError",
     "CommitConflictError",
     "CommitError",
     "CommitOutcomeUnknownError",
@@ -102,7 +104,7 @@ class PredicateError(PaimonError, ValueError):
 
 
 class ExpressionError(PredicateError):
-    """A value expression that does not parse or bind, or that fails on a value: overflow, division by zero, a bad cast."""
+    """A value expression that does not parse or bind, or fails on a value: overflow, division by zero, a bad cast."""
 
 
 class NotFoundError(PaimonError, LookupError):
@@ -139,6 +141,10 @@ class UnsupportedError(PaimonError, NotImplementedError):
 
 class SchemaError(PaimonError, ValueError):
     """Data that does not fit the table's schema, or a schema change that Paimon does not allow."""
+
+
+class CardinalityError(PaimonError, ValueError):
+    """Two source rows of a merge match one row of the table and would both change it."""
 
 
 class CorruptFileError(PaimonError, ValueError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from paimon_pyds.operations.index_dump import IndexDump
     from paimon_pyds.operations.index_needs import RecordedFilter
     from paimon_pyds.operations.index_verify import VerifyReport
+    from paimon_pyds.operations.merge_clauses import Clauses
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.operations.rewrite_file_index import RewriteSummary
     from paimon_pyds.operations.row_changes import RowSummary
@@ -368,6 +369,49 @@ class Table:
         from paimon_pyds.operations.update import update
 
         return update(self._store, set, where, executor=executor, progress=progress, options=options)
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str] | Operand,
+        *,
+        when_matched: Clauses = None,
+        when_not_matched: Clauses = None,
+        when_not_matched_by_source: Clauses = None,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RowSummary:
+        """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.operations.merge_into`.
+
+        Args:
+            source: data as for `append`; it is held in memory.
+            on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
+                ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
+            when_matched: what to do to rows of the table that match: "update", "delete", or clauses such as
+                ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``, of
+                which the first whose condition is true acts.
+            when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
+            when_not_matched_by_source: "delete", or clauses, for rows of the table that match nothing.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows of the files that are looked through so far.
+
+        Raises:
+            CardinalityError: two rows of the source would change one row of the table; nothing was changed.
+        """
+        from paimon_pyds.operations.merge_into import merge_into
+
+        return merge_into(
+            self._store,
+            source,
+            on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            when_not_matched_by_source=when_not_matched_by_source,
+            executor=executor,
+            progress=progress,
+            options=options,
+        )
 
     def rewrite_file_index(
         self,

@@ -7,16 +7,22 @@ which evaluates on batches; `split_condition` keeps what statistics and indexes 
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_expression
 from paimon_pyds.expression.condition import Condition, Residual, split_condition
+from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys, expand, split_join
 from paimon_pyds.expression.parse import parse_expression
 
 __all__ = [
     "BoundExpression",
     "Condition",
+    "JoinCondition",
+    "JoinKey",
     "Operand",
     "Residual",
     "Scope",
+    "SourceKeys",
     "bind_condition",
     "bind_expression",
+    "expand",
     "parse_expression",
     "split_condition",
+    "split_join",
 ]

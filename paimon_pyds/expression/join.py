@@ -1,0 +1,229 @@
+"""Join conditions between a target and a source: equal keys, what concerns one side only, and the rest.
+
+Rows of both sides are matched by codes: equal keys have equal codes, made from the distinct keys of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.expression.arrays import filled
+from paimon_pyds.expression.bind import Binder, Scope
+from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
+from paimon_pyds.expression.condition import Residual, predicate_of
+from paimon_pyds.expression.nodes import Cast, Column, Node, columns
+from paimon_pyds.expression.parse import parse_expression
+from paimon_pyds.expression.tree import Call, Expression, conjuncts
+from paimon_pyds.predicate.tree import Const, Predicate, make_and
+from paimon_pyds.types import AtomicType, DataField
+
+__all__ = ["JoinCondition", "JoinKey", "SourceKeys", "expand", "split_join"]
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class JoinKey:
+    """Two expressions, one of each side, that are equal where rows match.
+
+    Attributes:
+        null_safe: written with ``<=>``: NULL equals NULL.
+        column: the target's column, where the key is nothing else but that, compared in a type that holds its values.
+    """
+
+    target: BoundExpression
+    source: BoundExpression
+    null_safe: bool
+    column: DataField | None
+
+
+@dataclass(frozen=True)
+class JoinCondition:
+    """A condition taken apart at the ANDs of its top.
+
+    Attributes:
+        keys: what must be equal.
+        predicate: conditions on the target alone, as far as the predicate room can express them.
+        target, source: all conditions on one side alone.
+        pairs: what concerns both sides and is no equality.
+    """
+
+    keys: tuple[JoinKey, ...]
+    predicate: Predicate
+    target: Residual | None
+    source: Residual | None
+    pairs: Residual | None
+
+
+def split_join(
+    on: Operand, target: Scope, source: Scope, *, timezone: str = "UTC", now: datetime | None = None
+) -> JoinCondition:
+    """A condition over two scopes, whose columns have prefixes that tell them apart.
+
+    Raises:
+        ExpressionError: it does not parse or bind, or is no condition.
+    """
+    scopes = (target, source)
+    if not isinstance(on, str):
+        return JoinCondition((), Const.TRUE, None, None, Residual((bind_condition(on, scopes, timezone=timezone),)))
+    keys: list[JoinKey] = []
+    predicates: list[Predicate] = []
+    sides: dict[str, list[BoundExpression]] = {"target": [], "source": [], "pairs": []}
+    for part in conjuncts(parse_expression(on, timezone=timezone)):
+        bound = checked_condition(bind_tree(part, on, scopes, None, timezone, now))
+        key = _key(part, on, scopes, timezone, now)
+        if key is not None:
+            keys.append(key)
+            continue
+        on_target, on_source = (any(name.startswith(s.prefix) for name in bound.columns) for s in scopes)
+        sides["pairs" if on_target and on_source else "target" if on_target else "source"].append(bound)
+        if on_target and not on_source:
+            predicate = predicate_of(part, on, target, timezone)
+            predicates += [] if predicate is None else [predicate]
+    residual = {side: Residual(tuple(parts)) if parts else None for side, parts in sides.items()}
+    predicate = make_and(*predicates) if predicates else Const.TRUE
+    return JoinCondition(tuple(keys), predicate, residual["target"], residual["source"], residual["pairs"])
+
+
+def _key(
+    part: Expression, text: str, scopes: tuple[Scope, Scope], timezone: str, now: datetime | None
+) -> JoinKey | None:
+    if not isinstance(part, Call) or part.function not in ("=", "<=>"):
+        return None
+    binder = Binder(scopes, timezone, text, now)
+    nodes = [binder.bind(argument) for argument in part.arguments]
+    if not _within(nodes[0], scopes[0]):
+        nodes.reverse()
+    if not (_within(nodes[0], scopes[0]) and _within(nodes[1], scopes[1])):
+        return None
+    a, b = binder.common(nodes)
+    shown = text[part.start : part.stop][:200]
+
+    def bound(node: Node) -> BoundExpression:
+        return BoundExpression(shown, tuple(dict.fromkeys(columns(node))), node.type, None, timezone, node)
+
+    return JoinKey(bound(a), bound(b), part.function == "<=>", _plain(a, scopes[0]))
+
+
+def _within(node: Node, scope: Scope) -> bool:
+    names = list(columns(node))
+    return bool(names) and all(name.startswith(scope.prefix) for name in names)
+
+
+def _plain(node: Node, scope: Scope) -> DataField | None:
+    """The column that a key is, a cast to a wider type around it or not."""
+    inner = node.child if isinstance(node, Cast) else node
+    if not isinstance(inner, Column) or not isinstance(inner.type, AtomicType):
+        return None
+    name = inner.name[len(scope.prefix) :]
+    return next(field for field in scope.fields if field.name == name)
+
+
+# -------------------------------------------------------------------------------------------------------------- codes
+
+
+@dataclass(frozen=True)
+class SourceKeys:
+    """The rows of a source by their keys. It pickles.
+
+    Attributes:
+        keys: of the condition.
+        values: the distinct values of each key.
+        combined: after each key but the first, the distinct pairs of the code so far and the key's own.
+        order: rows by code.
+        starts: where the rows of each code begin in ``order``, and where the last ones end.
+    """
+
+    keys: tuple[JoinKey, ...]
+    values: tuple[pa.Array, ...]
+    combined: tuple[_Ints, ...]
+    order: _Ints
+    starts: _Ints
+
+    @classmethod
+    def build(cls, keys: Sequence[JoinKey], source: pa.RecordBatch, eligible: npt.NDArray[np.bool_]) -> SourceKeys:
+        """The eligible rows of a source, those with a NULL key left out."""
+        rows = np.flatnonzero(eligible)
+        batch = source.take(pa.array(rows))
+        codes = np.zeros(len(rows), np.int64)
+        distinct: list[pa.Array] = []
+        combined: list[_Ints] = []
+        for number, key in enumerate(keys):
+            found = _comparable(key.source.evaluate(batch))
+            values = pc.unique(found) if key.null_safe else pc.unique(found.drop_null())
+            distinct.append(values)
+            codes = _joined(codes, _places(found, values, key.null_safe), len(values))
+            if number:
+                combined.append(np.unique(codes[codes >= 0]))
+                codes = _search(codes, combined[-1])
+        kept = codes >= 0
+        order = np.argsort(codes[kept], kind="stable")
+        size = len(combined[-1]) if combined else len(distinct[0]) if distinct else 1
+        starts = np.searchsorted(codes[kept][order], np.arange(size + 1))
+        return cls(tuple(keys), tuple(distinct), tuple(combined), rows[kept][order], starts)
+
+    def codes(self, target: pa.RecordBatch) -> _Ints:
+        """The code of each row of a target; -1 for a row whose key no row of the source has."""
+        codes = np.zeros(target.num_rows, np.int64)
+        for number, (key, values) in enumerate(zip(self.keys, self.values, strict=True)):
+            found = _comparable(key.target.evaluate(target))
+            codes = _joined(codes, _places(found, values, key.null_safe), len(values))
+            if number:
+                codes = _search(codes, self.combined[number - 1])
+        return codes
+
+    def counts(self, codes: _Ints) -> _Ints:
+        """How many rows of the source have each code."""
+        if len(self.starts) < 2:
+            return np.zeros(len(codes), np.int64)
+        known = np.where(codes >= 0, codes, 0)
+        found: _Ints = np.where(codes >= 0, self.starts[known + 1] - self.starts[known], 0)
+        return found
+
+
+def expand(keys: SourceKeys, codes: _Ints) -> tuple[_Ints, _Ints]:
+    """All pairs of rows with equal codes: places among the target's codes, and rows of the source."""
+    counts = keys.counts(codes)
+    rows = np.flatnonzero(counts)
+    left = np.repeat(rows, counts[rows])
+    ends = np.cumsum(counts[rows])
+    within = np.arange(len(left)) - np.repeat(ends - counts[rows], counts[rows])
+    return left, keys.order[np.repeat(keys.starts[codes[rows]], counts[rows]) + within]
+
+
+def _comparable(array: pa.Array) -> pa.Array:
+    """Floats with one NaN and one zero, so that equal ones have equal bits."""
+    if not pa.types.is_floating(array.type):
+        return array
+    nan = pa.scalar(float("nan"), array.type)
+    return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
+
+
+def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> _Ints:
+    """Where each value stands among distinct ones; -1 where it does not."""
+    try:
+        found = pc.index_in(array, value_set=values, skip_nulls=not null_safe)
+    except pa.ArrowNotImplementedError:
+        raise ExpressionError(f"keys of type {array.type} can't be matched") from None
+    places: _Ints = filled(found, -1).astype(np.int64)
+    return places
+
+
+def _joined(codes: _Ints, more: _Ints, size: int) -> _Ints:
+    found: _Ints = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
+    return found
+
+
+def _search(codes: _Ints, known: _Ints) -> _Ints:
+    places = np.searchsorted(known, codes)
+    inside = np.minimum(places, max(len(known) - 1, 0))
+    found: _Ints = np.where(known[inside] == codes, inside, -1) if len(known) else np.full(len(codes), -1)
+    return found

@@ -1,0 +1,122 @@
+"""The source of a MERGE: its rows in memory, and what its keys say about which files of the table may match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.expression import JoinCondition, JoinKey, SourceKeys
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.types import (
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    AtomicType,
+    DataField,
+    Kind,
+    arrow_schema,
+    from_arrow_schema,
+)
+from paimon_pyds.write.conform import as_batches
+
+__all__ = ["LISTED_KEYS", "eligible_rows", "key_predicate", "source_table"]
+
+LISTED_KEYS = 50_000
+"""So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
+
+
+def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
+    """All rows of a source as one batch, in the Arrow types of Paimon's types, and its columns.
+
+    Raises:
+        SchemaError: nothing that Arrow understands, or columns that Paimon has no type for.
+    """
+    batches = list(as_batches(data))
+    if not batches:
+        schema = getattr(data, "schema", None)
+        if not isinstance(schema, pa.Schema):
+            raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
+        batches = [pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)]
+    table = pa.Table.from_batches(batches)
+    fields = from_arrow_schema(table.schema.remove_metadata())
+    wanted = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
+    columns = []
+    for column, field in zip(table.columns, wanted, strict=True):
+        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        try:
+            plain = plain if plain.type == field.type else plain.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(f"the source's column {field.name!r}: {str(error).splitlines()[0]}") from error
+        columns.append(pa.concat_arrays(plain.chunks) if plain.num_chunks != 1 else plain.chunk(0))
+    return pa.RecordBatch.from_arrays(columns, schema=wanted), fields
+
+
+def key_predicate(condition: JoinCondition, keys: SourceKeys, timezone: str, limit: int = LISTED_KEYS) -> Predicate:
+    """What a row of the table must satisfy to match some row of the source: keys listed, or their range.
+
+    It may keep rows that match none; it never drops one that does.
+    """
+    if not len(keys.order):
+        return Const.FALSE
+    parts = [condition.predicate]
+    for key, values in zip(keys.keys, keys.values, strict=True):
+        if key.column is not None and not key.null_safe:
+            parts.append(_one_key(key, key.column, values, timezone, limit))
+    return make_and(*parts)
+
+
+def _one_key(key: JoinKey, column: DataField, values: pa.Array, timezone: str, limit: int) -> Predicate:
+    assert isinstance(column.type, AtomicType)
+    found = _internal(values, key, column.type)
+    if found is not None:
+        ref = ColumnRef(column.name, (), column.type, column.id)
+        if not len(found):
+            return Const.FALSE
+        if len(found) > limit:
+            ends = pc.min_max(found)
+            return make_and(Leaf(Op.GE, ref, (ends["min"].as_py(),)), Leaf(Op.LE, ref, (ends["max"].as_py(),)))
+        ordered = tuple(found.take(pc.sort_indices(found)).to_pylist())
+        return Leaf(Op.IN if len(ordered) > 1 else Op.EQ, ref, ordered)
+    if len(values) > limit or not isinstance(key.source.type, AtomicType):
+        return Const.TRUE
+    literals = tuple(Literal(value, key.source.type) for value in _plain_values(values))
+    return bind(Leaf(Op.IN, ColumnRef(column.name), literals), (column,), timezone=timezone)
+
+
+def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | None:
+    """The keys as internal values of the column, those left out that it can't hold; None where that takes more care."""
+    common = key.source.type
+    assert isinstance(common, AtomicType)
+    if type_.kind in INTEGER_KINDS and common.kind in INTEGER_KINDS:
+        half = 1 << (INTEGER_BITS[type_.kind] - 1)
+        wide = values.cast(pa.int64())
+        return wide.filter(pc.and_(pc.greater_equal(wide, -half), pc.less(wide, half)))
+    if type_.kind in STRING_KINDS and common.kind in STRING_KINDS:
+        return values
+    if type_.kind is Kind.DATE and common.kind is Kind.DATE:
+        return values.view(pa.int32())
+    if type_.kind is common.kind and type_.precision == common.precision and pa.types.is_timestamp(values.type):
+        return values.view(pa.int64())
+    return None
+
+
+def _plain_values(values: pa.Array) -> Sequence[Any]:
+    if pa.types.is_timestamp(values.type):
+        return values.view(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_date(values.type):
+        return values.view(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    return values.to_pylist()  # type: ignore[no-any-return]
+
+
+def eligible_rows(condition: JoinCondition, source: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows of the source may match at all, by conditions on the source alone."""
+    if condition.source is None:
+        return np.ones(source.num_rows, np.bool_)
+    return np.asarray(condition.source.evaluate(source))
