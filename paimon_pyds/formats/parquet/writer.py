@@ -31,9 +31,10 @@ _SMALL_PART_ROWS = 1_024
 class ParquetWriter:
     """`FormatWriter` of Parquet: gathers a row group, which threads encode while the next is gathered.
 
-    Memory: a row group being gathered and at most one per thread being encoded, each a million rows or
-    ``file.block-size`` bytes of Arrow data, whichever is less. Threads are as many as `pyarrow.cpu_count` says, four at
-    most; with one, row groups are encoded as they are written.
+    Memory: a row group being gathered, a million rows or ``file.block-size`` bytes of Arrow data, whichever is less;
+    and one such per thread being encoded. Smaller ones may wait besides, so that no thread is idle while an encoded one
+    is written. Threads are as many as `pyarrow.cpu_count` says, four at most; with one, row groups are encoded as they
+    are written.
     """
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
@@ -114,11 +115,18 @@ class ParquetWriter:
         if self._threads == 1 or (last and not self._encoding):
             self._append(self._encode(table), raw)
             return
-        while len(self._encoding) >= self._threads:
+        while self._busy(raw):
             self._take_oldest()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
         self._encoding.append((self._pool.submit(self._encode, table), raw))
+
+    def _busy(self, raw: int) -> bool:
+        """Whether so much is being encoded that another row group of ``raw`` bytes has to wait."""
+        if len(self._encoding) < self._threads:
+            return False
+        waiting = raw + sum(size for _, size in self._encoding)
+        return len(self._encoding) > self._threads or bool(waiting > self._threads * self._options.group_bytes)
 
     def _encode(self, table: pa.Table) -> _Encoded:
         """A Parquet file in memory that holds these rows as its one row group."""
