@@ -21,6 +21,9 @@ __all__ = ["ColumnDictionary", "EncodedColumn"]
 
 _ROWS = 1 << 20
 _BYTES = 64 << 20
+_SAMPLE_RUNS = 4
+_SAMPLE_ROWS = 4096
+_DISTINCT_SHARE = 0.97
 
 Codes = npt.NDArray[np.int32]
 
@@ -92,16 +95,13 @@ class ColumnDictionary:
             self._encode(keys)
 
     def _encode(self, keys: pa.Array) -> None:
-        encoded = keys.dictionary_encode()
+        dictionary, codes = _as_they_are(keys) if _nearly_distinct(self.codec, keys) else _encoded(keys)
         for listener in self._listeners:
-            listener(encoded.dictionary)
+            listener(dictionary)
         if not self._keep:
             return
-        codes = encoded.indices
-        if codes.null_count:
-            codes = codes.fill_null(-1)
-        self._parts.append((encoded.dictionary, codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)))
-        self._distinct += len(encoded.dictionary)
+        self._parts.append((dictionary, codes))
+        self._distinct += len(dictionary)
         if self._distinct > 2 * self._merged + (_ROWS << 1):
             self._merge()
 
@@ -128,6 +128,29 @@ class ColumnDictionary:
             keys = self._merge()
             self._encoded = EncodedColumn(self.codec, keys, self._parts[0][1])
         return self._encoded
+
+
+def _nearly_distinct(codec: KeyCodec, keys: pa.Array) -> bool:
+    """Whether, by a sample, nearly every key is another one: sorting them once is then all that is needed."""
+    if codec.is_binary or len(keys) < _SAMPLE_RUNS * _SAMPLE_ROWS:
+        return False
+    step = (len(keys) - _SAMPLE_ROWS) // (_SAMPLE_RUNS - 1)
+    sample = pa.concat_arrays([keys.slice(i * step, _SAMPLE_ROWS) for i in range(_SAMPLE_RUNS)])
+    return bool(pc.count_distinct(sample, mode="only_valid").as_py() >= _DISTINCT_SHARE * len(sample))
+
+
+def _as_they_are(keys: pa.Array) -> tuple[pa.Array, Codes]:
+    """Keys that may repeat in place of a dictionary: merging sorts them and makes equal ones one."""
+    if not keys.null_count:
+        return keys, np.arange(len(keys), dtype=np.int32)
+    valid = keys.is_valid().to_numpy(zero_copy_only=False)
+    return keys.drop_null(), np.where(valid, np.cumsum(valid, dtype=np.int32) - 1, -1).astype(np.int32)
+
+
+def _encoded(keys: pa.Array) -> tuple[pa.Array, Codes]:
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
+    return encoded.dictionary, codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
 
 
 def _merge_ints(codec: KeyCodec, dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:

@@ -1,0 +1,32 @@
+"""The distinct keys of a column: the same whether keys repeat often, seldom, or never."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.index.dictionary import ColumnDictionary
+from paimon_pyds.index.keys import key_codec
+from paimon_pyds.types import parse_type
+
+ROWS = 40_000
+
+
+@pytest.mark.parametrize("distinct", [3, 5_000, 2 * ROWS, 1 << 40])
+@pytest.mark.parametrize("nulls", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("batch", [ROWS, 17_000])
+def test_codes_are_ranks(distinct: int, nulls: float, batch: int) -> None:
+    rng = np.random.default_rng(distinct)
+    values, mask = rng.integers(-distinct, distinct, ROWS), rng.random(ROWS) < nulls
+    values[-1] = values[0]
+    dictionary = ColumnDictionary(key_codec(parse_type("BIGINT")))
+    for start in range(0, ROWS, batch):
+        dictionary.update(pa.array(values[start : start + batch], mask=mask[start : start + batch]))
+        dictionary.flush()
+    encoded = dictionary.finish()
+    keys, codes = np.unique(values[~mask], return_inverse=True)
+    expected = np.full(ROWS, -1)
+    expected[~mask] = codes
+    assert encoded.int_keys().tolist() == keys.tolist()
+    assert encoded.codes.tolist() == expected.tolist()
