@@ -2,9 +2,10 @@
 
 Parquet files of one row group, one column each, with pages of two lengths, are read at more and more scattered rows:
 by single pages whatever that costs, and by row group. Each figure is the median of alternating runs, on one thread
-(user and system time), files in the page cache. From the figures, least squares give the three constants: microseconds
-a decoded row, a decoded page, and what a page that is read by itself costs on top. The last columns show what the rule
-chooses with the constants in the code, and how much longer that takes than the better way.
+(user and system time), files in the page cache. In each page one row is wanted, which is then cut out of it, or an
+eighth of them, and the page is decoded. From the figures, least squares give the constants: microseconds a decoded row,
+a row of a page from which few are cut out, a page, and what a page that is read by itself costs on top. The last column
+shows what the rule chooses with the constants in the code, and how much longer that takes than the better way.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,6 +35,8 @@ ROWS = 600_000
 PAGE_ROWS = (1_024, 6_144)
 SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)
 """Of the pages that hold a wanted row."""
+MANY = 8
+"""One row of a page is wanted, or one in so many."""
 _READER = "paimon_pyds.formats.parquet.reader"
 
 
@@ -42,6 +46,7 @@ class Figure:
 
     column: str
     page_rows: int
+    thin: bool
     wanted_pages: int
     pages: int
     by_pages: float
@@ -69,10 +74,14 @@ def _columns(rng: np.random.Generator) -> dict[str, tuple[str, pa.Array, bool]]:
     }
 
 
-def _rows(pages: int, page_rows: int, share: float, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """One row in each of some pages, picked from all over the file."""
-    wanted = np.sort(rng.choice(pages, max(1, round(pages * share)), replace=False))
-    return np.minimum(wanted * page_rows + rng.integers(0, page_rows, len(wanted)), ROWS - 1)
+def _rows(page_rows: int, share: float, thin: bool, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Rows in some pages, picked from all over the file."""
+    pages = -(-ROWS // page_rows)
+    wanted = np.sort(rng.choice(pages, max(1, round(pages * share)), replace=False)) * page_rows
+    if thin:
+        return np.minimum(wanted + rng.integers(0, page_rows, len(wanted)), ROWS - 1)
+    rows = (wanted[:, None] + np.arange(0, page_rows, MANY)).ravel()
+    return rows[rows < ROWS]
 
 
 def _read(path: Path, field: DataField, selection: RowSelection, by_pages: bool) -> float:
@@ -101,33 +110,36 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
                 write_page_index=True, write_batch_size=page_rows, data_page_size=1,
             )  # fmt: skip
             io, file = open_file_io(str(path))
-            for share in SHARES:
-                selection = RowSelection.of(_rows(-(-ROWS // page_rows), page_rows, share, rng))
-                (plan,) = (
-                    ParquetFormat().open_reader(io, file, path.stat().st_size, ReadCounters()).plan([field], selection)
-                )
+            for share, thin in product(SHARES, (True, False)):
+                selection = RowSelection.of(_rows(page_rows, share, thin, rng))
+                reader = ParquetFormat().open_reader(io, file, path.stat().st_size, ReadCounters())
+                with mock.patch(f"{_READER}.pages_pay_off", return_value=True):
+                    (plan,) = reader.plan([field], selection)
                 assert plan.pages_micros is not None and plan.group_micros is not None
-                times = [
+                runs = [
                     (_read(path, field, selection, True), _read(path, field, selection, False)) for _ in range(repeats)
                 ]
-                by_pages, by_group = (statistics.median(t[i] for t in times) for i in (0, 1))
+                by_pages, by_group = (statistics.median(run[i] for run in runs) for i in (0, 1))
                 yield Figure(
-                    name, page_rows, selection.count(ROWS), plan.pages_total, by_pages, by_group,
+                    name, page_rows, thin, plan.pages, plan.pages_total, by_pages, by_group,
                     plan.pages_micros, plan.group_micros,
                 )  # fmt: skip
 
 
-def fitted(figures: list[Figure]) -> tuple[float, float, float, float]:
-    """Microseconds a row, a page and a single page, and the fixed cost of a read, by least squares."""
+def fitted(figures: list[Figure]) -> str:
+    """The constants by least squares of relative errors, as text; the fixed cost is that of one read, either way."""
     rows, spent = [], []
     for f in figures:
-        rows.append([f.wanted_pages * f.page_rows, f.wanted_pages, f.wanted_pages, 1])
-        spent.append(f.by_pages)
-        rows.append([ROWS, f.pages, 0, 1])
-        spent.append(f.by_group)
-    weights = 1 / np.array(spent)  # relative errors count
+        covered = f.wanted_pages * f.page_rows
+        rows.append([0 if f.thin else covered, covered if f.thin else 0, f.wanted_pages, f.wanted_pages, 1])
+        rows.append([ROWS, 0, f.pages, 0, 1])
+        spent += [f.by_pages, f.by_group]
+    weights = 1 / np.array(spent)
     found, *_ = np.linalg.lstsq(np.array(rows, float) * weights[:, None], np.ones(len(spent)), rcond=None)
-    return tuple(found.tolist())
+    row, thin, page, single, fixed = found.tolist()
+    return (
+        f"{row:.4f} µs a row, {thin:.4f} if cut out, {page:.1f} a page, {single:.1f} a single page, {fixed:.0f} fixed"
+    )
 
 
 def main() -> None:
@@ -138,22 +150,17 @@ def main() -> None:
     pa.set_cpu_count(1)
     with tempfile.TemporaryDirectory() as directory:
         figures = []
-        print(
-            f"{'column':<12}{'page rows':>10}{'pages':>14}{'by pages':>12}{'row group':>12}   "
-            f"{'rule takes':<12}{'loses':>7}"
-        )
+        print(f"{'column':<12}{'page rows':>10}{'pages':>12}{'wanted':>8}{'by pages':>12}{'row group':>12}   rule")
         for f in measure(Path(directory), repeats):
             figures.append(f)
-            share = f"{f.wanted_pages} of {f.pages}"
+            share, few = f"{f.wanted_pages}/{f.pages}", "one" if f.thin else f"1/{MANY}"
             print(
-                f"{f.column:<12}{f.page_rows:>10,}{share:>14}{f.by_pages / 1000:>9.2f} ms{f.by_group / 1000:>9.2f} ms"
-                f"   {f.chosen:<12}{100 * f.regret:>5.0f} %"
+                f"{f.column:<12}{f.page_rows:>10,}{share:>12}{few:>8}{f.by_pages / 1000:>9.2f} ms"
+                f"{f.by_group / 1000:>9.2f} ms   {f.chosen}, loses {100 * f.regret:.0f} %"
             )
     for name in dict.fromkeys(f.column for f in figures):
-        row, page, single, fixed = fitted([f for f in figures if f.column == name])
-        print(f"{name:<12} {row:.4f} µs a row, {page:.1f} a page, {single:.1f} a single page, {fixed:.0f} fixed")
-    row, page, single, fixed = fitted(figures)
-    print(f"{'all':<12} {row:.4f} µs a row, {page:.1f} a page, {single:.1f} a single page, {fixed:.0f} fixed")
+        print(f"{name:<12} {fitted([f for f in figures if f.column == name])}")
+    print(f"{'all':<12} {fitted(figures)}")
     total = sum(min(f.by_pages, f.by_group) for f in figures)
     lost = sum(f.regret * min(f.by_pages, f.by_group) for f in figures)
     print(f"the rule loses {100 * lost / total:.1f} % against always knowing the better way")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.metadata.avro_schema import Node, Record, parse_schema
+from paimon_pyds.metadata.avro_schema import Node, Primitive, Record, Union, parse_schema
 from paimon_pyds.metadata.avro_values import (
     Overrun,
     put_bytes,
@@ -28,6 +28,7 @@ from paimon_pyds.storage.zstd import with_checksum
 
 __all__ = [
     "BLOCK_BYTES",
+    "BRANCH",
     "Container",
     "codec_name",
     "decode_records",
@@ -41,6 +42,9 @@ MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
+
+BRANCH = ""
+"""The field that records begin with where the schema is a union of null and a record; no Avro name is empty."""
 
 MAX_BLOCK_BYTES = 256 * 2**20
 MAX_FILE_BYTES = 2**30
@@ -110,7 +114,12 @@ def read_container(data: bytes, path: object = None) -> Container:
 
 @functools.lru_cache(maxsize=16)
 def _schema(text: bytes) -> Node:
-    return parse_schema(json.loads(text.decode()))
+    node = parse_schema(json.loads(text.decode()))
+    if isinstance(node, Union) and len(node.branches) == 2 and node.branches[0] == Primitive("null"):
+        record = node.branches[1]
+        if isinstance(record, Record):  # as pypaimon-rust writes its manifests: which branch it is comes first
+            return Record(((BRANCH, Primitive("long")), *record.fields))
+    return node
 
 
 def _file_metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
@@ -297,6 +306,10 @@ def decode_records(container: Container) -> list[dict[str, Any]]:
                 raise CorruptFileError(
                     f"record {index} of a block does not decode", path=container.path, offset=offset, field="record"
                 ) from None
+            if record.pop(BRANCH, 1) != 1:
+                raise CorruptFileError(
+                    f"record {index} of a block is null", path=container.path, offset=offset, field="record"
+                )
             records.append(record)
         if at != len(block):
             raise CorruptFileError(

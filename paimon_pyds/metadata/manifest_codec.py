@@ -265,10 +265,23 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
 
 
 def _resolve(schema: Record, path: str) -> Node | None:
+    """The type at a path; records on the way may be nullable, as pypaimon-rust writes them."""
     node: Node | None = schema
     for name in path.split("."):
+        found = None if node is None else optional(node)
+        node = node if found is None else found[0]
         node = node.field(name) if isinstance(node, Record) else None
     return node
+
+
+def _direct(schema: Record, path: str) -> bool:
+    """Whether no record on the way to a path is nullable."""
+    node: Node | None = schema
+    for name in path.split("."):
+        if not isinstance(node, Record):
+            return False
+        node = node.field(name)
+    return True
 
 
 @functools.lru_cache(maxsize=16)
@@ -276,7 +289,7 @@ def _present(schema: Record, columns: tuple[str, ...]) -> frozenset[str]:
     """Where the writer's schema has these columns, and the version; raises _Misfit unless they can be read as such."""
     if _resolve(schema, "_VERSION") != Primitive("int"):
         raise _Misfit("_VERSION", "there is no version")
-    places = {"_VERSION"}
+    places = {"_VERSION"} if schema.field(avro.BRANCH) is None else {"_VERSION", avro.BRANCH}
     for name in columns:
         place = manifest_schemas.ENTRY_PATHS[name]
         field = ENTRY_SCHEMA.field(name)
@@ -307,13 +320,17 @@ def _read_arrays(
     count = sum(container.counts)
     walk = None
     data = np.zeros(0, np.uint8)
-    if count > _ONE_BY_ONE:
+    if count > _ONE_BY_ONE and all(_direct(schema, place) for place in wanted):
         data = np.frombuffer(b"".join((*container.blocks, bytes(PADDING))), np.uint8)
         walk = _walk(container, schema, data, wanted)
     if walk is None:
         return _read_one_by_one(container, fields, wanted)
     versions = to_arrow(walk.captured["_VERSION"], pa.int64(), data)
     _check_versions(versions, container)
+    if avro.BRANCH in wanted:
+        branches = to_arrow(walk.captured[avro.BRANCH], pa.int64(), data)
+        if branches.unique().to_pylist() != [1]:
+            raise CorruptFileError("an entry is null", path=container.path, field="record")
     arrays = []
     for field in fields:
         place = manifest_schemas.ENTRY_PATHS[field.name]
@@ -340,6 +357,8 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
             continue
         values: list[Any] = records
         for name in place.split("."):
+            if any(value is None for value in values):
+                raise _Misfit(place, "the record around it is null")
             values = [value[name] for value in values]
         arrays.append(array(values, field.type))
     return arrays
@@ -403,7 +422,8 @@ def _guess_starts(schema: Record, data: npt.NDArray[np.uint8], first: dict[str, 
     """Places that look like the head of an entry: the version, a kind, and a partition: its length, as many fields as
     that of the first entry, the row kind."""
     head = (("_VERSION", Primitive("int")), ("_KIND", Primitive("int")), ("_PARTITION", Primitive("bytes")))
-    if schema.fields[:3] != head or len(first["_PARTITION"]) < 12:
+    lead = int(schema.fields[0][0] == avro.BRANCH)
+    if schema.fields[lead : lead + 3] != head or len(first["_PARTITION"]) < 12:
         return np.zeros(0, np.int64)
     at = np.flatnonzero(data[:-PADDING] == 2 * MANIFEST_VERSION)
     kind = data[at + 1]
@@ -415,7 +435,10 @@ def _guess_starts(schema: Record, data: npt.NDArray[np.uint8], first: dict[str, 
     like = data[row + 4] == 0
     for index in range(4):
         like &= data[row + index] == first["_PARTITION"][index]
-    return np.asarray(at[like], np.int64)
+    at = at[like]
+    if lead:
+        at = at[data[at - 1] == 2] - 1  # the branch of the record, 1
+    return np.asarray(at, np.int64)
 
 
 def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> bytes:
