@@ -82,6 +82,12 @@ class RowSelection:
         """How many rows of a file of ``row_count`` rows are wanted."""
         return row_count if self.positions is None else len(self.positions)
 
+    def first(self, n: int, row_count: int) -> RowSelection:
+        """The ``n`` wanted rows with the lowest positions, of a file of ``row_count`` rows."""
+        if n >= self.count(row_count):
+            return self
+        return RowSelection(BitMap(range(n)) if self.positions is None else BitMap(self.positions[:n]))
+
     def to_array(self, row_count: int) -> npt.NDArray[np.int64]:
         """The wanted positions, ascending, as int64."""
         if self.positions is None:

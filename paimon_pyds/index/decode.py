@@ -164,7 +164,7 @@ def _dictionary_keys(dictionary: RangeDictionary, codec: KeyCodec) -> list[Any]:
     parts: list[Any] = []
     for number, first in enumerate(dictionary._firsts):
         others = dictionary._others(number) if dictionary._sizes[number] else []
-        parts.append([first, *others] if codec.is_binary else np.concatenate([[first], others]).astype(np.int64))
+        parts.append([first, *others] if codec.is_binary else np.append(np.int64(first), np.asarray(others, np.int64)))
     return parts
 
 

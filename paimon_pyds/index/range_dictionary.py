@@ -248,7 +248,7 @@ class RangeDictionary:
                 for i in part.tolist():
                     found[i] = others[within[i] - 1] if within[i] else first
             else:
-                found[part] = np.concatenate([[first], others]).astype(np.int64)[within[part]]
+                found[part] = np.append(np.int64(first), np.asarray(others, np.int64))[within[part]]
         return pa.array(found, pa.binary() if binary else pa.int64())
 
 

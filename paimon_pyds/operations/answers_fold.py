@@ -205,7 +205,8 @@ class Sum:
             found = column.counts(rows)
             if found is None:
                 return None
-            return float(np.dot(self._floats(found[0]), found[1])), int(found[1].sum())
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities add up to NaN, as they should
+                return float(np.dot(self._floats(found[0]), found[1])), int(found[1].sum())
         total = column.total(rows)
         return None if total is None else (total, count - len(column.nulls(rows)))
 
@@ -216,7 +217,8 @@ class Sum:
     def of_values(self, values: pa.Array) -> tuple[Any, int]:
         there = values.drop_null()
         if self._float:
-            return float(np.asarray(there.to_numpy(zero_copy_only=False), np.float64).sum()), len(there)
+            with np.errstate(invalid="ignore", over="ignore"):
+                return float(np.asarray(there.to_numpy(zero_copy_only=False), np.float64).sum()), len(there)
         if self._codec.codec is not None:
             return _exact_sum(self._codec.array(there).to_numpy(zero_copy_only=False)), len(there)
         return _wide_sum(there), len(there)

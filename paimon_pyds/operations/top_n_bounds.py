@@ -46,13 +46,14 @@ def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple
     Where the files with the best bounds have n rows for certain, files whose best possible value comes after all of
     theirs are left out. Rows count as certain where no filter and no deletion of unknown extent is in the way.
     """
-    certain = []
+    certain: list[tuple[Rank, int]] = []
     for file in files:
         worst = worst_possible(key, file.columns[key.column.name])
         rows = _certain_rows(file)
         if worst is not None and rows:
             certain.append((worst, rows))
-    certain.sort(key=functools.cmp_to_key(lambda a, b: compare_ranks(a[0], b[0])))
+    by_rank = functools.cmp_to_key(compare_ranks)
+    certain.sort(key=lambda one: by_rank(one[0]))
     total = 0
     for worst, rows in certain:
         total += rows

@@ -36,6 +36,8 @@ __all__ = ["FileTrace", "file_evolution", "passes", "read_file", "select_rows"]
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
 """So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+_PER_WANTED = 4
+"""With a limit, rows that are tried at first for each one wanted."""
 
 
 @dataclass(slots=True)
@@ -87,9 +89,17 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
 
 
 def read_file(
-    spec: ReadSpec, task: FileTask, *, batch_rows: int = DEFAULT_BATCH_ROWS, trace: FileTrace | None = None
+    spec: ReadSpec,
+    task: FileTask,
+    *,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    trace: FileTrace | None = None,
+    limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
+
+    Args:
+        limit: the caller stops after so many rows: no more than needed is decoded ahead of that.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.
@@ -98,7 +108,7 @@ def read_file(
     """
     trace = FileTrace(task.path, task.row_count) if trace is None else trace
     try:
-        yield from _timed(_read(spec, task, batch_rows, trace), trace)
+        yield from _timed(_read(spec, task, batch_rows, trace, limit), trace)
     except FileNotFoundError as error:
         raise SnapshotNotFoundError(
             "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was read",
@@ -118,7 +128,9 @@ def _timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> 
             yield batch
 
 
-def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> Generator[pa.RecordBatch, None, None]:
+def _read(
+    spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace, limit: int | None
+) -> Generator[pa.RecordBatch, None, None]:
     filtering = file_evolution(spec, task, spec.filter_fields)
     devolved = filtering.devolve(spec.predicate)
     if devolved in (Const.FALSE, Const.UNKNOWN):
@@ -140,10 +152,13 @@ def _read(spec: ReadSpec, task: FileTask, batch_rows: int, trace: FileTrace) -> 
         trace.rows_after_pages = selection.count(task.row_count)
         if selection.is_none:
             return
+        every = spec.predicate is Const.TRUE or (known and filtering.devolves_exactly(spec.predicate))
+        if every and limit is not None:
+            selection = selection.first(limit, task.row_count)
         if spec.predicate is Const.TRUE:
             batches = _read_plain(spec, task, reader, selection, batch_rows)
         else:
-            batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows, known)
+            batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows, known, limit)
         for batch in batches:
             trace.rows_returned += batch.num_rows
             yield batch
@@ -172,12 +187,27 @@ def _read_filtered(
     filtering: Evolution,
     batch_rows: int,
     known: bool,
+    limit: int | None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows that match; ``known``: the index says that all of them do. They are held against the filter all the same."""
     output = file_evolution(spec, task, spec.fields)
     for window, twice in passes(reader, selection, known, filtering, output):
-        read = _two_passes if twice else _one_pass
-        yield from read(spec, task, reader, window, filtering, output, batch_rows)
+        for part in _portions(window, task.row_count, limit):
+            read = _two_passes if twice and part.count(task.row_count) > _ONE_PASS_ROWS else _one_pass
+            yield from read(spec, task, reader, part, filtering, output, batch_rows)
+
+
+def _portions(window: RowSelection, row_count: int, limit: int | None) -> Iterator[RowSelection]:
+    """A window in parts that grow fourfold, when few rows of it are wanted: the first parts may have them."""
+    size = row_count if limit is None else max(_ONE_PASS_ROWS, _PER_WANTED * limit)
+    if window.count(row_count) <= size:
+        yield window
+        return
+    positions = window.to_array(row_count).astype(np.uint32)
+    start = 0
+    while start < len(positions):
+        yield RowSelection.of(positions[start : start + size])
+        start, size = start + size, 4 * size
 
 
 def passes(

@@ -34,7 +34,7 @@ def read_split(
     left = limit
     for task in split.tasks:
         trace = FileTrace(task.path, task.row_count)
-        for batch in read_file(split.spec, task, batch_rows=batch_rows, trace=trace):
+        for batch in read_file(split.spec, task, batch_rows=batch_rows, trace=trace, limit=left):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows

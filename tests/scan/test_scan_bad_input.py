@@ -20,7 +20,6 @@ from paimon_pyds.errors import (
     StorageError,
     TableNotFoundError,
     TagNotFoundError,
-    UnsupportedError,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 
@@ -87,8 +86,8 @@ def test_bad_filters_and_columns(table: pp.Table) -> None:
         table.scan("d = 3")
     with pytest.raises(SchemaError, match="no column 'd'"):
         table.scan(columns=["d"])
-    with pytest.raises(UnsupportedError, match="top_n"):
-        table.scan(top_n="c desc, 3")
+    with pytest.raises(SchemaError, match="no column 'd'"):
+        table.scan(top_n="d desc, 3")
 
 
 def test_a_table_that_is_not_there(tmp_path: Path, table: pp.Table) -> None:
