@@ -150,6 +150,8 @@ class _Commit:
     def build(self, latest: Snapshot | None) -> Snapshot | None:
         schema = self.store.latest_schema()
         changes = self.changes
+        if changes.guard is not None:
+            changes.guard(latest)
         base = self.base_manifests(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:

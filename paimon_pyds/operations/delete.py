@@ -65,8 +65,8 @@ def _edits(target: RowTarget, condition: Condition, executor: Executor, progress
         whole = target.whole_files(condition.predicate)
         if whole is not None:
             removed = [RemovedRows(number, None, target.live_rows(number)) for number in whole]
-            return RowEdits(removed, deleted=sum(r.rows for r in removed))
+            return RowEdits(removed, deleted=sum(r.rows for r in removed), reads=condition.predicate)
     candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
     found = find_rows(candidates, condition.residual, executor, progress)
     edits = without(target, candidates, found, executor)
-    return replace(edits, deleted=sum(r.rows for r in edits.removed))
+    return replace(edits, deleted=sum(r.rows for r in edits.removed), reads=condition.predicate)

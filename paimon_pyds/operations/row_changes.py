@@ -8,7 +8,7 @@ commit got in its way:
         candidates = target.candidates(predicate, fields)        # planned: partitions, statistics, indexes
         found = find_rows(candidates, residual, executor)        # the live rows meant, file by file
         messages = run_tasks(executor, my_function, my_tasks, target)  # new rows, written by tasks
-        return without(target, candidates, found, executor).plus(messages, updated=…)
+        return replace(without(target, candidates, found, executor), …)  # with the messages, and the rows counted
     change_rows(store, once, options=…)
 
 `without` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all its
@@ -90,7 +90,8 @@ def change_rows(
             raise
         except CommitConflictError as error:
             abort_messages(store, edits.messages)
-            tries.again(target, error)
+            tries.wait(target, error)
+            tries.count += 1
             continue
         except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
             abort_messages(store, edits.messages)
@@ -121,7 +122,7 @@ def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows
             removed.append(RemovedRows(rows.number, rows.positions, count))
         else:
             partly.append(rows)
-            removed.append(RemovedRows(rows.number, None, count, copied=True))
+            removed.append(RemovedRows(rows.number, None, count))
     if not partly:
         return RowEdits(removed)
     target.check_rewritable("deleting rows from files that are rewritten")
@@ -131,7 +132,7 @@ def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows
 def _summary(edits: RowEdits, published: Published, attempts: int, seconds: float) -> RowSummary:
     return RowSummary(
         snapshot_id=None if published.snapshot is None else published.snapshot.id,
-        rows_deleted=max(0, edits.deleted - published.doubled),
+        rows_deleted=edits.deleted,
         rows_updated=edits.updated,
         rows_inserted=edits.inserted,
         files_touched=len(edits.removed),

@@ -1,9 +1,11 @@
 """Publishing row-level changes: removed rows and new files as one snapshot, again on a newer one where that is safe.
 
-What an operation found out about a snapshot stays true on a later one as long as the files it touched are still there
-and nobody deleted the same rows: data files never change. So a race lost to an append, to a delete of other rows, or to
-a rewrite of indexes costs new index files and no more. Whatever else happened is a conflict, and the operation has to
-look at the table again.
+Data files never change, so what an operation found out about a snapshot often holds for a later one: then a lost race
+costs new index files and no more. Two things must be so, and else the operation has to look at the table again:
+
+* The files it touched are still there, and nobody took away the rows it took away: those may live on elsewhere.
+* There is a place for it in the order of commits. Appends have read nothing, so it may come before them; it comes after
+  commits that changed rows, which must then not have added any that it would have looked at.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, VectorPlace, commit
 from paimon_pyds.commit.retry import pause
 from paimon_pyds.deletion.files import Bucket, NewVectors
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError
+from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.operations.row_changes_target import RowTarget
+from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.write import CommitMessage
 
 __all__ = ["Published", "RemovedRows", "RowEdits", "Tries", "publish"]
@@ -33,14 +36,12 @@ class RemovedRows:
     Attributes:
         number: the file, as in `RowTarget.entries`.
         positions: the rows, live at the target's snapshot; None when the file goes as a whole.
-        rows: how many live rows leave the table by this.
-        copied: rows of the file were written elsewhere, so that it must not have lost any meanwhile.
+        rows: how many live rows are meant: with files that are rewritten, less than they hold.
     """
 
     number: int
     positions: BitMap | None
     rows: int
-    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class RowEdits:
         messages: new data files; they are removed again when nothing comes of it.
         given: new data files that the caller had before: published too, and never removed here.
         deleted, updated, inserted: how many rows.
+        reads: true for every row that could have made a difference, wherever it lies.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -60,6 +62,7 @@ class RowEdits:
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
+    reads: Predicate = Const.TRUE
 
     @property
     def added(self) -> Sequence[CommitMessage]:
@@ -79,22 +82,20 @@ class Tries:
     limit: int
     count: int = 1
 
-    def again(self, target: RowTarget, error: CommitConflictError) -> None:
-        """Wait for the next try; raises the conflict when there is none."""
+    def wait(self, target: RowTarget, error: CommitConflictError) -> None:
+        """Wait for the next try, which the caller counts; raises the conflict when there is none."""
         if self.count > self.limit:
             raise error
         pause(target.options, self.count)
-        self.count += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a commit did. ``doubled``: rows that somebody else had deleted meanwhile."""
+    """What a commit did. ``vectors`` are the index files it made."""
 
     snapshot: Snapshot | None
     vectors: NewVectors
     files_removed: int
-    doubled: int
 
 
 def publish(target: RowTarget, edits: RowEdits, tries: Tries) -> Published:
@@ -105,22 +106,23 @@ def publish(target: RowTarget, edits: RowEdits, tries: Tries) -> Published:
         CommitError: not published.
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    now = target
+    now, attempt = target, _Attempt(target, target, edits)
     while True:
-        attempt = _Attempt(target, now, edits)
         vectors = now.vectors.write(attempt.vectors)
         try:
             snapshot = commit(target.store, attempt.changes(vectors), target.options)
-            return Published(snapshot, vectors, attempt.files_removed, attempt.doubled(vectors))
+            return Published(snapshot, vectors, attempt.files_removed)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError as error:
             now.vectors.discard(vectors)
-            tries.again(target, error)
+            tries.wait(target, error)
         except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
             now.vectors.discard(vectors)
             raise
         now = RowTarget(target.store, target.given)
+        attempt = _Attempt(target, now, edits)
+        tries.count += 1
 
 
 @dataclass(slots=True)
@@ -133,31 +135,20 @@ class _Attempt:
     vectors: dict[Bucket, dict[str, BitMap | None]] = field(default_factory=dict)
     _gone: list[int] = field(default_factory=list)
     _stay: list[int] = field(default_factory=list)
-    _checked: set[str] = field(default_factory=set)
-    _whole: int = 0
+    _expected: dict[str, VectorPlace | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.now is not self.base:
+            self._check_order()
         numbers = self._numbers()
-        copies = bool(self.edits.added)
         for removed in self.edits.removed:
             name = self.base.name(removed.number)
             number = numbers[removed.number]
-            partition, bucket = self._bucket(number)
-            had_vector = name in self.now.places
-            if removed.positions is None:
-                if removed.copied:
-                    self._same_vector(partition, name)
-                else:
-                    self._whole += self.now.live_rows(number)
-                self._gone.append(number)
-                if had_vector:
-                    self._put(partition, bucket, name, None)
-                continue
-            if copies and had_vector and self.now is not self.base:
-                self._disjoint(partition, name, removed.positions)
-            self._stay.append(number)
-            self._checked.add(name)
-            self._put(partition, bucket, name, removed.positions)
+            self._check_rows(number, name, removed.positions)
+            self._expected[name] = self.now.places.get(name)
+            (self._gone if removed.positions is None else self._stay).append(number)
+            if removed.positions is not None or name in self.now.places:
+                self.vectors.setdefault(self._bucket(number), {})[name] = removed.positions
 
     @property
     def files_removed(self) -> int:
@@ -171,22 +162,12 @@ class _Attempt:
             added=tuple(b for m in self.edits.added for b in m.buckets),
             deleted=self._entries(self._gone),
             required=self._entries(self._stay),
-            expected_vectors={name: self.now.places.get(name) for name in self._checked},
+            expected_vectors=self._expected,
+            guard=self._guard,
             index_entries=vectors.entries,
             replaced_index_files=vectors.replaced,
             kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
         )
-
-    def doubled(self, vectors: NewVectors) -> int:
-        """Rows to delete that were deleted already."""
-        if self.now is self.base:
-            return 0
-        asked = sum(len(r.positions) for r in self.edits.removed if r.positions is not None)
-        whole = sum(r.rows for r in self.edits.removed if r.positions is None and not r.copied)
-        return asked - sum(vectors.deleted.values()) + whole - self._whole
-
-    def _put(self, partition: bytes, bucket: int, name: str, positions: BitMap | None) -> None:
-        self.vectors.setdefault((partition, bucket), {})[name] = positions
 
     def _bucket(self, number: int) -> Bucket:
         return self.now.entries["partition"][number].as_py(), self.now.entries["bucket"][number].as_py()
@@ -208,19 +189,42 @@ class _Attempt:
             numbers[removed.number] = found[place]
         return numbers
 
-    def _same_vector(self, partition: bytes, name: str) -> None:
-        self._checked.add(name)
+    def _check_rows(self, number: int, name: str, positions: BitMap | None) -> None:
+        """None of the rows that go may have gone meanwhile: they may live on in another file."""
         if self.base.places.get(name) == self.now.places.get(name):
             return
-        before, after = (t.vectors.vector(partition, name) for t in (self.base, self.now))
-        if before is None or after is None or before.positions != after.positions:
-            raise self._conflict(f"rows of the data file {name} were deleted by another commit meanwhile")
-
-    def _disjoint(self, partition: bytes, name: str, positions: BitMap) -> None:
-        """Rows that get new versions must not have been deleted by somebody else."""
-        vector = self.now.vectors.vector(partition, name)
-        if vector is not None and not vector.positions.isdisjoint(positions):
+        partition = self._bucket(number)[0]
+        before, after = (_deleted(target, partition, name) for target in (self.base, self.now))
+        if before != after if positions is None else not after.isdisjoint(positions):
             raise self._conflict(f"rows of the data file {name} were changed by another commit meanwhile")
+
+    def _check_order(self) -> None:
+        """After others changed rows: they must not have added any that the operation would have looked at."""
+        if self.base.schema.id != self.now.schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        if not self._changed_rows(self.base, self.now.snapshot):
+            return
+        known = set(_places(self.base.entries))
+        entries = self.now.entries.take(
+            pa.array([c.number for c in self.now.candidates(self.edits.reads).files], pa.int64())
+        )
+        added = [name for *bucket, name in _places(entries) if (*bucket, name) not in known]
+        if added:
+            raise self._conflict(f"the data file {added[0]} was added by another commit meanwhile")
+
+    def _guard(self, latest: Snapshot | None) -> None:
+        if self._changed_rows(self.now, latest):
+            raise self._conflict("rows were changed by another commit meanwhile")
+
+    def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
+        """Whether commits since the base did more than append rows, or move them to other files."""
+        first = 0 if base.snapshot is None else base.snapshot.id
+        last = first if latest is None else latest.id
+        try:
+            kinds = [base.store.snapshot(id_).commit_kind for id_ in range(first + 1, last + 1)]
+        except SnapshotNotFoundError:
+            return True
+        return CommitKind.OVERWRITE in kinds or last < first
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(
@@ -231,3 +235,8 @@ class _Attempt:
 def _places(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:
     columns = (entries[name].to_pylist() for name in ("partition", "bucket", "file_name"))
     return list(zip(*columns, strict=True))
+
+
+def _deleted(target: RowTarget, partition: bytes, name: str) -> BitMap:
+    vector = target.vectors.vector(partition, name)
+    return BitMap() if vector is None else vector.positions

@@ -133,14 +133,14 @@ def _edits(
     found = find_rows(candidates, condition.residual, executor, progress)
     removed = [_removed(target, rows) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
-    return RowEdits(removed, messages, updated=sum(len(rows.positions) for rows in found))
+    return RowEdits(removed, messages, updated=sum(r.rows for r in removed), reads=condition.predicate)
 
 
 def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
     count = len(rows.positions)
     if target.merge_on_read and count < target.live_rows(rows.number):
         return RemovedRows(rows.number, rows.positions, count)
-    return RemovedRows(rows.number, None, count, copied=True)
+    return RemovedRows(rows.number, None, count)
 
 
 # ------------------------------------------------------------------------------------------------------- in each task

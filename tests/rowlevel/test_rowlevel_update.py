@@ -58,8 +58,14 @@ def _set(**values: Callable[[Row], Any]) -> Callable[[Row], Row]:
     return lambda row: row | {name: value(row) for name, value in values.items()}
 
 
-@pytest.mark.parametrize("mode", _MODES)
-@pytest.mark.parametrize("layout", _LAYOUTS)
+_CASES = [
+    pytest.param(layout, mode, marks=() if mode != "wide vectors" or layout == "partitioned" else pytest.mark.long)
+    for layout in _LAYOUTS
+    for mode in _MODES
+]
+
+
+@pytest.mark.parametrize(("layout", "mode"), _CASES)
 def test_rows_for_which_the_condition_is_true_change(tmp_path: Path, layout: str, mode: str) -> None:
     table = _table(tmp_path, _LAYOUTS[layout], _MODES[mode])
     rows = _append(table, range(60)) + _append(table, range(60, 120))

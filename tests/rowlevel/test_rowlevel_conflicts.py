@@ -1,0 +1,266 @@
+"""Row-level operations that meet other commits: the outcome is that of some order, nothing is lost or comes back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.commit import retry
+from paimon_pyds.errors import CommitConflictError, CommitError
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.live_files import live_of
+
+_SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int64())])
+_VECTORS = {"deletion-vectors.enabled": "true"}
+_INDEX = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1 b"}
+_MODES = {
+    "vectors": _VECTORS | _INDEX,
+    "wide vectors": _VECTORS | {"deletion-vectors.bitmap64": "true"},
+    "buckets": _VECTORS | {"bucket": "2", "bucket-key": "id"},
+    "rewrite": _INDEX,
+}
+State = dict[int, tuple[str, int]]
+Operation = tuple[Callable[[pp.Table], Any], Callable[[State], State]]
+
+
+def _data(state: State) -> pa.Table:
+    return pa.table([list(state), [c for c, _ in state.values()], [n for _, n in state.values()]], schema=_SCHEMA)
+
+
+def _fresh(ids: range, c: str | None = None) -> State:
+    return {i: (c or f"c{i % 4}", i) for i in ids}
+
+
+def _content(table: pp.Table) -> State:
+    rows = table.scan().to_arrow()
+    found = zip(*(rows[name].to_pylist() for name in _SCHEMA.names), strict=True)
+    state = {i: (c, n) for i, c, n in found}
+    assert len(state) == rows.num_rows, "a row is there twice"
+    assert table.count() == len(state)
+    return state
+
+
+def _deleting(where: str, meant: Callable[[int, str], bool]) -> Operation:
+    return (
+        lambda table: table.delete(where),
+        lambda state: {i: (c, n) for i, (c, n) in state.items() if not meant(i, c)},
+    )
+
+
+def _updating(where: str, meant: Callable[[int, str], bool]) -> Operation:
+    return (
+        lambda table: table.update({"n": "n + 100"}, where),
+        lambda state: {i: (c, n + 100 if meant(i, c) else n) for i, (c, n) in state.items()},
+    )
+
+
+_FRESH = _fresh(range(100, 110))
+_OTHERS = _fresh(range(200, 205), "c1")
+
+_OURS: dict[str, Operation] = {
+    "delete some": _deleting("c = 'c1'", lambda i, c: c == "c1"),
+    "delete a file": _deleting("id < 20", lambda i, c: i < 20),
+    "delete all": _deleting("TRUE", lambda i, c: True),
+    "update some": _updating("c = 'c1'", lambda i, c: c == "c1"),
+    "update a file": _updating("id < 20", lambda i, c: i < 20),
+}
+_THEIRS: dict[str, Operation] = {
+    "append": (lambda t: t.append(_data(_FRESH)), lambda s: s | _FRESH),
+    "delete the same": _deleting("c = 'c1' AND id < 10", lambda i, c: c == "c1" and i < 10),
+    "delete others": _deleting("c = 'c2'", lambda i, c: c == "c2"),
+    "update the same": _updating("c IN ('c1', 'c2')", lambda i, c: c in ("c1", "c2")),
+    "update others": _updating("c = 'c3'", lambda i, c: c == "c3"),
+    "overwrite": (lambda t: t.overwrite(_data(_OTHERS)), lambda s: _OTHERS),
+    "rewrite indexes": (lambda t: t.rewrite_file_index(rebuild=True), lambda s: s),
+    "compact": (lambda t: t.compact(full=True), lambda s: s),
+}
+
+
+def _racing(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: int = 1) -> list[int]:
+    """Another commit comes in just before ours is published."""
+    create = TableStore.try_create_snapshot
+    left, came = [times], [0]
+
+    def late(self: TableStore, snapshot: Any) -> bool:
+        if left[0]:
+            left[0], before = 0, left[0]
+            theirs()
+            left[0] = before - 1
+            came[0] += 1
+        return create(self, snapshot)
+
+    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    return came
+
+
+_LONG = pytest.mark.long
+_CASES = [
+    pytest.param(ours, mode, marks=() if mode in ("vectors", "rewrite") and "file" not in ours else _LONG)
+    for ours in _OURS
+    for mode in _MODES
+]
+
+
+@pytest.mark.parametrize(("ours", "mode"), _CASES)
+def test_a_race_ends_as_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: str, mode: str) -> None:
+    run, apply = _OURS[ours]
+    for name, (other, other_apply) in _THEIRS.items():
+        if name == "rewrite indexes" and not _MODES[mode].keys() & _INDEX.keys():
+            continue
+        table = pp.Table.create(tmp_path / name, _SCHEMA, options=_MODES[mode])
+        state: State = {}
+        for start in (0, 20):
+            fresh = _fresh(range(start, start + 20))
+            table.append(_data(fresh))
+            state |= fresh
+        table.delete("id = 39")
+        del state[39]
+        intruder = pp.Table.open(table.path)
+        with monkeypatch.context() as patch:
+            came = _racing(patch, lambda other=other, intruder=intruder: other(intruder))
+            summary = run(table)
+        assert came == [1], name
+        found = _content(table)
+        orders = (apply(other_apply(state)), other_apply(apply(state)))
+        assert found in orders, name
+        assert summary.attempts <= 3
+        assert _content(pp.Table.open(table.path)) == found
+        _no_orphans(table)
+
+
+def _no_orphans(table: pp.Table) -> None:
+    """Every file is named by a snapshot: tries that were given up have removed theirs."""
+    store, root = table.store, Path(table.path)
+    named: set[str] = set()
+    for snapshot in store.snapshots():
+        named.update((snapshot.base_manifest_list, snapshot.delta_manifest_list))
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            for manifest in store.read_manifest_list(name):
+                named.add(manifest.file_name)
+                entries = store.read_manifest(manifest.file_name)
+                named.update(entries["file_name"].to_pylist())
+                named.update(x for extra in entries["extra_files"].to_pylist() for x in extra)
+        if snapshot.index_manifest is not None:
+            named.add(snapshot.index_manifest)
+            named.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
+    for folder in ("index", "manifest", "bucket-0", "bucket-1"):
+        found = {p.name for p in (root / folder).rglob("*")} if (root / folder).is_dir() else set()
+        assert found <= named, folder
+
+
+def test_rows_deleted_twice_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
+    table.append(_data(_fresh(range(40))))
+    intruder = pp.Table.open(table.path)
+    _racing(monkeypatch, lambda: intruder.delete("id < 10"))
+    summary = table.delete("id < 15")
+    assert (summary.rows_deleted, summary.attempts) == (5, 2)
+    assert table.count() == 25
+
+
+def test_an_update_never_brings_deleted_rows_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, mode in _MODES.items():
+        table = pp.Table.create(tmp_path / name, _SCHEMA, options=mode)
+        table.append(_data(_fresh(range(40))))
+        intruder = pp.Table.open(table.path)
+        with monkeypatch.context() as patch:
+            _racing(patch, lambda intruder=intruder: intruder.delete("id = 7"))
+            summary = table.update({"n": "n + 1"}, "id < 10")
+        assert summary.rows_updated == 9
+        assert _content(table) == {i: (c, n + (i < 10)) for i, (c, n) in _fresh(range(40)).items() if i != 7}
+
+
+def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = _VECTORS | {"commit.max-retries": "3"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)
+    table.append(_data(_fresh(range(100))))
+    intruder = pp.Table.open(table.path)
+    ids = iter(range(50, 100))
+    _racing(monkeypatch, lambda: intruder.delete(f"id = {next(ids)}"), times=20)
+    before = table.count()
+    with pytest.raises(CommitConflictError, match="another commit"):
+        table.update({"n": "0"}, "id >= 50 AND n > 0")
+    assert table.count("n = 0") == 1
+    assert table.count() < before
+    _no_orphans(table)
+
+
+def test_appends_do_not_wait_for_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
+    table.append(_data(_fresh(range(10))))
+    intruder = pp.Table.open(table.path)
+    _racing(monkeypatch, lambda: intruder.delete("id = 1"))
+    table.append(_data(_fresh(range(10, 20))))
+    assert _content(table) == {i: row for i, row in _fresh(range(20)).items() if i != 1}
+
+
+# ------------------------------------------------------------------------------------------------- other processes
+
+
+def _work(path: str, worker: int, rounds: int, says: Any) -> None:
+    """Deletes, moves and adds of rows, each told with what it did."""
+    rng = random.Random(worker)
+    table = pp.Table.open(path)
+    done: list[tuple[str, int, int]] = []
+    for turn in range(rounds):
+        what = rng.choice(["delete", "update", "append"])
+        low = rng.randrange(0, 400, 20)
+        try:
+            if what == "delete":
+                summary = table.delete(f"n >= {low} AND n < {low + 6}")
+                done.append(("gone", summary.rows_deleted, 0))
+            elif what == "update":
+                summary = table.update({"id": "id + 1"}, f"n >= {low} AND n < {low + 9}")
+                done.append(("moved", summary.rows_updated, 0))
+            else:
+                first = 1000 + worker * 100 + turn
+                table.append(_data(_fresh(range(first, first + 1))))
+                done.append(("come", 1, 0))
+        except CommitError as error:  # too many conflicts: nothing happened
+            assert "another commit" in str(error) or "other commits" in str(error)
+    says.send(done)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["vectors", "rewrite"])
+def test_four_processes_at_once(tmp_path: Path, mode: str) -> None:
+    """Rows are counted: what the operations say they did adds up to what is there."""
+    path = str(tmp_path / "t")
+    table = pp.Table.create(path, _SCHEMA, options=_MODES[mode] | {"commit.max-retries": "50"})
+    for start in range(0, 400, 100):
+        table.append(pa.table([[0] * 100, ["c"] * 100, list(range(start, start + 100))], schema=_SCHEMA))
+    context = multiprocessing.get_context("forkserver")
+    pipes = [context.Pipe(duplex=False) for _ in range(4)]
+    workers = [context.Process(target=_work, args=(path, i, 5, says)) for i, (_, says) in enumerate(pipes)]
+    for worker in workers:
+        worker.start()
+    for _, says in pipes:
+        says.close()
+    done = [hears.recv() for hears, _ in pipes]
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    sums: Counter[str] = Counter()
+    for what, rows, _ in (entry for listed in done for entry in listed):
+        sums[what] += rows
+    rows = table.scan().to_arrow()
+    assert rows.num_rows == 400 + sums["come"] - sums["gone"]
+    old = rows.filter(pa.compute.less(rows["n"], 1000))
+    assert len(set(old["n"].to_pylist())) == old.num_rows
+    assert sums["gone"] > 0
+    assert sums["moved"] > 0
+    moved_now = sum(old["id"].to_pylist())
+    assert moved_now <= sums["moved"]
+    _no_orphans(table)
+    for snapshot in table.snapshots():
+        table.scan(snapshot=snapshot.id).to_arrow()
+    assert live_of(table.store, table.snapshot()).num_rows > 0
