@@ -267,7 +267,7 @@ class _Done:
         for number, positions in result.positions.items():
             count = len(positions)
             partly = self.target.merge_on_read and count < self.target.live_rows(number)
-            self.removed.append(RemovedRows(number, positions if partly else None, count, copied=not partly))
+            self.removed.append(RemovedRows(number, positions if partly else None, count))
 
     def edits(self) -> RowEdits:
         """All changes."""
