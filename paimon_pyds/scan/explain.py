@@ -102,7 +102,7 @@ class FileDecision:
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """How a scan narrows down. ``print`` it, let a notebook show it, or take it as Arrow tables.
 
@@ -190,6 +190,13 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        left = self.steps[-1] if self.steps else PruneStep("table", 0, 0, 0)
+        return f"Explanation({self.table!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
 
     def _repr_html_(self) -> str:
         return self.html

@@ -172,3 +172,11 @@ def test_what_a_file_holds_follows_its_name(small: pp.Table) -> None:
     assert e.rendered("/x/why.txt") == e.rendered("why") == e.text + "\n"
     assert e.rendered("s3://b/why.HTML").startswith("<!DOCTYPE html>")
     assert json.loads(e.rendered("why.json"))["filter"] == "color = 'red'"
+
+
+def test_what_shells_show(small: pp.Table) -> None:
+    pretty = pytest.importorskip("IPython.lib.pretty", reason="needs IPython (the extra 'notebook')").pretty
+    e = small.explain("color = 'red'")
+    assert repr(e) == f"Explanation({small.path!r}, \"color = 'red'\": 2 files, 3 rows left)"
+    assert pretty(e) == str(e) == e.text
+    assert e._repr_html_() == e.html
