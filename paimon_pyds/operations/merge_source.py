@@ -97,7 +97,7 @@ def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | N
     if type_.kind in INTEGER_KINDS and common.kind in INTEGER_KINDS:
         half = 1 << (INTEGER_BITS[type_.kind] - 1)
         wide = values.cast(pa.int64())
-        return wide.filter(pc.and_(pc.greater_equal(wide, -half), pc.less(wide, half)))
+        return wide.filter(pc.and_(pc.greater_equal(wide, -half), pc.less_equal(wide, half - 1)))
     if type_.kind in STRING_KINDS and common.kind in STRING_KINDS:
         return values
     if type_.kind is Kind.DATE and common.kind is Kind.DATE:

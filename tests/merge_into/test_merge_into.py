@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,36 @@ def test_keys_of_other_types(tmp_path: Path) -> None:
         done = table.merge(pa.table({"k": keys}), ["k"], when_matched=[pp.Update({"v": "t.v + 1"})])
         assert done.rows_updated == 1
     assert table.scan("k = 1").to_arrow()["v"].to_pylist() == [14]
+
+
+KEYS = {
+    pa.int8(): [1, -128, 127],
+    pa.int64(): [1, -(2**63), 2**63 - 1],
+    pa.float64(): [1.5, float("nan"), 0.0],
+    pa.decimal128(20, 2): [Decimal("1.00"), Decimal("-2.50"), Decimal("123456789012345678.90")],
+    pa.string(): ["a", "", "ü"],
+    pa.binary(): [b"a", b"", b"\xff"],
+    pa.bool_(): [True, False, None],
+    pa.date32(): [dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(2026, 1, 31)],
+    pa.timestamp("ms"): [dt.datetime(2026, 1, 31, 1, 2, 3), dt.datetime(1960, 1, 1), dt.datetime(1970, 1, 1)],
+    pa.timestamp("us", "UTC"): [dt.datetime(2026, 1, 31, tzinfo=dt.timezone.utc), None, None],
+}
+
+
+@pytest.mark.parametrize("type_", KEYS, ids=str)
+def test_keys_of_every_type(tmp_path: Path, type_: pa.DataType) -> None:
+    keys = pa.array(KEYS[type_], type_)
+    schema = pa.schema([("k", type_), ("v", pa.int64())])
+    table = pp.Table.create(str(tmp_path / "t"), schema, options={"deletion-vectors.enabled": "true"})
+    table.append(pa.table({"k": keys, "v": [1, 2, 3]}, schema))
+    source = pa.table({"k": keys.take(pa.array([2, 0, 1])), "v": [30, 10, 20]})
+    known = len(keys) - keys.null_count
+    done = table.merge(source, ["k"], when_matched="update")
+    assert done.rows_updated == known
+    found = table.scan().to_arrow().to_pylist()
+    assert sorted(row["v"] for row in found if row["k"] is not None) == [10, 20, 30][:known]
+    done = table.merge(source, "t.k <=> s.k", when_matched="delete", options={"deletion-vectors.enabled": "false"})
+    assert done.rows_deleted == 3
 
 
 def test_sources_of_every_kind(tmp_path: Path) -> None:
