@@ -57,7 +57,7 @@ def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, 
     read = [a for a in by_path.values() if a.groups or a.rows_decoded or a.rows]
     spent = sum(a.bytes for a in by_path.values())
     decoded = sum(a.rows_decoded for a in by_path.values())
-    detail = f"{decoded:,} rows decoded; bytes with footers, indexes and deletion vectors"
+    detail = f"{decoded:,} rows decoded; bytes include footers and indexes"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
     files = tuple(replace(f, actual=by_path.get(f.path)) for f in explained.files)
     return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
