@@ -214,6 +214,9 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
         side = _write_side(task.io, file, container)
     else:
         embedded = container
+    if side is None and file.index_path is None and embedded == file.embedded:
+        # An entry equal to the one that it replaces would be taken away by that one's deletion.
+        return RewriteResult(task.number, file.row_count, changed=False)
     return RewriteResult(
         task.number,
         file.row_count,

@@ -35,3 +35,15 @@ def test_orc_columns_with_dots_beside_far_timestamps(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", rows.schema, options={"file.format": "orc"})
     table.append(rows)
     assert table.scan("`d.e` = 2").to_arrow().equals(rows.slice(1))
+
+
+@pytest.mark.parametrize("options", [{"file-index.bitmap.columns": "c"}, {}], ids=["one", "none"])
+def test_rebuilding_embedded_indexes_that_come_out_the_same(tmp_path: Path, options: dict[str, str]) -> None:
+    """An entry that replaces its equal would be taken away by the deletion that goes with it."""
+    rows = pa.table({"id": [1, 2, 3], "c": ["a", "b", "a"]})
+    table = pp.Table.create(tmp_path / "t", rows.schema, options={"file-index.in-manifest-threshold": "1mb", **options})
+    table.append(rows)
+    for _ in range(2):
+        assert table.rewrite_file_index(rebuild=True).snapshot_id is None
+        assert table.scan("c = 'a'").to_arrow()["id"].to_pylist() == [1, 3]
+        assert table.count() == 3
