@@ -80,15 +80,23 @@ def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_facto
     assert lines(found) == lines(table)
 
 
-@given(data=tables(max_rows=60), rows=st.integers(1, 20), threads=st.integers(1, 3))
+@given(data=tables(max_rows=60), rows=st.integers(1, 20), threads=st.integers(1, 3), room=st.sampled_from([0, 1 << 20]))
 def test_row_groups_are_stitched(
-    data: tuple[tuple[DataField, ...], pa.Table], rows: int, threads: int, tmp_path_factory: pytest.TempPathFactory
+    data: tuple[tuple[DataField, ...], pa.Table],
+    rows: int,
+    threads: int,
+    room: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Many row groups, encoded on threads, are one file that pyarrow and our reader understand alike."""
+    """Many row groups, encoded on threads, are one file that pyarrow and our reader understand alike.
+
+    ``room`` is what the memory to encode into has beside that of the rows: without it, it is too small.
+    """
     fields, table = data
     path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "GROUP_ROWS", rows)
+        patch.setattr(writer, "_FOOTER_BYTES", room)
         patch.setattr(pa, "cpu_count", lambda: threads)
         _write(path, fields, table, {"parquet.page.row.count.limit": "3"}, rows=11)
     file = pq.ParquetFile(path)

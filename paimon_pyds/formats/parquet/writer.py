@@ -24,6 +24,7 @@ GROUP_ROWS = 1_000_000
 _MAX_THREADS = 4
 _FIRST_RATIO = 0.5
 """Encoded bytes per byte of Arrow data, until a row group has told better."""
+_FOOTER_BYTES = 1 << 20
 _MANY_PARTS = 256
 _SMALL_PART_ROWS = 1_024
 
@@ -47,6 +48,7 @@ class ParquetWriter:
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
         self._pool: ThreadPoolExecutor | None = None
         self._encoding: deque[tuple[Future[_Encoded], int]] = deque()
+        self._spare: list[pa.Buffer] = []
         self._encoded_raw = 0
         self._out = io.open_output(path)
         self._stitcher = Stitcher(self._out.sink, int96=self._int96)
@@ -95,6 +97,7 @@ class ParquetWriter:
                 self._take_oldest()
             self._stitcher.finish()
             self._stop()
+            self._spare.clear()
         except BaseException:
             self.abort()
             raise
@@ -104,6 +107,7 @@ class ParquetWriter:
         """Drop the file and what is gathered."""
         self._stop()
         self._encoding.clear()
+        self._spare.clear()
         self._gathered = _Gathered(self._schema)
         self._out.abort()
 
@@ -113,13 +117,13 @@ class ParquetWriter:
         if self._settings is None:
             self._settings = writer_settings(self._options, table)
         if self._threads == 1 or (last and not self._encoding):
-            self._append(self._encode(table), raw)
+            self._append(self._encode(table, raw), raw)
             return
         while self._busy(raw):
             self._take_oldest()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
-        self._encoding.append((self._pool.submit(self._encode, table), raw))
+        self._encoding.append((self._pool.submit(self._encode, table, raw), raw))
 
     def _busy(self, raw: int) -> bool:
         """Whether so much is being encoded that another row group of ``raw`` bytes has to wait."""
@@ -128,22 +132,37 @@ class ParquetWriter:
         waiting = raw + sum(size for _, size in self._encoding)
         return len(self._encoding) > self._threads or bool(waiting > self._threads * self._options.group_bytes)
 
-    def _encode(self, table: pa.Table) -> _Encoded:
-        """A Parquet file in memory that holds these rows as its one row group."""
-        import pyarrow.parquet as pq
-
-        sink = pa.BufferOutputStream()
+    def _encode(self, table: pa.Table, raw: int) -> _Encoded:
+        """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
         with_nan = [f.name for f, column in zip(table.schema, table.columns, strict=True) if _has_nan(column)]
-        schema = self._schema
         if self._int96:
-            schema = stored_schema(schema)
-            table = _stored(table, schema)
+            table = _stored(table, stored_schema(self._schema))
+        memory = self._memory(raw + raw // 8 + _FOOTER_BYTES)
         try:
-            with pq.ParquetWriter(sink, schema, **(self._settings or {})) as writer:
-                writer.write_table(table, row_group_size=max(1, table.num_rows))
+            try:
+                sink = pa.FixedSizeBufferWriter(memory)
+                self._encode_to(sink, table)
+                return _Encoded(memory.slice(0, sink.tell()), with_nan, memory)
+            except OSError:  # it is full: these rows take more as Parquet than as Arrow
+                stream = pa.BufferOutputStream()
+                self._encode_to(stream, table)
+                return _Encoded(stream.getvalue(), with_nan)
         except pa.ArrowException as error:
             raise SchemaError(f"rows can't be written as Parquet: {error}", path=self._path) from error
-        return _Encoded(sink.getvalue(), with_nan)
+
+    def _encode_to(self, sink: pa.NativeFile, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(sink, table.schema, **(self._settings or {})) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def _memory(self, size: int) -> pa.Buffer:
+        """So many bytes to encode into: those of a row group that was written, as fresh memory costs time."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            spare = None
+        return spare if spare is not None and spare.size >= size else pa.allocate_buffer(size)
 
     def _take_oldest(self) -> None:
         future, raw = self._encoding.popleft()
@@ -152,6 +171,8 @@ class ParquetWriter:
     def _append(self, encoded: _Encoded, raw: int) -> None:
         self._stitcher.add(encoded.file, encoded.with_nan)
         self._encoded_raw += max(1, raw)
+        if encoded.memory is not None and self._encoding:
+            self._spare.append(encoded.memory)
 
     def _stop(self) -> None:
         if self._pool is not None:
@@ -167,6 +188,8 @@ class _Encoded(NamedTuple):
 
     file: pa.Buffer
     with_nan: list[str]
+    memory: pa.Buffer | None = None
+    """What ``file`` is a part of, to be used again."""
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
