@@ -12,17 +12,33 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.maintenance import compact as compact
     from paimon_pyds.spark.maintenance import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.register import register as register
+    from paimon_pyds.spark.row_functions import delete as delete
+    from paimon_pyds.spark.row_functions import merge as merge
+    from paimon_pyds.spark.row_functions import update as update
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
     from paimon_pyds.spark.source import PaimonPydsDataSource as PaimonPydsDataSource
 
-__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "compact", "register", "rewrite_file_index", "write"]
+__all__ = [
+    "PaimonDataSource",
+    "PaimonPydsDataSource",
+    "compact",
+    "delete",
+    "merge",
+    "register",
+    "rewrite_file_index",
+    "update",
+    "write",
+]
 
 _WHERE = {
     "PaimonDataSource": "source",
     "PaimonPydsDataSource": "source",
     "compact": "maintenance",
+    "delete": "row_functions",
+    "merge": "row_functions",
     "register": "register",
     "rewrite_file_index": "maintenance",
+    "update": "row_functions",
     "write": "frames",
 }
 

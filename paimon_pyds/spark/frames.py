@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
-_NAME_LISTS = frozenset({"partition_by", "primary_key"})
+_NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
 
 def write(

@@ -18,7 +18,7 @@ WHERE = ("path", "warehouse", "database", "table", "branch")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", "timezone")
 WRITE = (
     "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
-    "dynamic-partition-overwrite", "rowkind-column", "operation",
+    "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys",
 )  # fmt: skip
 TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
@@ -74,6 +74,8 @@ class WriteOptions:
         partition_by: partition columns; None when the option was not given.
         partition: the partitions that an overwrite replaces; None for all.
         dynamic: an overwrite replaces the partitions that the data has rows in.
+        operation: ``delete`` or ``upsert``; None to write the rows as they are.
+        keys: the columns that find the rows of an operation; None when the option was not given.
         table: options of Paimon.
         storage: credentials and endpoints.
     """
@@ -85,6 +87,8 @@ class WriteOptions:
     comment: str | None = None
     partition: Mapping[str, str | None] | None = None
     dynamic: bool = False
+    operation: str | None = None
+    keys: tuple[str, ...] | None = None
     table: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,7 +137,8 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
             f"{reading[0]} is an option of reading, it has no meaning for a write",
             hint="write through a view or DataFrameWriter without it",
         )
-    for name in ("primary-key", "rowkind-column", "operation"):
+    operation = _operation(given, overwrite)
+    for name in ("primary-key", "rowkind-column"):
         _refuse(given, name, "tables with a primary key can't be written yet; leave the option out for an append table")
     if "partition-by" in given and "partition" in given:
         raise OptionError("partition-by and partition say the same, and both are given")
@@ -153,9 +158,28 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         comment=given.get("comment"),
         partition=partition,
         dynamic=dynamic,
+        operation=operation,
+        keys=_names(given, "operation-keys"),
         table=_of_paimon(given),
         storage=_of_storage(given),
     )
+
+
+def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
+    text = given.get("operation")
+    if text is None:
+        if "operation-keys" in given:
+            raise OptionError("operation-keys goes with the option operation, which is delete or upsert")
+        return None
+    operation = text.strip().lower()
+    if operation not in ("delete", "upsert"):
+        raise OptionError(f"operation is delete or upsert, not {text!r}")
+    if overwrite:
+        raise OptionError(f"operation={operation} goes with mode('append'), and this is an overwrite")
+    shaping = [name for name in ("partition-by", "partition", "comment") if name in given]
+    if shaping:
+        raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table is there already")
+    return operation
 
 
 # ---------------------------------------------------------------------------------------------------------- values

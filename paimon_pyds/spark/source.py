@@ -78,11 +78,20 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
     @clear_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows with these columns; it makes the table when it is missing."""
+        """A writer of rows with these columns, which makes the table when it is missing.
+
+        With the option ``operation`` one that deletes rows, or puts new versions in their place.
+        """
         from paimon_pyds.spark.options import parse_write_options
+
+        options = parse_write_options(self.options, overwrite=overwrite)
+        if options.operation is not None:
+            from paimon_pyds.spark.row_writer import open_row_writer
+
+            return open_row_writer(schema, options)
         from paimon_pyds.spark.writer import open_writer
 
-        return open_writer(schema, parse_write_options(self.options, overwrite=overwrite), overwrite=overwrite)
+        return open_writer(schema, options, overwrite=overwrite)
 
     def _read_options(self) -> ReadOptions:
         from paimon_pyds.spark.options import parse_read_options

@@ -1,0 +1,94 @@
+"""Rows named by where they lie: delete them, or put new versions in their place, as one snapshot.
+
+Where rows lie is what the metadata columns ``__paimon_file_path`` and ``__paimon_row_index`` say. It stays true until
+the file is compacted, overwritten or rewritten: then the operation fails, as it can't know where the rows went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyroaring import BitMap
+
+from paimon_pyds.errors import CommitConflictError, OptionError
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.executor import Executor, LocalExecutor
+from paimon_pyds.operations.row_changes import RowSummary, change_rows, without
+from paimon_pyds.operations.row_changes_publish import RowEdits
+from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
+from paimon_pyds.operations.row_changes_tasks import FoundRows
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read.positions import live_rows
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.write import CommitMessage
+
+__all__ = ["replace_rows"]
+
+
+def replace_rows(
+    store: TableStore,
+    positions: Mapping[str, BitMap],
+    versions: Sequence[CommitMessage] | None = None,
+    *,
+    executor: Executor | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Delete rows by position, or replace them by rows that were written before.
+
+    Args:
+        store: an append table.
+        positions: by the path of a data file, which of its rows (0-based). Rows to delete may be deleted already.
+        versions: new data files with one new row for each position; None to delete. They are not removed on errors.
+        executor: where files are rewritten, when there are no deletion vectors; the cores of this machine by default.
+        options: over the table's own.
+
+    Raises:
+        CommitConflictError: a file is not in the table any more, or a row to replace was deleted meanwhile.
+        OptionError: a position that is no row of its file.
+        UnsupportedError: a table whose rows can't be changed here.
+        CommitError, CommitOutcomeUnknownError: see `change_rows`.
+    """
+    asked = {path: rows for path, rows in positions.items() if rows}
+    workers = executor or LocalExecutor()
+
+    def once(target: RowTarget) -> RowEdits:
+        if versions is not None:
+            target.check_rewritable("replacing rows")
+        candidates = target.candidates(Const.TRUE)
+        files = _named(candidates, asked, store.root)
+        live = (_live(target, f, asked[f.file.path], strict=versions is not None) for f in files)
+        found = [rows for rows in live if rows.positions]
+        edits = without(target, candidates, found, workers)
+        count = sum(len(rows.positions) for rows in found)
+        if versions is None:
+            return replace(edits, reads=Const.FALSE, deleted=count)
+        return replace(edits, reads=Const.FALSE, given=tuple(versions), updated=count)
+
+    return change_rows(store, once, options=options)
+
+
+def _named(candidates: Candidates, asked: Mapping[str, BitMap], table: str) -> list[Candidate]:
+    by_path = {c.file.path: c for c in candidates.files}
+    for path in asked:
+        if path not in by_path:
+            raise CommitConflictError(
+                f"the data file {path.rpartition('/')[2]} is not in the table (any more)",
+                path=table,
+                hint="read __paimon_file_path and __paimon_row_index again: files move when they are compacted",
+            )
+    return [by_path[path] for path in asked]
+
+
+def _live(target: RowTarget, candidate: Candidate, rows: BitMap, *, strict: bool) -> FoundRows:
+    file = candidate.file
+    if rows.max() >= file.row_count:
+        raise OptionError(f"__paimon_row_index {rows.max()} is no row of a file of {file.row_count} rows: {file.path}")
+    left = live_rows(target.store.io, file, RowSelection.from_bitmap(rows)).positions or BitMap()
+    if strict and len(left) != len(rows):
+        raise CommitConflictError(
+            f"{len(rows) - len(left)} of the rows to replace in {file.path.rpartition('/')[2]} are deleted by now",
+            path=target.store.root,
+            hint="read the rows again, and replace those that are there",
+        )
+    return FoundRows(candidate.number, BitMap(left))

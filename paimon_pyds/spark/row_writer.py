@@ -1,0 +1,263 @@
+"""``df.write.option("operation", "delete" | "upsert")``: a DataFrame of keys, or of rows and where they lie.
+
+With the columns ``__paimon_file_path`` and ``__paimon_row_index`` (a read gives them by the option
+``metadata-columns``) rows are named by where they lie; else by the values of key columns. Tasks write new versions of
+rows; the driver finds the old ones and publishes both as one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, SchemaError
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import restore_case
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
+from paimon_pyds.spark.clear import clear_errors
+from paimon_pyds.table import Table
+from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from paimon_pyds.spark.options import WriteOptions
+
+__all__ = ["PaimonRowMessage", "PaimonRowWriter", "open_row_writer"]
+
+PLACE = ("__paimon_file_path", "__paimon_row_index")
+
+
+@dataclass
+class PaimonRowMessage(WriterCommitMessage):  # type: ignore[misc]
+    """What one task saw and wrote.
+
+    Attributes:
+        places: by data file, the rows that go, as a serialized roaring bitmap; None when rows are named by keys.
+        keys: rows of the DataFrame as an Arrow stream, when rows are named by keys.
+        message: new versions that were written, when rows are named by where they lie.
+    """
+
+    places: dict[str, bytes] = field(default_factory=dict)
+    keys: bytes = b""
+    message: CommitMessage | None = None
+
+
+class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Deletes or replaces rows. Made by `open_row_writer`; it is pickled into every task.
+
+    Attributes:
+        columns: for each column that is used its place in the DataFrame and its field; the place columns come last.
+        keys: key columns; empty when rows are named by where they lie.
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        operation: str,
+        columns: Sequence[tuple[int, pa.Field]],
+        keys: tuple[str, ...],
+    ) -> None:
+        self._context = context
+        self._delete = operation == "delete"
+        self._at = [at for at, _ in columns]
+        self._incoming = pa.schema([f for _, f in columns])
+        self._keys = keys
+        self._keep = False
+
+    @clear_errors
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
+        """Look at a task's rows, and write those that are new versions. Nothing is visible until `commit`."""
+        batches = (self._used(batch) for batch in iterator)
+        return self._named(batches) if self._keys else self._placed(batches)
+
+    @clear_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete or replace the rows as one snapshot. Runs once, on the driver."""
+        found = [m for m in messages if isinstance(m, PaimonRowMessage)]
+        if len(found) != len(messages):
+            raise CommitError("some tasks of the write left no message, nothing was published")
+        try:
+            if self._keys:
+                self._commit_keys(found)
+            else:
+                self._commit_places(found)
+        except CommitOutcomeUnknownError:
+            self._keep = True
+            raise
+
+    @clear_errors
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks wrote, unless a snapshot may hold it."""
+        if not self._keep:
+            Table(self._store()).abort([m.message if isinstance(m, PaimonRowMessage) else None for m in messages])
+
+    # --------------------------------------------------------------------------------------------------- in each task
+
+    def _used(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [batch.column(at) for at in self._at]
+        loose = pa.schema([pa.field(f.name, c.type) for f, c in zip(self._incoming, columns, strict=True)])
+        return conform_batch(pa.RecordBatch.from_arrays(columns, schema=loose), self._incoming)
+
+    def _named(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._incoming, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        return PaimonRowMessage(keys=sink.getvalue().to_pybytes())
+
+    def _placed(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
+        places: dict[str, BitMap] = {}
+        with TableWriter(self._context) as writer:
+            for batch in batches:
+                _add_places(places, batch)
+                if not self._delete:
+                    writer.write(batch.select(batch.schema.names[: -len(PLACE)]))
+            written = None if self._delete else writer.prepare_commit()
+        return PaimonRowMessage({path: rows.serialize() for path, rows in places.items()}, message=written)
+
+    # ---------------------------------------------------------------------------------------------------- on the driver
+
+    def _commit_places(self, messages: Sequence[PaimonRowMessage]) -> None:
+        from paimon_pyds.operations.replace_rows import replace_rows
+
+        places: dict[str, BitMap] = {}
+        for message in messages:
+            for path, data in message.places.items():
+                _join(places, path, BitMap.deserialize(data), unique=not self._delete)
+        versions = None if self._delete else [m.message for m in messages if m.message is not None]
+        replace_rows(self._store(), places, versions, options=self._context.dynamic_options)
+
+    def _commit_keys(self, messages: Sequence[PaimonRowMessage]) -> None:
+        tables = [pa.ipc.open_stream(m.keys).read_all() for m in messages]
+        source = pa.concat_tables(tables)
+        if not source.num_rows:
+            return
+        table = Table(self._store())
+        options = self._context.dynamic_options
+        if self._delete:
+            distinct = source.group_by(list(self._keys)).aggregate([]).select(list(self._keys))
+            table.merge(distinct, list(self._keys), when_matched="delete", options=options)
+        else:
+            table.merge(source, list(self._keys), when_matched="update", when_not_matched="insert", options=options)
+
+    def _store(self) -> TableStore:
+        return TableStore(self._context.io, self._context.root, self._context.branch)
+
+
+def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:
+    paths = batch.column(batch.num_columns - 2).dictionary_encode()
+    rows = np.asarray(batch.column(batch.num_columns - 1))
+    if len(rows) and (rows.min() < 0 or rows.max() >= 1 << 32):
+        raise OptionError("__paimon_row_index must be a position in its file, 0 or more")
+    codes = np.asarray(paths.indices)
+    for code, path in enumerate(paths.dictionary.to_pylist()):
+        mine = rows[codes == code].astype(np.uint32)
+        found = BitMap(mine)
+        if len(found) != len(mine):
+            raise _twice(path)
+        _join(places, path, found, unique=True)
+
+
+def _join(places: dict[str, BitMap], path: str, rows: BitMap, *, unique: bool) -> None:
+    before = places.get(path)
+    if before is None:
+        places[path] = rows
+    elif unique and not before.isdisjoint(rows):
+        raise _twice(path)
+    else:
+        places[path] = before | rows
+
+
+def _twice(path: str) -> OptionError:
+    return OptionError(
+        f"a row of {path.rpartition('/')[2]} is named twice by __paimon_file_path and __paimon_row_index",
+        hint="a join may have doubled it: drop the duplicates first",
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- opening
+
+
+def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWriter:
+    """The writer for a DataFrame of this schema.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaError: columns that do not fit the table.
+        OptionError: no keys to find rows by, or options that contradict each other.
+    """
+    operation = options.operation or ""
+    table = Table.open(options.path, options.branch, options.storage)
+    given = restore_case(options.table, [f.name for f in table.schema.fields])
+    context = table.write_context(given)
+    names = schema.fieldNames()
+    if all(name in names for name in PLACE):
+        if options.keys is not None:
+            raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
+        fields = () if operation == "delete" else context.schema.fields
+        columns = _columns(schema, fields, table.path)
+        return PaimonRowWriter(context, operation, [*columns, *_places(schema)], ())
+    keys = _keys(options.keys, names, context.schema.fields, operation)
+    chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
+    return PaimonRowWriter(context, operation, _columns(schema, chosen, table.path), keys)
+
+
+def _keys(
+    asked: Sequence[str] | None, names: Sequence[str], fields: Sequence[DataField], operation: str
+) -> tuple[str, ...]:
+    """Key columns in the table's spelling: those of the option, or all that a DataFrame of keys has."""
+    if asked is None and operation == "upsert":
+        raise OptionError(
+            "an upsert needs to know which columns find the old rows",
+            hint="option('operation-keys', 'id'), or a DataFrame with __paimon_file_path and __paimon_row_index",
+        )
+    spelled: Mapping[str, str] = {f.name.casefold(): f.name for f in fields}
+    keys = []
+    for name in names if asked is None else asked:
+        key = name if any(f.name == name for f in fields) else spelled.get(name.casefold())
+        if key is None:
+            raise SchemaError(
+                f"the table has no column {name!r}", hint=f"its columns are {', '.join(spelled.values())}"
+            )
+        keys.append(key)
+    if not keys:
+        raise OptionError("there are no columns to find rows by")
+    return tuple(dict.fromkeys(keys))
+
+
+def _columns(schema: StructType, fields: Sequence[DataField], table: str) -> list[tuple[int, pa.Field]]:
+    names = schema.fieldNames()
+    source = compat.target_schema(schema)
+    found = []
+    for target in arrow_schema(fields):
+        at = find_name(names, target.name)
+        if at is None:
+            raise SchemaError(
+                f"the DataFrame has no column {target.name!r}",
+                path=table,
+                hint="new versions of rows need all columns: select them from the table, and change what changes",
+            )
+        check_castable(source.field(at).type, target.type, target.name)
+        found.append((at, target))
+    return found
+
+
+def _places(schema: StructType) -> list[tuple[int, pa.Field]]:
+    types = (pa.string(), pa.int64())
+    names = schema.fieldNames()
+    source = compat.target_schema(schema)
+    found = []
+    for name, type_ in zip(PLACE, types, strict=True):
+        at = names.index(name)
+        check_castable(source.field(at).type, type_, name)
+        found.append((at, pa.field(name, type_, nullable=False)))
+    return found

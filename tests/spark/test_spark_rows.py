@@ -1,0 +1,127 @@
+"""Rows deleted, updated, merged and replaced from Spark: functions on a session, and df.write with an operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+import paimon_pyds as pp
+from paimon_pyds.errors import OptionError
+from paimon_pyds.spark import delete, merge, update
+from paimon_pyds.spark.options import parse_write_options
+
+pytestmark = pytest.mark.spark
+
+_SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("price", pa.float64()), ("p", pa.int32())])
+_MODES = {"vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}, "rewrite": {}}
+PLACE = "__paimon_file_path,__paimon_row_index"
+
+
+@pytest.fixture(params=list(_MODES))
+def table(request: pytest.FixtureRequest, path: str) -> pp.Table:
+    options = {"file-index.bitmap.columns": "color,id", **_MODES[request.param]}
+    made = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=options)
+    for start in (0, 6):
+        ids = range(start, start + 6)
+        made.append([{"id": i, "color": "red" if i % 3 else "blue", "price": i * 1.5, "p": i % 2} for i in ids])
+    return made
+
+
+def ids(table: pp.Table, filter: str | None = None) -> list[int]:
+    return sorted(table.scan(filter, columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_delete_and_update_on_a_session(spark: Any, table: pp.Table) -> None:
+    gone = delete(spark, table.path, "color = 'blue' AND id > 2")
+    assert (gone.rows_deleted, ids(table)) == (3, [0, 1, 2, 4, 5, 7, 8, 10, 11])
+    set_ = {"price": "price + 100", "color": "upper(color)"}
+    assert update(spark, table.path, set_, "id % 2 = 0").rows_updated == 5
+    assert ids(table, "price >= 100") == [0, 2, 4, 8, 10]
+    assert ids(table, "color IN ('BLUE', 'RED')") == [0, 2, 4, 8, 10]
+    assert delete(spark, table.path, "p = 1").rows_deleted == 4
+    assert ids(table) == [0, 2, 4, 8, 10]
+
+
+def test_merge_of_a_dataframe(spark: Any, table: pp.Table) -> None:
+    source = spark.sql("SELECT id, 'green' AS color, 0.5D AS price, CAST(id % 2 AS INT) AS p FROM range(10, 14)")
+    done = merge(spark, table.path, source, ["id"], when_matched="update", when_not_matched="insert")
+    assert (done.rows_updated, done.rows_inserted) == (2, 2)
+    assert ids(table, "color = 'green'") == [10, 11, 12, 13]
+    assert ids(table) == list(range(14))
+
+
+def test_columns_of_spark_are_asked_for_as_text(spark: Any, table: pp.Table) -> None:
+    from pyspark.sql import functions as F
+
+    with pytest.raises(OptionError, match="SQL text"):
+        delete(spark, table.path, F.col("id") > 1)
+    with pytest.raises(OptionError, match="SQL text"):
+        update(spark, table.path, {"price": F.col("price") * 2})
+
+
+def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> None:
+    there = frames.load(table.path, filter="id IN (1, 4, 7)", metadata_columns=PLACE)
+    frames.save(there, table.path, operation="delete")
+    assert ids(table) == [0, 2, 3, 5, 6, 8, 9, 10, 11]
+    last = table.snapshot()
+    frames.save(there.limit(0), table.path, operation="delete")
+    assert table.snapshot() == last  # nothing named, nothing done
+
+
+def test_rows_are_replaced_where_they_lie(frames: Any, table: pp.Table) -> None:
+    there = frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE)
+    new = there.selectExpr("id", "concat(color, '!') AS color", "price * 2 AS price", "p", *PLACE.split(","))
+    frames.save(new, table.path, operation="upsert")
+    assert ids(table) == list(range(12))
+    assert ids(table, "color = 'blue!'") == [0, 3, 6, 9]
+    assert table.scan("id = 9").to_arrow().to_pylist() == [{"id": 9, "color": "blue!", "price": 27.0, "p": 1}]
+    # They have moved: the same DataFrame, with its snapshot and its places, does not fit any more.
+    before = table.snapshot()
+    with pytest.raises(Exception, match=r"deleted by now|not in the table"):
+        frames.save(new, table.path, operation="upsert")
+    assert table.snapshot() == before
+
+
+def test_rows_are_deleted_by_keys(frames: Any, table: pp.Table) -> None:
+    frames.save("SELECT * FROM VALUES (1L), (1L), (7L), (99L), (CAST(NULL AS BIGINT)) AS k(ID)", table.path,
+                operation="delete")  # fmt: skip
+    assert ids(table) == [0, 2, 3, 4, 5, 6, 8, 9, 10, 11]
+    frames.save("SELECT id, 'ignored' AS color FROM range(2, 4)", table.path, operation="delete", operation_keys="id")
+    assert ids(table) == [0, 4, 5, 6, 8, 9, 10, 11]
+
+
+def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
+    rows = "SELECT id, 'green' AS color, 0.5D AS price, CAST(id % 2 AS INT) AS p FROM range(10, 14)"
+    frames.save(rows, table.path, operation="upsert", operation_keys="id")
+    assert ids(table, "color = 'green'") == [10, 11, 12, 13]
+    assert ids(table) == list(range(14))
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "says"),
+    [
+        ("SELECT 1L AS id", {"operation": "upsert"}, "which columns find the old rows"),
+        ("SELECT 1L AS id", {"operation": "upsert", "operation_keys": "id"}, "has no column 'color'"),
+        ("SELECT 1L AS nope", {"operation": "delete"}, "the table has no column 'nope'"),
+        ("SELECT 'x' AS id", {"operation": "delete"}, "column id is string here"),
+        ("SELECT 1L AS id", {"operation": "remove"}, "operation is delete or upsert"),
+        ("SELECT 1L AS id", {"operation_keys": "id"}, "goes with the option operation"),
+    ],
+)
+def test_what_does_not_fit_is_refused(frames: Any, path: str, query: str, options: dict[str, str], says: str) -> None:
+    table = pp.Table.create(path, _SCHEMA)
+    before = table.snapshot()
+    with pytest.raises(Exception, match=says):
+        frames.save(query, table.path, **options)
+    assert table.snapshot() == before
+
+
+def test_an_operation_is_no_overwrite() -> None:
+    with pytest.raises(OptionError, match=r"mode\('append'\)"):
+        parse_write_options({"path": "/t", "operation": "delete"}, overwrite=True)
+    with pytest.raises(OptionError, match="has no meaning"):
+        parse_write_options({"path": "/t", "operation": "delete", "partition-by": "p"}, overwrite=False)
