@@ -389,8 +389,9 @@ class Table:
             on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or clauses such as
-                ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``, of
-                which the first whose condition is true acts.
+                ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]`` or
+                ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]``, of which the first whose condition
+                is true acts.
             when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
             when_not_matched_by_source: "delete", or clauses, for rows of the table that match nothing.
             executor: where the work runs; the cores of this machine by default.

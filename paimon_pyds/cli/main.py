@@ -152,9 +152,11 @@ def _write_command(commands: _Commands) -> None:
 
 
 def _row_commands(commands: _Commands) -> None:
+    from paimon_pyds.cli.merge_command import add_merge
     from paimon_pyds.cli.row_commands import add_row_commands
 
     add_row_commands(commands, _table)
+    add_merge(commands, _table)
 
 
 def _compact_command(commands: _Commands) -> None:

@@ -51,7 +51,6 @@ class Insert:
 
 
 Clauses: TypeAlias = "str | Update | Delete | Insert | Sequence[str | Update | Delete | Insert] | None"
-_WORDS: Mapping[str, Update | Delete | Insert] = {"update": Update(), "delete": Delete(), "insert": Insert()}
 _ALLOWED: Mapping[str, tuple[type, ...]] = {
     "when_matched": (Update, Delete),
     "when_not_matched": (Insert,),
@@ -60,18 +59,20 @@ _ALLOWED: Mapping[str, tuple[type, ...]] = {
 
 
 def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
-    """The clauses of one kind as a tuple.
+    """The clauses of one kind as a tuple; texts are taken as `paimon_pyds.operations.merge_text` tells.
 
     Raises:
-        OptionError: a clause that has no place there, or that never acts.
+        OptionError: no clause, one that has no place there, or that never acts.
     """
     if clauses is None:
         return ()
+    from paimon_pyds.operations.merge_text import parse_clause
+
     given = [clauses] if isinstance(clauses, str | Update | Delete | Insert) else list(clauses)
     found: list[Update | Delete | Insert] = []
     for clause in given:
-        known = _WORDS.get(clause.strip().lower()) if isinstance(clause, str) else clause
-        if known is None or not isinstance(known, _ALLOWED[name]):
+        known = parse_clause(clause) if isinstance(clause, str) else clause
+        if not isinstance(known, _ALLOWED[name]):
             names = " or ".join(kind.__name__ for kind in _ALLOWED[name])
             raise OptionError(f"{name} takes {names} clauses, not {clause!r:.100}")
         if found and found[-1].where is None:

@@ -62,7 +62,7 @@ def merge_into(
         on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns that
             are equal on both sides. NULL equals nothing, unless written with ``<=>``.
         when_matched: `Update` and `Delete` clauses, for rows of the table that match; the first whose condition is true
-            acts. "update" and "delete" stand for clauses that do it to every such row.
+            acts. Texts do as well: "update", "delete", "source.gone THEN DELETE", "UPDATE SET v = source.v".
         when_not_matched: `Insert` clauses, for rows of the source that match nothing.
         when_not_matched_by_source: `Update` and `Delete` clauses, for rows of the table that match nothing.
         executor: where the work runs; the cores of this machine by default.
