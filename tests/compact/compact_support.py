@@ -28,7 +28,7 @@ def rows(first: int, count: int = 10) -> pa.Table:
     ids = range(first, first + count)
     colors = [None if i % 7 == 0 else ("red", "green", "blue")[i % 3] for i in ids]
     days = [None if i % 5 == 0 else i % 2 for i in ids]
-    return pa.table({"id": ids, "color": colors, "price": [(i * 37 % 101) / 4 for i in ids], "day": days}, SCHEMA)
+    return pa.table({"id": ids, "color": colors, "price": [(1 + i * 37 % 101) / 4 for i in ids], "day": days}, SCHEMA)
 
 
 def make(path: Path, files: int = 6, options: Mapping[str, str] | None = None, **create: Any) -> pp.Table:
@@ -60,6 +60,11 @@ def latest(table: pp.Table) -> Snapshot:
     snapshot = table.snapshot()
     assert snapshot is not None
     return snapshot
+
+
+def deleted(table: pp.Table) -> int:
+    """Rows that lie in data files and are deleted."""
+    return sum(r.cardinality or 0 for entry in index_entries(table) for r in entry.deletion_ranges or ())
 
 
 def index_entries(table: pp.Table) -> list[IndexEntry]:

@@ -158,7 +158,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 _PEAK = """
-import resource, sys, tempfile
+import sys, tempfile
 import pyarrow as pa
 import paimon_pyds as pp
 
@@ -168,8 +168,8 @@ table = pp.Table.open(path)
 options = {"parquet.block.size": "1048576", "compaction.force-rewrite-all-files": "true"}
 ordered = {} if buffer == "none" else {"order_by": "key"}
 summary = table.compact(**ordered, options=options if buffer == "none" else options | {"write-buffer-size": buffer})
-assert summary.rows == 2_000_000, summary
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+assert summary.rows == 1_200_000, summary
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
 
@@ -179,11 +179,11 @@ def test_memory_stays_bounded_by_the_buffer(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", schema)
     chance = np.random.default_rng(0)
     for _ in range(2):
-        keys = chance.integers(0, 2**60, 1_000_000)
+        keys = chance.integers(0, 2**60, 600_000)
         texts = pa.array(keys % 1000).cast(pa.string())
         text = pa.compute.binary_join_element_wise("a text of some length that compresses well", texts, "-")
         table.append(pa.table([pa.array(keys), text], schema=schema))
-    assert sum(batch.nbytes for batch in table.scan().to_batches()) > 15 * (7 << 20)
+    assert sum(batch.nbytes for batch in table.scan().to_batches()) > 15 * (4 << 20)
 
     def peak(buffer: str) -> int:
         arguments = [str(tmp_path / "t"), buffer, str(tmp_path / "spill")]
@@ -191,6 +191,6 @@ def test_memory_stays_bounded_by_the_buffer(tmp_path: Path) -> None:
         return int(done.stdout)
 
     plain = peak("none")
-    assert peak("7 mb") - plain < (peak("1 gb") - plain) / 2
+    assert peak("4 mb") - plain < (peak("1 gb") - plain) / 2
     keys = pp.Table.open(tmp_path / "t").scan(columns=["key"]).to_arrow()["key"].to_numpy()
     assert (np.diff(keys) >= 0).all()
