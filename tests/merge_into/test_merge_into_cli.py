@@ -66,7 +66,7 @@ def test_errors_are_one_line(table: pp.Table, tmp_path: Path, capsys: pytest.Cap
         ("DELETE", pp.Delete()),
         ("a = 1 and b = 'then' then delete", pp.Delete("a = 1 and b = 'then'")),
         ("CASE WHEN a THEN b ELSE c END THEN UPDATE SET *", pp.Update(None, "CASE WHEN a THEN b ELSE c END")),
-        ("update set t.a = least(s.a, t.a), `b c` = m['k, l']", pp.Update({"a": "least(s.a, t.a)", "b c": "m['k, l']"})),
+        ("update set t.a = if(b, s.a, 1), `b c` = m['k, l']", pp.Update({"a": "if(b, s.a, 1)", "b c": "m['k, l']"})),
         ("insert *", pp.Insert()),
         ("x THEN INSERT (a, `b`) VALUES (1, concat('(', b))", pp.Insert({"a": "1", "b": "concat('(', b)"}, "x")),
     ],
