@@ -6,9 +6,9 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from paimon_pyds.operations.explain_file import FileFacts, explain_file
 from paimon_pyds.predicate.show import to_sql
@@ -24,12 +24,13 @@ FOOTERS = 200
 _SHOWN_REASONS = 3
 
 
-def explain(plan: ScanPlan, table: str, *, footers: int = FOOTERS) -> Explanation:
+def explain(plan: ScanPlan, table: str, *, order: str = "", footers: int = FOOTERS) -> Explanation:
     """The explanation of a plan that was made with ``ScanRequest.explain``.
 
     Args:
         plan: what planning left.
         table: the table's path, for the title.
+        order: the order of the first rows that are wanted, if any.
         footers: data files to look into at most.
 
     Raises:
@@ -48,12 +49,15 @@ def explain(plan: ScanPlan, table: str, *, footers: int = FOOTERS) -> Explanatio
         steps=tuple(steps),
         files=tuple(files),
         skips=plan.skips,
+        order=order,
     )
 
 
 def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float) -> Explanation:
     """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds."""
-    by_path: Mapping[str, Actual] = {t.path: _actual(t) for t in traces}
+    by_path: dict[str, Actual] = {}
+    for trace in traces:  # the first rows in an order may visit a file more than once
+        by_path[trace.path] = _added(by_path.get(trace.path), _actual(trace))
     read = [a for a in by_path.values() if a.groups or a.rows_decoded or a.rows]
     spent = sum(a.bytes for a in by_path.values())
     decoded = sum(a.rows_decoded for a in by_path.values())
@@ -61,6 +65,12 @@ def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, 
     step = PruneStep("result", len(read), rows, spent, millis, detail)
     files = tuple(replace(f, actual=by_path.get(f.path)) for f in explained.files)
     return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
+
+
+def _added(one: Actual | None, other: Actual) -> Actual:
+    if one is None:
+        return other
+    return Actual(*(getattr(one, f.name) + getattr(other, f.name) for f in fields(Actual)))
 
 
 def _actual(trace: FileTrace) -> Actual:

@@ -212,7 +212,8 @@ class Scan:
         """
         from paimon_pyds.operations.explain import explain, explain_run
 
-        explained = explain(self._planned(self._fields, explain=True), self._store.root)
+        order = "" if self._top_n is None else str(self._top_n)
+        explained = explain(self._planned(self._fields, explain=True), self._store.root, order=order)
         if not analyze:
             return explained
         traces: list[FileTrace] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -114,6 +114,8 @@ class Explanation:
         files: the files that planning left, in plan order.
         skips: the files that planning left out.
         analyzed: whether the scan was run.
+        order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
+            this order and no longer than needed, which the steps before ``result`` do not foresee.
     """
 
     table: str
@@ -122,7 +124,8 @@ class Explanation:
     steps: tuple[PruneStep, ...]
     files: tuple[FileDecision, ...]
     skips: tuple[PlannedSkip, ...]
-    analyzed: bool = field(default=False)
+    analyzed: bool = False
+    order: str = ""
 
     @property
     def text(self) -> str:
@@ -179,6 +182,7 @@ class Explanation:
             "table": self.table,
             "snapshot": self.snapshot_id,
             "filter": self.predicate,
+            "order": self.order,
             "analyzed": self.analyzed,
             "steps": self.to_arrow().to_pylist(),
             "files": [_file_row(f) for f in self.files],

@@ -56,7 +56,8 @@ def _title(e: Explanation) -> str:
         if e.predicate
         else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
     )
-    return f"<div><b>Scan of</b> {escape(e.table)} <span style='{_FAINT}'>at {snapshot}</span>{where}</div>"
+    order = f"<div>first rows by <code>{escape(e.order)}</code></div>" if e.order else ""
+    return f"<div><b>Scan of</b> {escape(e.table)} <span style='{_FAINT}'>at {snapshot}</span>{where}{order}</div>"
 
 
 # ----------------------------------------------------------------------------------------------------------- funnel

@@ -18,6 +18,7 @@ from paimon_pyds.scan.explain import (
 __all__ = ["cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
 
 _SHOWN_FILES = 12
+_SHOWN_POSITIONS = 5
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -31,6 +32,8 @@ def _lines(e: Explanation) -> Iterator[str]:
     yield f"Scan of {e.table} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
     if e.predicate:
         yield f"Filter: {e.predicate}"
+    if e.order:
+        yield f"First rows by: {e.order} (files are read in this order, and no longer than needed)"
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
@@ -120,8 +123,9 @@ def positions_text(positions: Sequence[int], rows: int) -> str:
     """The first positions, as they follow a number of rows."""
     if not positions:
         return ""
-    more = ", …" if rows > len(positions) else ""
-    return f" (at {', '.join(f'{p:,}' for p in positions)}{more})"
+    shown = positions[:_SHOWN_POSITIONS]
+    more = ", …" if rows > len(shown) else ""
+    return f" (at {', '.join(f'{p:,}' for p in shown)}{more})"
 
 
 def strip_text(strip: bytes) -> str:

@@ -130,6 +130,13 @@ def test_without_a_filter(flights: pp.Table) -> None:
     assert outcome_counts(limited) == {"limit": 3, "read whole": 1}
 
 
+def test_first_rows_in_an_order(flights: pp.Table) -> None:
+    e = flights.explain("dest = 'D001'", top_n="id desc, 3", analyze=True)
+    assert "id desc" in e.order and e.order in e.text and "first rows by" in e.html
+    assert e.steps[-1].rows == 3
+    assert sum(f.actual.rows_decoded for f in e.files if f.actual) < 80_000
+
+
 def test_only_some_footers_are_looked_into(flights: pp.Table) -> None:
     plan = flights.scan("dest = 'D001'").plan()
     e = explain(plan, flights.path, footers=1)
