@@ -11,6 +11,7 @@ Negative values are stored by their absolute value, in a part of their own. Java
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slices import encode_slices, rows_between
+from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
 from paimon_pyds.index.source import ByteCache, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
@@ -142,11 +143,21 @@ class _Part:
     def existing(self) -> BitMap:
         return self._bitmap(0)
 
-    def load(self, first: int) -> list[BitMap]:
-        return [self._bitmap(1 + number) for number in range(first, self._count)]
+    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
+        return [self._bitmap(1 + number) for number in range(self._count)[first:stop]]
 
     def one(self, bit: int) -> BitMap:
         return self._bitmap(1 + bit)
+
+    def near(self, rows: BitMap, bits: Sequence[int]) -> None:
+        return None  # all of them are in memory
+
+    def recall(self, highest: int) -> BitMap | None:
+        found: BitMap | None = self._cache.get((id(self), "highest", highest))
+        return found
+
+    def remember(self, highest: int, rows: BitMap) -> None:
+        self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
 
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""

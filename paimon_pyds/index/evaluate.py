@@ -185,22 +185,30 @@ class FileIndex:
 
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:
         selection, exact = RowSelection.ALL, True
-        bounds: dict[ColumnRef, list[Leaf]] = {}
-        for child in children:
-            if isinstance(child, Leaf) and child.op in _BOUNDS:
-                bounds.setdefault(child.column, []).append(child)
-        for child in sorted(children, key=self._cost):
-            if isinstance(child, Leaf) and child.op in _BOUNDS:
-                leaves = bounds.pop(child.column, [])
-                if not leaves:  # asked already, with the column's other bounds
-                    continue
-                answer = self._leaf(leaves, question)
+        for group in self._groups(children):
+            if isinstance(group, list):
+                answer = self._leaf(group, question)
             else:
-                answer = self._tree(child, question)
+                answer = self._tree(group, question)
             selection, exact = selection & answer.selection, exact and answer.exact
             if selection.is_none:
                 return Answer(RowSelection.NONE, True)
         return Answer(selection, exact)
+
+    def _groups(self, children: Sequence[Predicate]) -> list[Predicate | list[Leaf]]:
+        """The children, cheap ones first; the bounds of one column are a list."""
+        bounds: dict[ColumnRef, list[Leaf]] = {}
+        groups: list[Predicate | list[Leaf]] = []
+        for child in children:
+            if not isinstance(child, Leaf) or child.op not in _BOUNDS:
+                groups.append(child)
+            elif child.column in bounds:
+                bounds[child.column].append(child)
+            else:
+                groups.append(bounds.setdefault(child.column, [child]))
+        if len(groups) > 1:
+            groups.sort(key=lambda g: self._cost(g[0] if isinstance(g, list) else g))
+        return groups
 
     def _or(self, children: Sequence[Predicate], question: _Question) -> Answer:
         selection, exact = RowSelection.NONE, True

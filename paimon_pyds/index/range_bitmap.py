@@ -13,6 +13,7 @@ Without a value other than NULL there is no min and max, and Java writes 64 empt
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
-from paimon_pyds.index.slices import encode_slices, rows_between
+from paimon_pyds.index.roaring_parts import containers_of, read_containers
+from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
@@ -39,6 +41,8 @@ _VERSION = 1
 _SLICES_OF_NOTHING = 64
 _MAX_SLICES = 64
 _CACHE = 16 << 20
+_SHARE_OF_LISTS = 8
+"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
 
 
 class RangeBitmapBuilder:
@@ -142,11 +146,32 @@ class _Slices:
     def existing(self) -> BitMap:
         return self._load([self._existing])[0]
 
-    def load(self, first: int) -> list[BitMap]:
-        return self._load(self._places[first:])
+    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
+        places = self._places[first:stop]
+        loaded: list[BitMap] | None = self._cache.get((id(self), first, len(places)))
+        if loaded is None:
+            loaded = self._load(places)
+            size = sum(length + 64 for _, length in places)
+            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
+                self._cache.put((id(self), first, len(places)), loaded, size)
+        return loaded
 
     def one(self, bit: int) -> BitMap:
         return self._load([self._places[bit]])[0]
+
+    def near(self, rows: BitMap, bits: Sequence[int]) -> dict[int, BitMap] | None:
+        containers = containers_of(rows, self._row_count)
+        if containers is None:
+            return None
+        parts = read_containers(self._source, [self._places[bit] for bit in bits], containers, self._row_count)
+        return None if parts is None else dict(zip(bits, parts, strict=True))
+
+    def recall(self, highest: int) -> BitMap | None:
+        found: BitMap | None = self._cache.get((id(self), "highest", highest))
+        return found
+
+    def remember(self, highest: int, rows: BitMap) -> None:
+        self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
 
 
 class RangeBitmapReader:

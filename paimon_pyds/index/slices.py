@@ -5,6 +5,7 @@ After O'Neil and Quass, "Improved query performance with variant indexes" (1997)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
 
-__all__ = ["BitSlices", "encode_slices", "rows_at_least", "rows_between", "rows_equal"]
+__all__ = ["BitSlices", "encode_slices", "most_bytes", "rows_at_least", "rows_between", "rows_equal"]
 
 
 class BitSlices(Protocol):
@@ -25,17 +26,37 @@ class BitSlices(Protocol):
     def existing(self) -> BitMap:
         """Rows that have a value."""
 
-    def load(self, first: int) -> list[BitMap]:
-        """The slices ``first`` and above, lowest bit first."""
+    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
+        """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
 
     def one(self, bit: int) -> BitMap:
         """The slice of one bit."""
+
+    def near(self, rows: BitMap, bits: Sequence[int]) -> dict[int, BitMap] | None:
+        """The parts of these bits' slices that lie around some positions; None where whole slices cost no more."""
+
+    def recall(self, highest: int) -> BitMap | None:
+        """The rows that `remember` was given for these highest bits, if they are still there."""
+
+    def remember(self, highest: int, rows: BitMap) -> None:
+        """Keep the rows that have these highest bits, as long as there is room."""
+
+
+_REMEMBERED_BITS = 8
+"""Highest bits of a value: the rows of each combination are kept once they were found."""
+
+_MOST_STRETCHES = 4
 
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
     kind = values.dtype.type
     return [roaring.encode_mask(values & kind(1 << bit) != 0) for bit in range(count)]
+
+
+def most_bytes(rows: BitMap) -> int:
+    """An upper bound of what a bitmap takes in memory."""
+    return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
 
 
 def rows_at_least(slices: BitSlices, value: int) -> BitMap:
@@ -65,17 +86,7 @@ def rows_equal(slices: BitSlices, value: int) -> BitMap:
     """Rows whose value is ``value``. The bitmap is not to be changed."""
     if value < 0 or value >> slices.count:
         return BitMap()
-    return _with_bits(slices, slices.load(0), value, 0)
-
-
-def _with_bits(slices: BitSlices, loaded: list[BitMap], value: int, lowest: int) -> BitMap:
-    """Rows that have the bits of ``value`` from ``lowest`` up; the highest first, as few rows are left soon."""
-    rows = slices.existing()
-    for bit in reversed(range(lowest, slices.count)):
-        if not rows:
-            break
-        rows = rows & loaded[bit] if value >> bit & 1 else rows - loaded[bit]
-    return rows
+    return _with_bits(slices, value, 0)
 
 
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
@@ -90,23 +101,72 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     low, high = max(low, 0), min(high, (1 << slices.count) - 1)
     if low == high:
         return rows_equal(slices, low)
-    free = (low ^ high).bit_length()
-    loaded = slices.load(0)
-    rows = _with_bits(slices, loaded, low, free)
-    upper = rows & loaded[free - 1]
-    lower = rows - upper
-    return _at_least(lower, loaded[: free - 1], low) | (upper - _at_least(upper, loaded[: free - 1], high, above=True))
+    free, step = (low ^ high).bit_length(), max(slices.count - _REMEMBERED_BITS, 0)
+    first, last = low >> step, high >> step
+    if 0 < last - first <= _MOST_STRETCHES and step:
+        bits = slices.load(0, step)
+        ends = _at_least(_with_bits(slices, low, step), bits, low) | _at_most(
+            _with_bits(slices, high, step), bits, high
+        )
+        return BitMap.union(ends, *(_with_bits(slices, n << step, step) for n in range(first + 1, last)))
+    rows = _with_bits(slices, low, free)
+    if not rows:
+        return rows
+    *bits, highest = slices.load(0, free)
+    upper = rows & highest
+    return _at_least(rows - upper, bits, low) | _at_most(upper, bits, high)
 
 
-def _at_least(rows: BitMap, bits: list[BitMap], value: int, *, above: bool = False) -> BitMap:
-    """Those of ``rows`` whose lower bits are at least those of ``value``; ``above``: greater."""
+def _with_bits(slices: BitSlices, value: int, lowest: int) -> BitMap:
+    """Rows that have the bits of ``value`` from ``lowest`` up; the highest first, as few rows are left soon.
+
+    The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered.
+    """
+    start = slices.count - _REMEMBERED_BITS
+    if lowest > start:
+        return _narrow(slices.existing(), slices, value, lowest, slices.count)
+    rows = slices.recall(value >> start)
+    if rows is None:
+        rows = _narrow(slices.existing(), slices, value, start, slices.count)
+        slices.remember(value >> start, rows)
+    return _narrow(rows, slices, value, lowest, start)
+
+
+def _narrow(rows: BitMap, slices: BitSlices, value: int, lowest: int, stop: int) -> BitMap:
+    """Those of ``rows`` that have the bits of ``value`` from ``lowest`` up to ``stop``."""
+    for bit, members in zip(reversed(range(lowest, stop)), reversed(slices.load(lowest, stop)), strict=True):
+        if not rows:
+            break
+        rows = rows & members if value >> bit & 1 else rows - members
+    return rows
+
+
+def _at_least(rows: BitMap, bits: list[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least that of ``value``: from the highest bit, as few are left
+    soon."""
     equal, greater = rows, BitMap()
     for bit in reversed(range(len(bits))):
         if not equal:
             break
+        with_bit = equal & bits[bit]
         if value >> bit & 1:
-            equal = equal & bits[bit]
+            equal = with_bit
         else:
-            greater |= equal & bits[bit]
-            equal = equal - bits[bit]
-    return greater if above else greater | equal
+            greater |= with_bit
+            equal = equal - with_bit
+    return greater | equal
+
+
+def _at_most(rows: BitMap, bits: list[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at most that of ``value``."""
+    equal, less = rows, BitMap()
+    for bit in reversed(range(len(bits))):
+        if not equal:
+            break
+        with_bit = equal & bits[bit]
+        if value >> bit & 1:
+            less |= equal - with_bit
+            equal = with_bit
+        else:
+            equal = equal - with_bit
+    return less | equal

@@ -1,0 +1,75 @@
+"""Bit slices: points and ranges equal numpy's, narrow and wide, asked once and again, in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.index.bsi import BsiBuilder, BsiReader
+from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.probe import Interval
+from paimon_pyds.index.range_bitmap import RangeBitmapBuilder, RangeBitmapReader
+from paimon_pyds.index.source import ByteCache
+from paimon_pyds.predicate.tree import Op
+from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.types import parse_type
+
+ROWS = 20_000
+TYPE = parse_type("BIGINT")
+
+
+def _readers(values: pa.Array) -> list[RangeBitmapReader | BsiReader]:
+    ranges, bsi = RangeBitmapBuilder(TYPE), BsiBuilder(TYPE)
+    for builder in (ranges, bsi):
+        builder.update(values)
+    codec = key_codec(TYPE)
+    return [
+        RangeBitmapReader(BytesSource(ranges.finish(len(values))), codec),
+        BsiReader(BytesSource(bsi.finish(len(values))), codec),
+    ]
+
+
+def _columns() -> list[pa.Array]:
+    rng = np.random.default_rng(8)
+    mask = rng.random(ROWS) < 0.05
+    return [
+        pa.array(rng.permutation(ROWS), mask=mask),
+        pa.array(np.arange(ROWS) // 7),
+        pa.array(rng.integers(0, 5, ROWS), mask=mask),
+        pa.array(rng.integers(-(2**50), 2**50, ROWS)),
+    ]
+
+
+COLUMNS = [(column, _readers(column)) for column in _columns()]
+
+
+@given(st.integers(0, len(COLUMNS) - 1), st.data())
+def test_ranges_equal_numpy(which: int, data: st.DataObject) -> None:
+    column, readers = COLUMNS[which]
+    values, known = column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
+    near = st.sampled_from(values[:: ROWS // 50].tolist()) | st.integers(-3, ROWS + 3)
+    low = data.draw(near)
+    width = data.draw(st.integers(0, 40) | st.integers(0, ROWS) | st.integers(0, 2**51))
+    for reader in readers:
+        above = reader.evaluate(Op.GE, (low,)).to_array(ROWS)
+        assert above.tolist() == np.flatnonzero(known & (values >= low)).tolist()
+        both = reader.answer(Interval(low, low + width)).selection.to_array(ROWS)
+        assert both.tolist() == np.flatnonzero(known & (values >= low) & (values <= low + width)).tolist()
+        same = reader.evaluate(Op.EQ, (low,)).to_array(ROWS)
+        assert same.tolist() == np.flatnonzero(known & (values == low)).tolist()
+
+
+@pytest.mark.parametrize("capacity", [0, 4_000, 1 << 20])
+def test_a_small_cache_gives_the_same(capacity: int) -> None:
+    column = COLUMNS[0][0]
+    builder = RangeBitmapBuilder(TYPE)
+    builder.update(column)
+    cache = ByteCache(capacity)
+    reader = RangeBitmapReader(BytesSource(builder.finish(ROWS)), key_codec(TYPE), cache)
+    for low in range(0, ROWS, 997):
+        expected = COLUMNS[0][1][0].answer(Interval(low, low + 500))
+        assert reader.answer(Interval(low, low + 500)).selection == expected.selection
+        assert cache.used <= capacity
