@@ -78,6 +78,16 @@ def test_explain_to_the_log(six, capfd):
     assert "color = 'blue'" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "start"), [("why.html", "<!DOCTYPE html>"), ("why.json", '{"table"'), ("why", "Scan of")]
+)
+def test_explain_to_a_file_of_its_kind(six, tmp_path, name, start):
+    made = source(six.path, filter="color = 'blue'", explain=str(tmp_path / name))
+    made.reader(made.schema()).partitions()
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert text.startswith(start) and "blue" in text
+
+
 def test_a_limit_is_one_partition(six):
     made = source(six.path, limit="3", **{"source.split.target-size": "1 kb"})
     reader = made.reader(made.schema())
