@@ -21,6 +21,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageEr
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.create import create_table
+from paimon_pyds.operations.executor import LocalExecutor
 from paimon_pyds.types import from_arrow_schema
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])
@@ -58,8 +59,13 @@ def _alter(table: pp.Table) -> object:
     return table.alter(add_columns={"w": "INT"})
 
 
+def _compact(table: pp.Table) -> object:
+    return table.compact(full=True, executor=LocalExecutor(1))
+
+
 WRITES: dict[str, Write] = {
     "append": _append, "overwrite": _overwrite, "overwrite named": _overwrite_named, "alter": _alter,
+    "compact": _compact,
 }  # fmt: skip
 
 
@@ -107,6 +113,7 @@ LONG = settings().max_examples > 100
 """Else, of several pieces of a file one after the other, the first and the last fail only."""
 
 CASES = [("parquet", name) for name in WRITES] + [("orc", "append"), ("avro", "append")]
+THREE = [("parquet", "append"), ("parquet", "overwrite"), ("parquet", "compact")]
 
 
 @pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF])
@@ -150,7 +157,7 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: st
 
 
 @pytest.mark.parametrize("forever", ["down", "full"])
-@pytest.mark.parametrize(("prepared", "write"), CASES[:3], indirect=True, ids=map(" ".join, CASES[:3]))
+@pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write: Write, forever: str) -> None:
     """Cleaning up fails too, or not: the first error is the one that is told, and the table is one of its states."""
     old, counting = _state(prepared), FaultyIO()
@@ -179,7 +186,7 @@ def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write
 
 
 @pytest.mark.parametrize("mode", [BEFORE, AFTER])
-@pytest.mark.parametrize(("prepared", "write"), CASES[:2], indirect=True, ids=map(" ".join, CASES[:2]))
+@pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
     """Ctrl-C in a notebook: what was published a moment before stays whole."""
     old, counting = _state(prepared), FaultyIO()

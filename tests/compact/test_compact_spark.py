@@ -1,0 +1,44 @@
+"""Compaction on the workers of a Spark session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compact_support import VECTORS, data_files, ids, latest, make
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.spark import compact
+
+pytestmark = pytest.mark.spark
+
+
+def test_groups_are_rewritten_by_the_workers(spark: Any, tmp_path: Path) -> None:
+    options = {**VECTORS, "file-index.bitmap.columns": "color", "file-index.in-manifest-threshold": "1b"}
+    table = make(tmp_path / "t", 6, options, partition_by=["day"])
+    table.delete("id IN (1, 7, 11)")
+    seen: list[int] = []
+    dry = compact(spark, table.path, dry_run=True)
+    assert (dry.files_before, dry.rows_dropped, latest(table).id) == (14, 3, 7)
+    summary = compact(spark, table.path, "day = 1 OR day IS NULL", full=True, progress=seen.append)
+    assert (summary.groups, summary.files_before, summary.files_after, summary.rows_dropped) == (2, 12, 2, 3)
+    assert seen[-1] == summary.rows == 33
+    assert latest(table).commit_kind is CommitKind.COMPACT
+    ordered = compact(spark, table.path, order_by="price", order="zorder", options={"write-buffer-size": "64 kb"})
+    assert (ordered.groups, ordered.rows, ordered.files_after) == (3, 57, 3)
+    assert sorted(ids(table)) == [i for i in range(60) if i not in (1, 7, 11)]
+    frame = spark.read.format("paimon_pyds").option("filter", "color = 'red'").load(table.path)
+    assert frame.count() == table.count("color = 'red'") > 0
+
+
+def test_what_a_worker_says_of_damage_arrives_and_nothing_is_left(spark: Any, tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 5, partition_by=["day"])
+    damaged = sorted(Path(table.path).rglob("day=0/*/*.parquet"))[0]
+    damaged.write_bytes(b"\0" * damaged.stat().st_size)
+    there = data_files(table)
+    with pytest.raises(CorruptFileError):
+        compact(spark, table.path)
+    assert data_files(table) == there
+    assert latest(table).id == 5
