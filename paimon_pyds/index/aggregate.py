@@ -105,7 +105,8 @@ class _RangeBitmapColumn:
         if not self.reader.cardinality:
             return BitMap(), None if ties else self._keys(np.zeros(0, np.int64))
         slices = self.reader._slices
-        found = best_rows(slices, _within(self.reader._existing(), rows), n, largest=largest, ties=ties)
+        existing, most = _within(self.reader._existing(), rows), self.reader.cardinality - 1
+        found = best_rows(slices, existing, n, largest=largest, ties=ties, most=most)
         return found, None if ties else self._keys(slice_values(slices, found).astype(np.int64))
 
     def counts(self, rows: BitMap | None) -> Counts | None:
@@ -136,10 +137,10 @@ class _RangeBitmapColumn:
 class _BsiColumn:
     reader: BsiReader
 
-    def _parts(self) -> list[tuple[int, int, BitSlices]]:
-        """Sign, what is added to the absolute value, and slices, of the parts that are there: positive ones first."""
+    def _parts(self) -> list[tuple[int, int, BitSlices, int]]:
+        """Sign, what is added to the absolute value, slices and their largest value: positive ones first."""
         both = ((1, self.reader._positive), (-1, self.reader._negative))
-        return [(sign, part.low, part) for sign, part in both if part is not None]
+        return [(sign, part.low, part, part.high - part.low) for sign, part in both if part is not None]
 
     def nulls(self, rows: BitMap | None) -> BitMap:
         return _absent(self.reader._existing(), rows, self.reader.row_count)
@@ -147,16 +148,16 @@ class _BsiColumn:
     def best(self, rows: BitMap | None, n: int, *, largest: bool, ties: bool) -> tuple[BitMap, pa.Array | None]:
         found = BitMap()
         parts = self._parts()
-        for sign, _, part in parts if largest else parts[::-1]:
+        for sign, _, part, most in parts if largest else parts[::-1]:
             if len(found) >= n:
                 break
             mine = _within(part.existing(), rows)
-            found |= best_rows(part, mine, n - len(found), largest=largest == (sign > 0), ties=ties)
+            found |= best_rows(part, mine, n - len(found), largest=largest == (sign > 0), ties=ties, most=most)
         if ties:
             return found, None
         positions = np.asarray(found.to_array(), np.uint32)
         keys = np.zeros(len(positions), np.int64)
-        for sign, low, part in parts:
+        for sign, low, part, _ in parts:
             here = part.existing() & found
             values = sign * (slice_values(part, here).astype(np.int64) + low)
             keys[np.searchsorted(positions, np.asarray(here.to_array(), np.uint32))] = values
@@ -164,7 +165,7 @@ class _BsiColumn:
 
     def counts(self, rows: BitMap | None) -> Counts | None:
         keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for sign, low, part in self._parts():
+        for sign, low, part, _ in self._parts():
             existing = _within(part.existing(), rows)
             if 1 << part.count <= _FEW_VALUES:
                 values, found = slice_counts(part, existing)
@@ -178,7 +179,7 @@ class _BsiColumn:
 
     def total(self, rows: BitMap | None) -> int | None:
         result = 0
-        for sign, low, part in self._parts():
+        for sign, low, part, _ in self._parts():
             existing = _within(part.existing(), rows)
             result += sign * (slice_total(part, existing) + low * len(existing))
         return result

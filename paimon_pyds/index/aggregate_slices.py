@@ -14,29 +14,39 @@ from paimon_pyds.index.slices import BitSlices
 
 __all__ = ["best_rows", "first_of", "slice_counts", "slice_total", "slice_values"]
 
+_FEW = 1 << 12
+"""For so few rows, parts of slices around them are read, if that spares anything."""
+
 
 def first_of(rows: BitMap, n: int) -> BitMap:
     """The ``n`` lowest positions, or all when there are fewer."""
     return rows if len(rows) <= n else BitMap(rows[:n])
 
 
-def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: bool) -> BitMap:
+def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: bool, most: int) -> BitMap:
     """The ``n`` rows with the largest (or smallest) values among ``rows``, which all have one.
 
     Args:
         ties: take every row whose value is that of the last one, too; else the first of them by position.
+        most: no row has a larger value. Rows that agree with it so far can't have a bit that it has not: such a slice
+            is not read.
     """
     found, left = BitMap(), rows
+    agrees, parts = largest, None
     for bit in reversed(range(slices.count)):
         if len(found) + len(left) <= n:
             break
-        members = slices.one(bit)
+        if agrees and not most >> bit & 1:
+            continue
+        if parts is None and len(left) <= _FEW:
+            parts = slices.near(left, [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1])
+        members = slices.one(bit) if parts is None or bit not in parts else parts[bit]
         better = left & members if largest else left - members
         if len(found) + len(better) >= n:
             left = better
         else:
             found |= better
-            left = left - better
+            left, agrees = left - better, False
     return found | (left if ties else first_of(left, n - len(found)))
 
 
@@ -44,8 +54,9 @@ def slice_values(slices: BitSlices, rows: BitMap) -> npt.NDArray[np.uint64]:
     """The values of these rows, in the order of their positions."""
     positions = np.asarray(rows.to_array(), np.uint32)
     values = np.zeros(len(positions), np.uint64)
+    parts = slices.near(rows, range(slices.count)) if len(rows) <= _FEW else None
     for bit in range(slices.count):
-        members = np.asarray((slices.one(bit) & rows).to_array(), np.uint32)
+        members = np.asarray(((slices.one(bit) if parts is None else parts[bit]) & rows).to_array(), np.uint32)
         values[np.searchsorted(positions, members)] |= np.uint64(1 << bit)
     return values
 
