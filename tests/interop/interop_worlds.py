@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.operations.live_files import DataFileRef, live_of, refs_of
-from paimon_pyds.types import DataType, Kind, MapType
+from paimon_pyds.types import DataType, MapType, parse_type
 from support.java_quirks import escapes_in_like, has_null_literal, orders_bytes, tells_zeros_apart
 from support.oracle import Reply
 from support.table_model import Column, Row, evaluate, to_arrow
@@ -74,8 +74,7 @@ def told(reply: Reply, world: World) -> list[str]:
     """Java's rows with floats in Python's spelling: Java 17 does not always print the shortest text of a DOUBLE."""
     if not any("FLOAT" in str(c.type) or "DOUBLE" in str(c.type) for c in world.model.columns):
         return reply.lines
-    kinds = {f.name: f.type.kind for f in world.table.schema.fields}
-    floats = [name for name, kind in kinds.items() if kind in (Kind.FLOAT, Kind.DOUBLE)]
+    floats = [c.name for c in world.model.columns if c.kind in ("FLOAT", "DOUBLE")]
     rows = reply.values
     for row in rows:
         row |= {name: repr(float(row[name])) for name in floats if isinstance(row.get(name), str)}
@@ -84,7 +83,7 @@ def told(reply: Reply, world: World) -> list[str]:
 
 def filters(world: World, count: int) -> list[tuple[Any, dict[str, Any]]]:
     """Conditions that mean the same to Java, and their JSON."""
-    types = {f.name: f.type for f in world.table.schema.fields}
+    types = {c.name: parse_type(c.type) for c in world.model.columns}
     found = []
     for _ in range(count * 20):
         condition = world.condition(3, micros=False)

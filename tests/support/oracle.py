@@ -288,6 +288,10 @@ class Batch:
         """Columns, index types and bodies (hex) of an index container."""
         return self.add("indexdump", container, _field_text(schema))
 
+    def delete(self, warehouse: Path, table: str, filter: Mapping[str, Any]) -> Reply:
+        """Delete rows of an append table by deletion vectors."""
+        return self.add("delete", warehouse, table, "--filter", json.dumps(filter))
+
     def compact(self, warehouse: Path, table: str) -> Reply:
         """Full compaction, one commit."""
         return self.add("compact", warehouse, table)

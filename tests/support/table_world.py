@@ -19,6 +19,7 @@ from paimon_pyds.index.config import INDEX_TYPES, supports
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.types import DataField, parse_type
 from support.strategies import ATOMS, values
+from support.table_changes import RowChanges
 from support.table_model import (
     PER_SECOND,
     WIDER,
@@ -73,6 +74,8 @@ OPTIONS: dict[str, list[str]] = {
     "manifest.full-compaction-threshold-size": ["1 b"],
     "partition.legacy-name": ["false"],
     "data-file.path-directory": ["data"],
+    "deletion-vectors.enabled": ["true"],
+    "deletion-vectors.bitmap64": ["true"],
 }
 
 
@@ -104,8 +107,10 @@ POOLS: st.SearchStrategy[Pools] = st.fixed_dictionaries(
 SEEDS = st.integers(0, 2**48)
 
 
-class World:
+class World(RowChanges):
     """One table, its model, and the choices."""
+
+    own = OWN
 
     def __init__(self, pools: Pools, seed: int, path: Path, log: list[str], names: Sequence[str] = NAMES) -> None:
         self.given = pools
@@ -165,8 +170,11 @@ class World:
             options["bucket"] = self.pick(["1", "3"])
             options["bucket-function.type"] = self.pick(["default", "mod"] if whole else ["default"])
         options |= {key: self.pick(OPTIONS[key]) for key in OPTIONS if self.random.random() < 0.3}
-        codecs = ["zstd", "snappy", "none", *(["gzip", "lz4"] if self.format == "parquet" else [])]
-        return options | {"file.compression": self.pick(codecs)} | self.index_options(model.columns)
+        return options | {"file.compression": self.pick(self.codecs())} | self.index_options(model.columns)
+
+    def codecs(self) -> list[str]:
+        """Compressions of the format."""
+        return ["zstd", "snappy", "none", *(["gzip", "lz4"] if self.format == "parquet" else [])]
 
     def index_options(self, columns: Sequence[Column]) -> dict[str, str]:
         """Indexes on some of the columns."""
@@ -176,7 +184,9 @@ class World:
             if names:
                 options[f"file-index.{kind}.columns"] = ",".join(names)
             for name in names:
-                options |= {f"file-index.{kind}.{name}.{key}": value for key, value in self.pick(OWN[kind]).items()}
+                options |= {
+                    f"file-index.{kind}.{name}.{key}": value for key, value in self.pick(self.own[kind]).items()
+                }
         return options
 
     # -------------------------------------------------------------------------------------------------------- rows
@@ -196,7 +206,8 @@ class World:
 
     def step(self) -> None:
         """One change of the table."""
-        self.pick([self.append] * 5 + [self.alter] * 3 + [self.overwrite] * 2 + [self.set_options])()
+        rows = [self.append] * 5 + [self.overwrite] * 2 + [self.delete] * 2 + [self.update, self.merge]
+        self.pick([*rows, *[self.alter] * 3, self.set_options, self.compact, self.reindex])()
 
     def append(self) -> None:
         rows = self.rows(0, 15)
@@ -210,7 +221,7 @@ class World:
         self.model.append(rows)
         assert snapshot is not None
         assert snapshot.delta_record_count == len(rows)
-        assert snapshot.total_record_count == len(self.model.rows)
+        assert self.vectors or snapshot.total_record_count == len(self.model.rows)
 
     def overwrite(self) -> None:
         model = self.model
@@ -238,7 +249,7 @@ class World:
             return
         assert snapshot.commit_kind is CommitKind.OVERWRITE
         self.model.replace(gone, rows)
-        assert snapshot.total_record_count == len(self.model.rows)
+        assert self.vectors or snapshot.total_record_count == len(self.model.rows)
 
     def set_options(self) -> None:
         mode = self.pick(["none", "counts", "truncate(2)", "full"])
