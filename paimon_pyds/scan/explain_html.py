@@ -131,7 +131,7 @@ def _strips(e: Explanation) -> str:
         rows.insert(0, (f"{len(e.files):,} files, one after the other", joined_strip(e.files), rows_text(kept, of)))
     if len(shown) > _SHOWN_STRIPS:
         rest = f'<div style="{_FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
-    faint = f'<span style="font-weight:400;{_FAINT}">(darker: more of the rows)</span>'
+    faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
     return f"{head}{row_strips(rows)}{rest}"
 

@@ -92,7 +92,7 @@ def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str
         if level:
             marks.append(
                 f'<rect x="{x + start * unit:.1f}" y="{y}" width="{max((stop - start) * unit, 1):.1f}" '
-                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.3 + 0.7 * level / _LEVELS:.2f}"/>'
+                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.4 + 0.6 * level / _LEVELS:.2f}"/>'
             )
     return "".join(marks)
 

@@ -19,6 +19,7 @@ __all__ = ["cost_text", "interesting", "label", "positions_text", "rows_text", "
 
 _SHOWN_FILES = 12
 _SHOWN_POSITIONS = 5
+_LONGEST, _WIDEST = 80, 400
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -37,7 +38,9 @@ def _lines(e: Explanation) -> Iterator[str]:
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
-        row = f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}   {s.detail}"
+        row = (
+            f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}   {s.detail[:_WIDEST]}"
+        )
         yield row.rstrip()
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
@@ -73,7 +76,7 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
         where = positions_text(v.positions, v.rows)
         kept = "all rows" if v.rows == v.of else f"{v.rows:,} {'row' if v.rows == 1 else 'rows'}{where}"
         spent = f"   {v.bytes_read:,} bytes read" if v.bytes_read else ""
-        yield f"    {index:<26} {v.leaf}   keeps {kept}{spent}"
+        yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
     if f.rows_after_index != f.rows_kept:
         yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
     if f.pages is not None:
@@ -82,6 +85,10 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
         yield f"    {f.reason}"
     if f.actual is not None:
         yield f"    {'read':<26} {actual_text(f.actual)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
@@ -104,9 +111,10 @@ def cost_text(p: PagesTold) -> str:
 def actual_text(a: Actual) -> str:
     """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
+    requests = f" in {a.requests:,} requests" if a.requests else ""
     return (
         f"{a.rows:,} rows given out, {a.rows_decoded:,} decoded{pages}, "
-        f"{human_bytes(a.bytes)} in {a.requests:,} requests, {a.millis:,.1f} ms"
+        f"{human_bytes(a.bytes)}{requests}, {a.millis:,.1f} ms"
     )
 
 
