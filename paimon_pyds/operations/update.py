@@ -163,7 +163,10 @@ def _tasks(
 ) -> Iterator[_UpdateTask]:
     rows = {f.number: f.positions for f in found}
     rewrite = not target.merge_on_read
-    spec = reading(candidates.spec, target.schema.fields, metadata=(ROW_INDEX,) if rewrite else ())
+    needed = {name for expression in assignments.values() for name in expression.columns}
+    # An old value that is set without being looked at needs no reading, unless its row may stay as it is.
+    fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
+    spec = reading(candidates.spec, fields, metadata=(ROW_INDEX,))
     for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
         context = target.write_context(total)
         for group in candidates.packed(files):
@@ -176,9 +179,10 @@ def _update(task: _UpdateTask) -> CommitMessage:
 
 def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
+    names = [f.name for f in task.context.fields]
     for candidate, rows in task.files:
         for batch in read_file(task.spec, candidate.selecting(RowSelection.from_bitmap(rows))):
-            yield _assigned(batch, task.assignments)
+            yield _assigned(batch, task.assignments, names)
 
 
 def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
@@ -195,16 +199,18 @@ def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
 def _in_place(
     batch: pa.RecordBatch, at: npt.NDArray[np.int64], assignments: Mapping[str, BoundExpression]
 ) -> pa.RecordBatch:
-    changed = _assigned(batch.take(pa.array(at)), assignments)
+    changed = _assigned(batch.take(pa.array(at)), assignments, batch.schema.names)
     order = np.arange(batch.num_rows)
     order[at] = batch.num_rows + np.arange(len(at))
     both = pa.Table.from_batches([pa.RecordBatch.from_arrays(batch.columns, schema=changed.schema), changed])
     return both.take(pa.array(order)).combine_chunks().to_batches()[0]
 
 
-def _assigned(batch: pa.RecordBatch, assignments: Mapping[str, BoundExpression]) -> pa.RecordBatch:
-    """Every expression sees the old values."""
-    columns = {name: expression.evaluate(batch) for name, expression in assignments.items()}
-    arrays = [columns.get(name, batch.column(i)) for i, name in enumerate(batch.schema.names)]
-    fields = [f.with_nullable(True) if f.name in columns else f for f in batch.schema]
+def _assigned(
+    batch: pa.RecordBatch, assignments: Mapping[str, BoundExpression], names: Sequence[str]
+) -> pa.RecordBatch:
+    """The columns of these names, new values in place of the old ones, which every expression sees."""
+    fresh = {name: expression.evaluate(batch) for name, expression in assignments.items()}
+    arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
+    fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
