@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
+from support.fixtures import ROOT
 
 N = 12_000
 PAGE_ROWS = 500
@@ -165,3 +167,17 @@ def test_files_of_pypaimon_rust(tmp_path: Path) -> None:
     for wanted in ([0], [rows - 1], [19_999, 20_000, 40_001], list(range(11, rows, 6_000))):
         plans = _hold(path, table, wanted, table.column_names)
         assert sum(p.pages for p in plans) >= len(table.column_names)
+
+
+def test_files_of_pypaimon(tmp_path: Path) -> None:
+    """pypaimon (2.1) writes by pyarrow without a page index: row groups are read, of a table partitioned by ``p``."""
+    with tarfile.open(ROOT / "tests" / "fixtures" / "pypaimon_table.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    table = pp.Table.open(tmp_path / "t")
+    expected = [{"p": f"p{i % 2}", "id": i, "text": f"t{i}", "real": i / 8, "l": [i]} for i in range(200)]
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == expected
+    e = table.explain("p = 'p1' AND id IN (77, 79)", analyze=True)
+    assert [s.rows for s in e.steps if s.name in ("table", "partitions", "result")] == [200, 100, 2]
+    (file,) = e.files
+    assert file.pages is not None
+    assert (file.pages.choice, file.pages.pages) == ("row groups", 0)
