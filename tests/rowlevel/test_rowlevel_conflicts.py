@@ -17,6 +17,7 @@ from paimon_pyds.commit import retry
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.operations.row_changes_target import RowTarget
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -177,6 +178,39 @@ def test_an_update_never_brings_deleted_rows_back(tmp_path: Path, monkeypatch: p
             summary = table.update({"n": "n + 1"}, "id < 10")
         assert summary.rows_updated == 9
         assert _content(table) == {i: (c, n + (i < 10)) for i, (c, n) in _fresh(range(40)).items() if i != 7}
+
+
+def test_two_updates_that_read_what_the_other_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No order of the two swaps the values: whoever comes last moves all rows to one side."""
+    for name, mode in _MODES.items():
+        table = pp.Table.create(tmp_path / name, _SCHEMA, options=mode)
+        table.append(_data(_fresh(range(20), "c1")))
+        table.append(_data(_fresh(range(20, 40), "c2")))
+        intruder = pp.Table.open(table.path)
+        with monkeypatch.context() as patch:
+            _racing(patch, lambda intruder=intruder: intruder.update({"c": "'c1'"}, "c = 'c2'"))
+            assert table.update({"c": "'c2'"}, "c = 'c1'").rows_updated == 40
+        assert {c for c, _ in _content(table).values()} == {"c2"}
+
+
+def test_changes_elsewhere_cost_no_second_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another commit added can't match: the rows found are published on top of it."""
+    looks: list[str] = []
+    plan = RowTarget.candidates
+
+    def noting(self: RowTarget, predicate: Any, fields: Any = None) -> Any:
+        looks.append("again" if fields is None else "look")
+        return plan(self, predicate, fields or ())
+
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["c"], options=_VECTORS)
+    table.append(_data(_fresh(range(40))))
+    intruder = pp.Table.open(table.path)
+    _racing(monkeypatch, lambda: intruder.update({"n": "0"}, "c = 'c2'"))
+    monkeypatch.setattr(RowTarget, "candidates", noting)
+    summary = table.update({"n": "1"}, "c = 'c1' AND id < 20")
+    assert (summary.rows_updated, summary.attempts) == (5, 2)
+    assert looks == ["look", "look", "again"]  # the intruder's, ours, and whether the new files matter
+    assert table.count("n = 0 AND c = 'c2'") == 10
 
 
 def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
