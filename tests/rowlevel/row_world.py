@@ -36,7 +36,8 @@ class RowWorld(World):
     """Steps that change rows in place, among those that `World` has."""
 
     STEPS: ClassVar[dict[str, int]] = {
-        "append": 4, "delete": 6, "update": 5, "overwrite": 1, "alter": 2, "reindex": 1, "widen_vectors": 1,
+        "append": 4, "delete": 6, "update": 5, "merge": 5, "overwrite": 1, "alter": 2, "reindex": 1, "widen_vectors": 1,
+        "compact": 3,
     }  # fmt: skip
     vectors = False
 
@@ -106,6 +107,26 @@ class RowWorld(World):
     def reindex(self) -> None:
         self.log.append("rewrite_file_index")
         summary = self.table.rewrite_file_index(rebuild=self.random.random() < 0.3)
+        self.changed(summary.snapshot_id, list(self.model.rows), same=True)
+
+    def compact(self) -> None:
+        """Files are merged, deleted rows dropped, rows put in an order: they stay the same."""
+        call: dict[str, Any] = {"full": self.random.random() < 0.5, "options": {"compaction.min.file-num": "2"}}
+        free = [c for c in self.model.columns if c.name not in self.model.partition_by and isinstance(c.type, str)]
+        if not self.bucket_key and self.random.random() < 0.4:
+            call["order_by"] = [c.name for c in self.some(free, 1, 3)]
+            call["order"] = self.pick(["order", "zorder", "hilbert"])
+        if self.random.random() < 0.3:
+            call["executor"] = Pickling()
+        self.log.append(f"compact {call}")
+        dry = self.table.compact(**call, dry_run=True)
+        summary = self.table.compact(**call)
+        assert (summary.rows, summary.rows_dropped, summary.files_before, summary.groups) == (
+            dry.rows,
+            dry.rows_dropped,
+            dry.files_before,
+            dry.groups,
+        )
         self.changed(summary.snapshot_id, list(self.model.rows), same=True)
 
     def widen_vectors(self) -> None:
