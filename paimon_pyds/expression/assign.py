@@ -75,7 +75,7 @@ def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:
-    """Texts and bytes within the length of their column: spaces at the end give way, CHAR is filled with them."""
+    """Texts and bytes within their column's length: spaces at the end give way. CHAR is not filled, as in appends."""
     limit = target.length or 1
     if limit == MAX_LENGTH:
         return array
@@ -90,4 +90,4 @@ def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:
         longest = pc.max(lengths).as_py()
         if longest > limit:
             raise ExpressionError(f"a value has length {longest}, {target} allows {limit}")
-    return pc.utf8_rpad(array, limit, " ") if target.kind is Kind.CHAR else array
+    return array

@@ -105,7 +105,7 @@ def test_ambiguous_names() -> None:
     [
         ("b + 1", AtomicType(Kind.TINYINT), [1, 6, 7]),
         ("b", AtomicType(Kind.DECIMAL, precision=5, scale=2), [Decimal("0.00"), Decimal("5.00"), Decimal("6.00")]),
-        ("s", AtomicType(Kind.CHAR, length=3), ["x  ", None, "zz "]),
+        ("s", AtomicType(Kind.CHAR, length=3), ["x", None, "zz"]),
         ("a", AtomicType(Kind.VARCHAR, length=10), ["1", "2", None]),
         ("'ab  '", AtomicType(Kind.VARCHAR, length=3), ["ab ", "ab ", "ab "]),
         ("NULL", AtomicType(Kind.INT), [None, None, None]),

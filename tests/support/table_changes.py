@@ -41,6 +41,10 @@ class RowChanges:
     def condition(self, depth: int, micros: bool) -> Any:
         raise NotImplementedError
 
+    def how(self) -> dict[str, Any]:
+        """More arguments of operations."""
+        return {}
+
     def _changed(self, snapshot_id: int | None, rows: list[Row]) -> None:
         """A snapshot that appended nothing."""
         if snapshot_id is None:
@@ -90,7 +94,12 @@ class RowChanges:
         other = None if condition is None else f"{to_sql(condition)} THEN DELETE"
         self.log.append(f"merge {self.arrow(source).to_pylist()}: {matched}, {inserts}, {other}")
         summary = self.table.merge(
-            self.arrow(source), ["id"], when_matched=matched, when_not_matched=inserts, when_not_matched_by_source=other
+            self.arrow(source),
+            ["id"],
+            when_matched=matched,
+            when_not_matched=inserts,
+            when_not_matched_by_source=other,
+            **self.how(),
         )
         given = {row.values[_ID]: row for row in source}
         hit = [row for row in self.model.rows if row.values[_ID] in given]
