@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.scan.split import METADATA_FIELDS, FileTask, ReadSpec
 from paimon_pyds.types import arrow_type
@@ -22,12 +21,6 @@ def metadata_arrays(spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64])
 
 
 def _array(name: str, spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64]) -> pa.Array:
-    if name in (task.write_cols or ()):
-        raise UnsupportedError(
-            f"{name} of this file is a column of its own, as compactions by Java Paimon write it: it can't be read yet",
-            path=task.path,
-            hint=f"leave {name} out",
-        )
     type_ = arrow_type(METADATA_FIELDS[name].type)
     n = len(rows)
     match name:

@@ -27,7 +27,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import may_match, partition_filter
-from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.row import decode_rows
@@ -37,8 +36,7 @@ from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
 from paimon_pyds.scan.split import DeletionFile, FileTask, ReadSpec
 from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.scan.verdict import Verdict, verdicts
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.scan.verdict import Verdict
 from paimon_pyds.types import DataField, arrow_schema
 
 __all__ = ["ScanRequest", "plan_scan"]
@@ -154,13 +152,16 @@ class _Planner:
     def entries(self) -> pa.RecordBatch:
         manifests = self.manifests()
         kept = self.prune_manifests(manifests)
-        batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in kept]
-        entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
+        entries = self.entries_of(kept)
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         if detail and self.request.explain:
             entries = self.seen_whole(manifests, entries)
         self.note("manifests" if detail else "table", entries, detail)
         return entries
+
+    def entries_of(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in manifests]
+        return one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
 
     def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
         """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
@@ -169,7 +170,7 @@ class _Planner:
         """
         if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_EXPLAINED:
             return kept
-        whole = one_batch(live_entries([self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in manifests]))
+        whole = self.entries_of(manifests)
         self.note("table", whole)
         kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
         self.skips += left_out("manifests", whole, kept, self.partition_predicate, self.masks["partitions"])
@@ -255,26 +256,17 @@ class _Planner:
         embedded = entries.column("embedded_index")
         if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
             return entries, ""
-        from paimon_pyds.index.evaluate import FileIndex
+        from paimon_pyds.scan.embedded import ask_embedded
 
-        keep = np.ones(entries.num_rows, dtype=bool)
-        for row in np.flatnonzero(is_true(embedded.is_valid())):
-            i = int(row)
-            file = _DataRow(entries, i)
-            evolution = plan_evolution(self.fields_of(file.schema_id), self.request.filter_fields, file.write_cols)
-            devolved = evolution.devolve(self.request.predicate)
-            source = BytesSource(embedded[i].as_py(), f"{file.name} (embedded index)")
-            result = FileIndex.open(source).evaluate(devolved, file.row_count)
-            if result.selection.is_none:
-                keep[i] = False
-                reason = to_sql(self.request.predicate, shorten=True)
-                said = verdicts(result.trace, file.row_count) if self.request.explain else ()
-                self.skips.append(PlannedSkip(file.name, file.row_count, file.size, reason, "embedded index", said))
-            elif result.selection.positions is not None:
-                self.selections[file.key] = result.selection.positions.serialize()
-                self.rows_left_out += file.row_count - result.selection.count(file.row_count)
-            if self.request.explain and keep[i]:
-                self.verdicts[file.name] = verdicts(result.trace, file.row_count)
+        def devolved(schema_id: int, write_cols: list[str] | None) -> Predicate:
+            evolution = plan_evolution(self.fields_of(schema_id), self.request.filter_fields, write_cols)
+            return evolution.devolve(self.request.predicate)
+
+        answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
+        self.selections, self.verdicts = answers.selections, answers.verdicts
+        self.rows_left_out = answers.rows_left_out
+        self.skips += answers.skips
+        keep = answers.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     # ----------------------------------------------------------------------------------------------------- tasks
@@ -353,19 +345,6 @@ class _Planner:
                     path, r.offset, r.length, r.cardinality
                 )
         return found
-
-
-class _DataRow:
-    """The members of one entry that the embedded index needs."""
-
-    def __init__(self, entries: pa.RecordBatch, i: int) -> None:
-        self.name = entries.column("file_name")[i].as_py()
-        self.row_count = entries.column("row_count")[i].as_py()
-        self.size = entries.column("file_size")[i].as_py()
-        self.schema_id = entries.column("schema_id")[i].as_py()
-        self.write_cols = entries.column("write_cols")[i].as_py()
-        partition, bucket = entries.column("partition")[i].as_py(), entries.column("bucket")[i].as_py()
-        self.key = (partition, bucket, self.name)
 
 
 def _all_nullable(schema: pa.Schema) -> pa.Schema:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_pyds.index.evaluate import LeafTrace
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.selection import RowSelection
+
+if TYPE_CHECKING:
+    from paimon_pyds.index.evaluate import LeafTrace
 
 __all__ = ["STRIP_BINS", "Verdict", "row_strip", "verdicts"]
 

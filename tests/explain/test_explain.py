@@ -137,6 +137,13 @@ def test_first_rows_in_an_order(flights: pp.Table) -> None:
     assert sum(f.actual.rows_decoded for f in e.files if f.actual) < 80_000
 
 
+def test_what_was_added_between_snapshots(flights: pp.Table) -> None:
+    e = flights.explain("month = 3", options={"incremental-between": "2,4"}, analyze=True)
+    assert _steps(e)["table"] == (2, 40_000)
+    assert _steps(e)["result"] == (1, 20_000)
+    assert [s.reason for s in e.skips] == ["month = 3"]
+
+
 def test_only_some_footers_are_looked_into(flights: pp.Table) -> None:
     plan = flights.scan("dest = 'D001'").plan()
     e = explain(plan, flights.path, footers=1)
