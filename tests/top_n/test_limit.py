@@ -15,7 +15,7 @@ ROWS = 40_000
 OPTIONS = {
     "file-index.bitmap.columns": "color",
     "file-index.in-manifest-threshold": "1 b",
-    "parquet.page.size": "4 kb",
+    "parquet.page.size": "4096",
     "parquet.enable.dictionary": "false",
     "deletion-vectors.enabled": "true",
     "compaction.min.file-num": "100",
