@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value
+from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value, is_large
 from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.cursor import RESERVED, SUFFIXES, Cursor
 from paimon_pyds.predicate.lexer import Token
@@ -15,10 +15,14 @@ from paimon_pyds.predicate.sql_types import TYPED_LITERALS, TYPES, read_type
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import AtomicType
 
-__all__ = ["MAX_DEPTH", "parse_expression"]
+__all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STEPS", "parse_expression"]
 
 MAX_DEPTH = 100
 """How deep parentheses, calls and CASEs may be nested."""
+MAX_STEPS = 150
+"""How many operators and calls may work on each other's results, as in ``a + b + c``."""
+MAX_NODES = 1_000_000
+"""How many parts an expression may have, the values of IN lists among them."""
 
 # Binding powers, weakest first.
 _OR, _AND, _NOT, _SUFFIX, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _ADD, _MULTIPLY, _UNARY = range(1, 12)
@@ -50,7 +54,8 @@ def parse_expression(text: str, *, timezone: str = "UTC") -> Expression:
     try:
         return _Parser(text, timezone).parse()
     except PredicateError as error:
-        message = error.message.removeprefix("filter: ").replace("the filter", "the expression")
+        message = error.message.removeprefix("filter: ")
+        message = message.replace("the filter", "the expression").replace("in a filter", "in an expression")
         raise ExpressionError(f"expression: {message}", hint=error.hint) from None
 
 
@@ -68,6 +73,8 @@ class _Parser(Cursor):
         found = self._expression(0)
         if self.peek().kind != "end":
             self.unexpected("the end of the expression")
+        if is_large(found, MAX_STEPS, MAX_NODES):
+            self.fail(found, f"the expression is nested deeper than {MAX_STEPS} steps, or too large")
         return found
 
     def unexpected(self, wanted: str) -> NoReturn:

@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import AtomicType
 
-__all__ = ["Call", "Case", "CastTo", "Expression", "Item", "Name", "Value", "children", "conjuncts", "names"]
+__all__ = [
+    "Call",
+    "Case",
+    "CastTo",
+    "Expression",
+    "Item",
+    "Name",
+    "Value",
+    "children",
+    "conjuncts",
+    "is_large",
+    "names",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +96,19 @@ def children(expression: Expression) -> Iterator[Expression]:
                 yield otherwise
         case CastTo(child=child):
             yield child
+
+
+def is_large(expression: Expression, depth: int, size: int) -> bool:
+    """Whether a way down has more nodes than ``depth``, or all ways together more than ``size``; without recursion.
+
+    What is written once and evaluated twice (the operand of BETWEEN) counts twice.
+    """
+    level, nodes = [expression], 0
+    while level and depth >= 0 and nodes <= size:
+        depth -= 1
+        nodes += len(level)
+        level = [child for node in level for child in children(node)]
+    return bool(level)
 
 
 def names(expression: Expression) -> Iterator[Name]:
