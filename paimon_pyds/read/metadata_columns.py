@@ -1,4 +1,9 @@
-"""The hidden columns: file path, row index, partition, bucket, row id, sequence number."""
+"""The hidden columns: file path, row index, partition, bucket, row id, sequence number.
+
+Rows of a file have row ids from ``_FIRST_ROW_ID`` on, and its sequence number, until an update rewrites them: then the
+file holds ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` as columns, NULL where the old rule is right. (Source: Paimon
+documentation, append-table/row-tracking, and the files that Java Paimon's row-level commands write.)
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_pyds import formats
+from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.scan.split import METADATA_FIELDS, FileTask, ReadSpec
+from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import arrow_type
 
 __all__ = ["metadata_arrays"]
@@ -31,11 +40,23 @@ def _array(name: str, spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64
         case "__paimon_bucket":
             return pa.repeat(pa.scalar(task.bucket, type_), n)
         case "_ROW_ID":
-            if task.first_row_id is None:
-                return pa.nulls(n, type_)
-            return pa.array(rows + task.first_row_id, type_)
+            first = task.first_row_id
+            return _kept(name, spec, task, rows, pa.nulls(n, type_) if first is None else pa.array(rows + first, type_))
         case "_SEQUENCE_NUMBER":
-            return pa.repeat(pa.scalar(task.sequence_number, type_), n)
+            return _kept(name, spec, task, rows, pa.repeat(pa.scalar(task.sequence_number, type_), n))
     pairs = partition_texts(spec.partition_fields, task.partition, spec.options or {})
     one = pa.array([list(pairs.items())], type_)
     return one.take(pa.array(np.zeros(n, np.int8)))
+
+
+def _kept(name: str, spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64], derived: pa.Array) -> pa.Array:
+    """What the file holds in a column of its own, where it does; else the derived values."""
+    if name not in (task.write_cols or ()) or not len(rows):
+        return derived
+    reader = formats.by_path(task.path).open_reader(spec.io, task.path, task.size, ReadCounters())
+    try:
+        selection = RowSelection.of(rows.astype(np.uint32))
+        held = [batch.column(0) for batch in reader.read([METADATA_FIELDS[name]], selection, len(rows))]
+    finally:
+        reader.close()
+    return pc.coalesce(pa.concat_arrays(held), derived)
