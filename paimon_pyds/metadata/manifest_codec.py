@@ -374,7 +374,7 @@ def _walk(container: Container, schema: Record, data: npt.NDArray[np.uint8], wan
     block_ends = np.cumsum(sizes)
     block_starts = block_ends - sizes
     first = avro.first_record(container)
-    starts = np.union1d(_guess_starts(schema, data, first), block_starts)
+    starts = _united(_guess_starts(schema, data, first), block_starts)
     for max_items in (2 * _longest_list(first) + 16, MAX_ITEMS):
         walk = walk_records(schema, data, starts, wanted, max_items)
         if _proved(starts, walk, block_starts, block_ends, counts):
@@ -385,6 +385,15 @@ def _walk(container: Container, schema: Record, data: npt.NDArray[np.uint8], wan
             walk = walk_records(schema, data, chain, wanted)
             return walk if _proved(chain, walk, block_starts, block_ends, counts) else None
     return None
+
+
+def _united(a: Positions, b: Positions) -> Positions:
+    """Both, sorted, without repetition. Both are sorted, which `np.union1d` makes nothing of; and it imports a lot."""
+    both = np.concatenate((a, b))
+    both.sort(kind="stable")
+    first = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]
 
 
 def _longest_list(value: object) -> int:

@@ -211,9 +211,13 @@ class TablePaths:
             SecurityError: names that leave the directory.
             UnsupportedError: the file lies on another kind of storage than the table.
         """
+        return self.data_file_in(self.bucket_dir(partition, bucket), file_name, external_path)
+
+    def data_file_in(self, bucket_dir: str, file_name: str, external_path: str | None = None) -> str:
+        """The same, given what `bucket_dir` gives: many files lie in one."""
         checked_name(file_name, "data file")
         if external_path is None:
-            return f"{self.bucket_dir(partition, bucket)}/{file_name}"
+            return f"{bucket_dir}/{file_name}"
         return self._external(external_path, file_name)
 
     def extra_file(self, data_file: str, name: str) -> str:

@@ -274,7 +274,7 @@ class _Planner:
     def tasks(self, entries: pa.RecordBatch) -> list[FileTask]:
         deletions = self.deletions()
         paths = self.store.paths.with_options(self.schema.options)
-        directories: dict[bytes, str] = {}
+        directories: dict[tuple[bytes, int], str] = {}
         tasks = []
         wanted = ("partition", "bucket", "file_name", "file_size", "row_count", "schema_id", "extra_files",
                   "external_path", "first_row_id", "max_sequence_number", "write_cols")  # fmt: skip
@@ -282,14 +282,15 @@ class _Planner:
         for partition, bucket, name, size, rows, schema_id, extra, external, row_id, sequence, write_cols in zip(
             *columns, strict=True
         ):
-            directory = directories.get(partition)
+            directory = directories.get((partition, bucket))
             if directory is None:
-                directory = directories[partition] = partition_directory(self.schema, partition)
+                directory = paths.bucket_dir(partition_directory(self.schema, partition), bucket)
+                directories[partition, bucket] = directory
             deletion = deletions.get((partition, bucket, name)) or deletions.get((partition, -1, name))
             if deletion is not None and deletion.cardinality == rows:
                 self.skips.append(PlannedSkip(name, rows, size, "every row is deleted", "deletion vectors"))
                 continue
-            path = paths.data_file(directory, bucket, name, external)
+            path = paths.data_file_in(directory, name, external)
             index = [x for x in extra if x.endswith(".index")]
             if len(index) > 1:
                 raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
