@@ -189,3 +189,14 @@ def test_work_at_the_same_time() -> None:
         all_of([lambda: 1, lambda: 1 // 0, lambda: 2], 2, lanes)
     assert all(lanes.acquire(blocking=False) for _ in range(2))
     assert all_of([lambda: 1, lambda: 2], 2, lanes) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "left_out", [[0], list(range(14_990, 15_010)), list(range(0, N, 50)), list(range(15_000, 30_000))]
+)
+def test_rows_left_out(tmp_path: Path, left_out: list[int]) -> None:
+    """Nearly all rows are wanted, as beside a deletion vector: those left out are masked."""
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(TABLE, path, row_group_size=15_000, write_page_index=True)
+    rows = np.setdiff1d(np.arange(N), left_out)
+    assert _read(path, rows).combine_chunks().equals(TABLE.take(pa.array(rows)).combine_chunks())

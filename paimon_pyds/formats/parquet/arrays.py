@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
 
-__all__ = ["conform", "conform_batch"]
+__all__ = ["conform", "conform_batch", "without_rows"]
 
 _UNITS = ("s", "ms", "us", "ns")
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
@@ -76,3 +78,15 @@ def _around(array: pa.Array, type_: pa.DataType, child: pa.Array) -> pa.Array:
     """The list or map with the same validity and offsets, around another child."""
     buffers: Sequence[pa.Buffer | None] = array.buffers()[:2]
     return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, [child])
+
+
+def without_rows(batch: pa.RecordBatch, dropped: npt.NDArray[np.int64], start: int) -> pa.RecordBatch:
+    """The batch, which begins at row ``start``, without the rows of these numbers (ascending)."""
+    low, high = np.searchsorted(dropped, (start, start + batch.num_rows))
+    if low == high:
+        return batch
+    keep = np.ones(batch.num_rows, np.bool_)
+    keep[dropped[low:high] - start] = False
+    mask = pa.array(keep)
+    # Column by column: for a whole batch Arrow would make row numbers of the mask first.
+    return pa.RecordBatch.from_arrays([column.filter(mask) for column in batch.columns], schema=batch.schema)

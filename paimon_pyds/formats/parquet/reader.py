@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
-from paimon_pyds.formats.parquet.arrays import conform, conform_batch
+from paimon_pyds.formats.parquet.arrays import conform, conform_batch, without_rows
 from paimon_pyds.formats.parquet.cost import Estimate, estimate, pages_pay_off, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
@@ -38,6 +38,8 @@ _WINDOW_GROUPS = 16
 _PASS_BYTES = 16 << 20
 _PASS_ROWS = 2_000_000
 """What one pass of page reads takes on, at most, before rows are given out: bytes of pages, rows to decode."""
+_LEAST_KEPT = 0.75
+"""Of a row group's rows: above it, masking those left out costs less than taking the others."""
 _MOST_THREADS = 4
 _HELD_BYTES = 64 << 20
 """What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
@@ -72,11 +74,12 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A row group to read: ``rows`` are the wanted rows within it, None for all; ``picks`` the columns read by
-    pages, of which ``weighed`` is how many pages they have, and what both ways cost."""
+    """A row group to read: ``rows`` are the wanted rows within it, None for all but ``dropped``; ``picks`` the columns
+    read by pages, of which ``weighed`` is how many pages they have, and what both ways cost."""
 
     group: int
     rows: _Int64s | None
+    dropped: _Int64s | None = None
     picks: dict[int, PagePick] = field(default_factory=dict)
     weighed: tuple[int, Estimate] | None = None
 
@@ -127,6 +130,8 @@ class ParquetReader:
         for task in self._plan(columns, selection):
             for one in task if isinstance(task, list) else [task]:
                 wanted = None if one.rows is None else len(one.rows)
+                if one.dropped is not None:
+                    wanted = self._rows_of(one.group) - len(one.dropped)
                 yield tell(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
 
     def close(self) -> None:
@@ -149,23 +154,26 @@ class ParquetReader:
         """Row groups to read whole, and passes over several row groups whose columns are read by pages."""
         groups = self._source.footer.groups
         for first in range(0, len(groups), _WINDOW_GROUPS):
-            tasks = [
-                _Task(g, rows) for g, rows in self._wanted(selection, first, min(first + _WINDOW_GROUPS, len(groups)))
-            ]
+            tasks = list(self._wanted(selection, first, min(first + _WINDOW_GROUPS, len(groups))))
             sparse = [t for t in tasks if t.rows is not None and not too_many_rows(len(t.rows), self._rows_of(t.group))]
             flat = [leaves[0].index for leaves in columns.leaves if leaves[0].flat]
             self._source.tables((t.group, leaf) for t in sparse for leaf in flat)
             chosen = {t.group: self._choose_pages(t, flat) for t in sparse}
             yield from _passes([chosen.get(t.group, t) for t in tasks])
 
-    def _wanted(self, selection: RowSelection, first: int, stop: int) -> Iterator[tuple[int, _Int64s | None]]:
-        """Row groups with selected rows, and which."""
+    def _wanted(self, selection: RowSelection, first: int, stop: int) -> Iterator[_Task]:
+        """Row groups with selected rows, and which: where few are left out, those are told."""
         for group in range(first, stop):
             begin, end = self._source.footer.groups[group]
-            inside = selection.window(begin, end)
-            if end == begin or inside.is_none:
+            inside, rows = selection.window(begin, end), end - begin
+            if not rows or inside.is_none:
                 continue
-            yield group, None if inside.is_all else inside.to_array(end - begin)
+            if inside.is_all:
+                yield _Task(group, None)
+            elif too_many_rows(inside.count(rows), rows) and inside.count(rows) > rows * _LEAST_KEPT:
+                yield _Task(group, None, inside.invert(rows).to_array(rows))
+            else:
+                yield _Task(group, inside.to_array(rows))
 
     def _rows_of(self, group: int) -> int:
         begin, end = self._source.footer.groups[group]
@@ -193,7 +201,7 @@ class ParquetReader:
             return _Task(task.group, task.rows, weighed=weighed)
         self._counters.pages_total += total
         self._counters.pages_read += wanted
-        return _Task(task.group, task.rows, picks, weighed)
+        return _Task(task.group, task.rows, None, picks, weighed)
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -252,6 +260,10 @@ class ParquetReader:
                     if low == high:
                         continue
                     batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
+                elif task.dropped is not None:
+                    batch = without_rows(batch, task.dropped, start)
+                    if not batch.num_rows:
+                        continue
                 yield conform_batch(batch.select(place), columns.schema, self._path)
         if done != self._rows_of(task.group):
             raise CorruptFileError(
