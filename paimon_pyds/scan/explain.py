@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.errors import redact
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import Verdict
 
@@ -177,15 +178,15 @@ class Explanation:
         return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON."""
+        """All of it as plain values, for JSON; user names and passwords in URLs are blanked."""
         return {
-            "table": self.table,
+            "table": redact(self.table),
             "snapshot": self.snapshot_id,
             "filter": self.predicate,
             "order": self.order,
             "analyzed": self.analyzed,
             "steps": self.to_arrow().to_pylist(),
-            "files": [_file_row(f) for f in self.files],
+            "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
             "skipped": [
                 {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
                 for s in self.skips
@@ -197,7 +198,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         left = self.steps[-1] if self.steps else PruneStep("table", 0, 0, 0)
-        return f"Explanation({self.table!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
+        return f"Explanation({redact(self.table)!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text)
@@ -250,6 +251,10 @@ _FILE_SCHEMA = pa.schema(
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
      ("pages", _PAGES), ("actual", _ACTUAL)]
 )  # fmt: skip
+
+
+def _without_user(path: str) -> str:
+    return redact(path) if "@" in path else path
 
 
 def _file_row(file: FileDecision) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from paimon_pyds.errors import redact
 from paimon_pyds.scan.explain import READ_PART, READ_WHOLE, Explanation, FileDecision, human_bytes, outcome_counts
 from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
@@ -41,7 +42,7 @@ def to_html(e: Explanation) -> str:
 
 def to_page(e: Explanation) -> str:
     """The explanation as a document of its own, light or dark as the reader's system is."""
-    title = escape(f"Scan of {e.table}")
+    title = escape(f"Scan of {redact(e.table)}")
     style = "body{font-family:system-ui,sans-serif;margin:24px}"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
@@ -57,7 +58,9 @@ def _title(e: Explanation) -> str:
         else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
     )
     order = f"<div>first rows by <code>{escape(e.order)}</code></div>" if e.order else ""
-    return f"<div><b>Scan of</b> {escape(e.table)} <span style='{_FAINT}'>at {snapshot}</span>{where}{order}</div>"
+    return (
+        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>{where}{order}</div>"
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- funnel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from paimon_pyds.errors import redact
 from paimon_pyds.scan.explain import (
     READ_PART,
     READ_WHOLE,
@@ -30,7 +31,7 @@ def to_text(e: Explanation) -> str:
 
 
 def _lines(e: Explanation) -> Iterator[str]:
-    yield f"Scan of {e.table} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
+    yield f"Scan of {redact(e.table)} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
     if e.predicate:
         yield f"Filter: {e.predicate}"
     if e.order:

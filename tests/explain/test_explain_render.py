@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -180,3 +181,11 @@ def test_what_shells_show(small: pp.Table) -> None:
     assert repr(e) == f"Explanation({small.path!r}, \"color = 'red'\": 2 files, 3 rows left)"
     assert pretty(e) == str(e) == e.text
     assert e._repr_html_() == e.html
+
+
+def test_no_password_of_a_url_is_told() -> None:
+    table = "s3://me:canary-7531@bucket/wh/t"
+    file = dataclasses.replace(_file(1, 5), path=f"{table}/bucket-0/data-1.parquet")
+    e = Explanation(table, 1, "a = 1", (PruneStep("table", 1, 1000, 10_000),), (file,), ())
+    told = [e.text, e.page, repr(e), json.dumps(e.as_dict()), e.rendered("a.json")]
+    assert all("canary" not in text and "bucket/wh/t" in text for text in told)
