@@ -48,10 +48,14 @@ class IndexedColumn(Protocol):
     def nulls(self, rows: BitMap | None) -> BitMap:
         """The rows that are NULL."""
 
-    def best(self, rows: BitMap | None, n: int, *, largest: bool, ties: bool) -> tuple[BitMap, pa.Array | None]:
-        """The ``n`` rows with the largest (or smallest) keys, NULLs left out, and their keys in the order of positions.
+    def best(
+        self, rows: BitMap | None, n: int, *, largest: bool, ties: bool, keys: bool
+    ) -> tuple[BitMap, pa.Array | None]:
+        """The ``n`` rows with the largest (or smallest) keys, NULLs left out; their keys in the order of positions.
 
-        With ``ties`` every row that ties with the last one is taken, and there are no keys.
+        Args:
+            ties: take every row that ties with the last one.
+            keys: give the keys too.
         """
 
     def counts(self, rows: BitMap | None) -> Counts | None:
@@ -101,13 +105,15 @@ class _RangeBitmapColumn:
     def nulls(self, rows: BitMap | None) -> BitMap:
         return _absent(self.reader._existing(), rows, self.reader.row_count)
 
-    def best(self, rows: BitMap | None, n: int, *, largest: bool, ties: bool) -> tuple[BitMap, pa.Array | None]:
+    def best(
+        self, rows: BitMap | None, n: int, *, largest: bool, ties: bool, keys: bool
+    ) -> tuple[BitMap, pa.Array | None]:
         if not self.reader.cardinality:
-            return BitMap(), None if ties else self._keys(np.zeros(0, np.int64))
+            return BitMap(), self._keys(np.zeros(0, np.int64)) if keys else None
         slices = self.reader._slices
         existing, most = _within(self.reader._existing(), rows), self.reader.cardinality - 1
         found = best_rows(slices, existing, n, largest=largest, ties=ties, most=most)
-        return found, None if ties else self._keys(slice_values(slices, found).astype(np.int64))
+        return found, self._keys(slice_values(slices, found).astype(np.int64)) if keys else None
 
     def counts(self, rows: BitMap | None) -> Counts | None:
         if not self.reader.cardinality:
@@ -145,7 +151,9 @@ class _BsiColumn:
     def nulls(self, rows: BitMap | None) -> BitMap:
         return _absent(self.reader._existing(), rows, self.reader.row_count)
 
-    def best(self, rows: BitMap | None, n: int, *, largest: bool, ties: bool) -> tuple[BitMap, pa.Array | None]:
+    def best(
+        self, rows: BitMap | None, n: int, *, largest: bool, ties: bool, keys: bool
+    ) -> tuple[BitMap, pa.Array | None]:
         found = BitMap()
         parts = self._parts()
         for sign, _, part, most in parts if largest else parts[::-1]:
@@ -153,15 +161,15 @@ class _BsiColumn:
                 break
             mine = _within(part.existing(), rows)
             found |= best_rows(part, mine, n - len(found), largest=largest == (sign > 0), ties=ties, most=most)
-        if ties:
+        if not keys:
             return found, None
         positions = np.asarray(found.to_array(), np.uint32)
-        keys = np.zeros(len(positions), np.int64)
+        known = np.zeros(len(positions), np.int64)
         for sign, low, part, _ in parts:
             here = part.existing() & found
             values = sign * (slice_values(part, here).astype(np.int64) + low)
-            keys[np.searchsorted(positions, np.asarray(here.to_array(), np.uint32))] = values
-        return found, pa.array(keys)
+            known[np.searchsorted(positions, np.asarray(here.to_array(), np.uint32))] = values
+        return found, pa.array(known)
 
     def counts(self, rows: BitMap | None) -> Counts | None:
         keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]

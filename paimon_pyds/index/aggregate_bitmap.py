@@ -36,10 +36,12 @@ class BitmapColumn:
         nulls = self.reader._null_rows()
         return nulls if rows is None else nulls & rows
 
-    def best(self, rows: BitMap | None, n: int, *, largest: bool, ties: bool) -> tuple[BitMap, pa.Array | None]:
+    def best(
+        self, rows: BitMap | None, n: int, *, largest: bool, ties: bool, keys: bool
+    ) -> tuple[BitMap, pa.Array | None]:
         """The rows of the best keys; values are walked from their best end, many at a time while none is met."""
         found = BitMap()
-        positions, keys = [np.zeros(0, np.uint32)], []
+        positions, known = [np.zeros(0, np.uint32)], []
         for key, place in self._met(rows, largest):
             need = n - len(found)
             if need <= 0:
@@ -48,13 +50,13 @@ class BitmapColumn:
             members = members if rows is None else members & rows
             members = members if ties else first_of(members, need)
             found |= members
-            if not ties:
+            if keys:
                 positions.append(np.asarray(members.to_array(), np.uint32))
-                keys.append(self._array([key]).take(pa.array(np.zeros(len(members), np.int64))))
-        if ties:
+                known.append(self._array([key]).take(pa.array(np.zeros(len(members), np.int64))))
+        if not keys:
             return found, None
         order = np.argsort(np.concatenate(positions), kind="stable")
-        return found, pa.concat_arrays([self._array([]), *keys]).take(pa.array(order))
+        return found, pa.concat_arrays([self._array([]), *known]).take(pa.array(order))
 
     def _met(self, rows: BitMap | None, largest: bool) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Keys from best to worst with the places of their bitmaps; stretches without one of ``rows`` are left out."""

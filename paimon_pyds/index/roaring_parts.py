@@ -20,16 +20,18 @@ from paimon_pyds.index.source import Window, corrupt
 __all__ = ["containers_of", "read_containers"]
 
 _FEW = 1 << 12
+_SHARE = 5
+"""A container picked out costs about as much as three in a row; a fifth of them is worth it."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def containers_of(rows: BitMap, row_count: int) -> Ints | None:
-    """Numbers of the containers that hold these positions; None when most containers of the file do, or it may be."""
+    """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
     if len(rows) > _FEW:
         return None
     numbers = np.unique(np.asarray(rows.to_array(), np.int64) >> 16)
-    return numbers if 2 * len(numbers) <= -(-row_count // 65536) else None
+    return numbers if _SHARE * len(numbers) <= -(-row_count // 65536) else None
 
 
 def read_containers(

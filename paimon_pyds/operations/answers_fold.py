@@ -147,7 +147,7 @@ class Extreme:
     def of_index(self, column: IndexedColumn, rows: BitMap | None, count: int) -> tuple[Key, ...] | None:
         if not self._codec.is_index_key:
             return None
-        keys = column.best(rows, 1, largest=self._largest, ties=False)[1]
+        keys = column.best(rows, 1, largest=self._largest, ties=False, keys=True)[1]
         return tuple(self._codec.of_index(keys).to_pylist())
 
     def of_values(self, values: pa.Array) -> Any:

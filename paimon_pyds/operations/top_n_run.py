@@ -84,6 +84,7 @@ class _Run:
         self._first = query.keys[0]
         self._one = len(query.keys) == 1
         self._best = BestRows(query.keys, query.n)
+        self._unsorted: BitMap | None = None
 
     def rows(self) -> pa.Table:
         self._tally.needless(self._query.left_out)
@@ -93,6 +94,8 @@ class _Run:
                     self._look_into(number)
                 else:
                     self._tally.needless()
+        if self._unsorted is not None:
+            return self._read_unsorted(_positions(self._unsorted))
         return self._read_rows(*self._best.result())
 
     # ------------------------------------------------------------------------------------------------------ bounds
@@ -152,6 +155,11 @@ class _Run:
 
     def _by_index(self, number: int, file: IndexedFile, rows: RowSelection | None, index: IndexedColumn) -> None:
         alone = self._one and self._first.codec.is_index_key
+        if rows is not None and alone and len(self._query.files) == 1:
+            found = self._found(index, rows.positions, self._query.n, ties=False, keys=False)
+            self._unsorted = BitMap().union(*(positions for positions, _ in found))
+            self._tally.took(file)
+            return
         if rows is not None and alone:
             for positions, keys in self._found(index, rows.positions, self._query.n, ties=False):
                 found = self._first.codec.of_index(keys)
@@ -173,20 +181,23 @@ class _Run:
                 self._read(number, file, rest)
 
     def _found(
-        self, index: IndexedColumn, rows: BitMap | None, n: int, *, ties: bool
+        self, index: IndexedColumn, rows: BitMap | None, n: int, *, ties: bool, keys: bool = True
     ) -> Iterator[tuple[BitMap, pa.Array | None]]:
         """The ``n`` best rows by an index: those that are NULL, and the others with their index keys."""
+        keys = keys and not ties
         largest, nulls_first = self._first.column.descending, self._first.column.nulls_first
         nulls = index.nulls(rows)
         left = n - len(nulls) if nulls_first else n
-        values, keys = index.best(rows, left, largest=largest, ties=ties) if left > 0 else (BitMap(), None)
+        values, found = BitMap(), None
+        if left > 0:
+            values, found = index.best(rows, left, largest=largest, ties=ties, keys=keys)
         missing = n if nulls_first else n - len(values)
         if missing > 0 and nulls:
             some = nulls if ties else first_of(nulls, missing)
             none = self._first.codec.array(self._first.codec.values([])).type
-            yield some, None if ties else pa.nulls(len(some), none)
+            yield some, pa.nulls(len(some), none) if keys else None
         if values:
-            yield values, keys
+            yield values, found
 
     # ----------------------------------------------------------------------------------------------------- reading
 
@@ -239,7 +250,23 @@ class _Run:
 
     def _read_rows(self, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
         """All columns of the chosen rows, in the order given."""
-        spec = replace(self._query.spec, predicate=Const.TRUE, filter_fields=(), use_index=False)
+        return self._read_as(self._query.spec, files, rows)
+
+    def _read_unsorted(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """All columns of these rows of the only file, sorted by what is read."""
+        spec, (field,) = self._query.spec, self._query.fields
+        wanted = result_schema(spec).names
+        if field.name not in wanted:
+            spec = replace(spec, fields=(*spec.fields, field))
+        table = self._read_as(spec, np.zeros(len(rows), np.int64), rows)
+        keys = [self._first.codec.array(chunk) for chunk in table.column(field.name).chunks]
+        starts = np.cumsum([0, *map(len, keys)])
+        for start, part in zip(starts, keys, strict=False):
+            self._best.add([part], 0, np.arange(start, start + len(part)))
+        return table.take(pa.array(self._best.result()[1])).select(wanted)
+
+    def _read_as(self, spec: ReadSpec, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
+        spec = replace(spec, predicate=Const.TRUE, filter_fields=(), use_index=False)
         schema = result_schema(spec)
         tasks = [self._rows_of(int(number), rows[files == number]) for number in np.unique(files)]
         threads = os.cpu_count() or 1

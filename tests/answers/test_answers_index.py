@@ -69,10 +69,10 @@ def test_an_index_knows_its_column(case: Any, n: int, largest: bool) -> None:
     there = {i: keys[i] for i in chosen if keys[i] is not None}
     assert sorted(index.nulls(rows)) == [i for i in chosen if keys[i] is None]
     best = sorted(there.values(), reverse=largest)[:n]
-    found, of = index.best(rows, n, largest=largest, ties=False)
+    found, of = index.best(rows, n, largest=largest, ties=False, keys=True)
     assert [there[i] for i in found] == of.to_pylist()
     assert sorted(of.to_pylist(), reverse=largest) == best
-    tied, none = index.best(rows, n, largest=largest, ties=True)
+    tied, none = index.best(rows, n, largest=largest, ties=True, keys=False)
     assert none is None
     assert sorted(tied) == [i for i in there if best and (there[i] >= best[-1] if largest else there[i] <= best[-1])]
     counts = index.counts(rows)
@@ -89,6 +89,6 @@ def test_a_lone_value_is_told_to_the_last_bit() -> None:
     index = open_index("DOUBLE", RANGE_BITMAP, {}, pa.array([float("-inf"), None, float("-inf")]))
     key = -9218868437227405313
     (found,) = index_columns(index, "c", parse_type("DOUBLE"), (RANGE_BITMAP,), 3)
-    assert found.best(None, 1, largest=True, ties=False)[1].to_pylist() == [key]  # type: ignore[union-attr]
+    assert found.best(None, 1, largest=True, ties=False, keys=True)[1].to_pylist() == [key]  # type: ignore[union-attr]
     reader = index.reader("c", RANGE_BITMAP, parse_type("DOUBLE"))
     assert decode_index(reader, key_codec(parse_type("DOUBLE"))).keys.to_pylist() == [key]  # type: ignore[arg-type]
