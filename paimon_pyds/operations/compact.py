@@ -18,25 +18,14 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, VectorPlace, commit
 from paimon_pyds.commit.manifests import identities
+from paimon_pyds.commit.retry import pause
 from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.append import write_context
-from paimon_pyds.operations.compact_plan import (
-    Group,
-    Place,
-    Plan,
-    Vector,
-    check_compactable,
-    pick_rules,
-    plan_groups,
-    sort_spec,
-    vectors_of,
-)
-from paimon_pyds.operations.compact_sort import SortSpec
+from paimon_pyds.operations.compact_plan import Group, Place, Plan, Request, Vector, plan_compaction, vectors_of
 from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.live_files import live_of, refs_of
@@ -44,8 +33,6 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.storage.base import FileIO, FileSource
 from paimon_pyds.storage.discard import discard
-from paimon_pyds.write import WriteContext
-from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 __all__ = ["CompactSummary", "compact"]
 
@@ -121,17 +108,18 @@ def compact(
         CommitError: not published; what was written was removed again.
     """
     started = time.perf_counter()
-    context = replace(write_context(store, options), file_source=FILE_SOURCE_COMPACT)
-    check_compactable(context.schema, context.options)
-    rules, sort = pick_rules(context, full=full), sort_spec(context, order_by, order)
-    run = _Run(store, context, sort, executor or LocalExecutor(), progress)
+    request = Request(where=where, order_by=order_by, order=order, full=full, options=options)
+    run = _Run(store, executor or LocalExecutor(), progress)
     places: set[Place] | None = None
-    for _ in range(int(context.options.get("commit.max-retries")) + 1):
-        plan = plan_groups(store, context.schema, where, rules, whole=sort is not None, places=places)
+    tried = 0
+    while True:
+        plan = plan_compaction(store, request, places)
         run.files = run.files or plan.entries.num_rows
         places = run.dry(plan) if dry_run else run.once(plan)
-        if not places:
+        if not places or tried >= int(plan.context.options.get("commit.max-retries")):
             break
+        tried += 1
+        pause(plan.context.options, tried)
     return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
 
 
@@ -140,8 +128,6 @@ class _Run:
     """One call: what it works with, and what it has done so far."""
 
     store: TableStore
-    context: WriteContext
-    sort: SortSpec | None
     executor: Executor
     progress: Progress | None
     files: int = 0
@@ -170,7 +156,7 @@ class _Run:
         try:
             written = [r for r in results if r.gone is None]
             _check_gone(self.store, plan, [r for r in results if r.gone is not None])
-            snapshot, published = _publish(self.store, self.context, plan, written)
+            snapshot, published = _publish(self.store, plan, written)
         except CommitOutcomeUnknownError:
             raise
         except Exception:
@@ -192,7 +178,7 @@ class _Run:
         rows = sum(live for _, _, live in self.done)
         results: list[CompactResult] = []
         try:
-            for result in self.executor.map(compact_one, _tasks(self.store, self.context, plan, self.sort)):
+            for result in self.executor.map(compact_one, _tasks(self.store, plan)):
                 results.append(result)
                 rows += result.rows
                 if self.progress is not None:
@@ -220,8 +206,9 @@ class _Run:
         )
 
 
-def _tasks(store: TableStore, context: WriteContext, plan: Plan, sort: SortSpec | None) -> list[CompactTask]:
-    schema = plan.schema
+def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
+    context = plan.context
+    schema = context.schema
     picked = plan.entries.take(pa.array([at for group in plan.groups for at in group.at], pa.int64()))
     files = iter(_file_tasks(store, picked, plan))
     ids = picked["schema_id"].unique().to_pylist()
@@ -236,13 +223,13 @@ def _tasks(store: TableStore, context: WriteContext, plan: Plan, sort: SortSpec 
     for number, group in enumerate(plan.groups):
         directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
         mine = tuple(next(files) for _ in group.files)
-        tasks.append(CompactTask(number, context, spec, mine, directory, sort))
+        tasks.append(CompactTask(number, context, spec, mine, directory, plan.sort))
     return tasks
 
 
 def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
     columns = picked["write_cols"].to_pylist()
-    for ref, write_cols in zip(refs_of(store, plan.schema, picked), columns, strict=True):
+    for ref, write_cols in zip(refs_of(store, plan.context.schema, picked), columns, strict=True):
         vector = plan.vectors.get(ref.name)
         yield FileTask(
             path=ref.path,
@@ -265,13 +252,13 @@ def _remove(io: FileIO, results: Sequence[CompactResult]) -> None:
 
 
 def _publish(
-    store: TableStore, context: WriteContext, plan: Plan, results: Sequence[CompactResult]
+    store: TableStore, plan: Plan, results: Sequence[CompactResult]
 ) -> tuple[Snapshot | None, Sequence[CompactResult]]:
     """Commit the groups whose files nobody else has touched, and remove what was written for the others."""
     left, vectors, tries = list(results), dict(plan.vectors), 0
     while left:
         try:
-            return commit(store, _changes(plan, left, vectors), context.options), left
+            return commit(store, _changes(plan, left, vectors), plan.context.options), left
         except CommitConflictError:
             tries += 1
             if tries > _CONFLICTS:
@@ -319,7 +306,7 @@ def _touched(
     A delete writes a whole index file anew, so that vectors move which it does not change.
     """
     snapshot = store.latest_snapshot()
-    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
+    live, now = live_of(store, snapshot), vectors_of(store, plan.context.schema, snapshot)
     there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
     stale, moved = set(), dict(vectors)
     for result in results:

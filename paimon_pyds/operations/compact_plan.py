@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.append import write_context
 from paimon_pyds.operations.compact_keys import STRATEGIES, can_sort
 from paimon_pyds.operations.compact_pick import LiveFile, PickRules, pick_bucket, pick_unaware
 from paimon_pyds.operations.compact_sort import SortSpec
@@ -23,16 +24,15 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import DeletionFile
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 __all__ = [
     "Group",
     "Place",
     "Plan",
+    "Request",
     "Vector",
-    "check_compactable",
-    "pick_rules",
-    "plan_groups",
-    "sort_spec",
+    "plan_compaction",
     "vectors_of",
 ]
 
@@ -73,18 +73,33 @@ class Group:
         return min(file.sequence for file in self.files)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for: the arguments of `paimon_pyds.operations.compact.compact`."""
+
+    where: str | Predicate | None = None
+    order_by: str | Sequence[str] | None = None
+    order: str = "order"
+    full: bool = False
+    options: Mapping[str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The groups of a snapshot. ``entries`` are the live files looked at, ``vectors`` by the names of data files."""
+    """The groups of a snapshot, and how they are written.
 
-    snapshot: Snapshot | None
-    schema: TableSchema
+    ``entries`` are the live files looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that
+    stay in their order.
+    """
+
+    context: WriteContext
+    sort: SortSpec | None
     entries: pa.RecordBatch
     vectors: Mapping[str, Vector]
     groups: tuple[Group, ...]
 
 
-def check_compactable(schema: TableSchema, options: TableOptions) -> None:
+def _check_compactable(schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError for an append table whose compaction would be wrong."""
     if options.get("row-tracking.enabled"):
         raise UnsupportedError(
@@ -98,7 +113,7 @@ def check_compactable(schema: TableSchema, options: TableOptions) -> None:
         )
 
 
-def pick_rules(context: WriteContext, *, full: bool) -> PickRules:
+def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
     """When files are rewritten, by the options of the table and of the call."""
     options = context.options
     return PickRules(
@@ -113,7 +128,7 @@ def pick_rules(context: WriteContext, *, full: bool) -> PickRules:
     )
 
 
-def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
+def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
     """How rows are to be ordered; None for as they are.
 
     Raises:
@@ -158,32 +173,30 @@ def _codec(name: str) -> str:
     return name.lower()
 
 
-def plan_groups(
-    store: TableStore,
-    schema: TableSchema,
-    where: str | Predicate | None,
-    rules: PickRules,
-    *,
-    whole: bool,
-    places: set[Place] | None = None,
-) -> Plan:
+def plan_compaction(store: TableStore, request: Request, places: set[Place] | None = None) -> Plan:
     """The groups of the latest snapshot.
 
     Args:
-        where: a condition on partition columns.
-        whole: all files of a bucket in one group, to be ordered, instead of those that the rules pick.
         places: only these partitions and buckets; all when None.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
     """
-    snapshot = store.latest_snapshot()
-    entries = in_partitions(schema, live_of(store, snapshot), where, "compact")
+    snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
+    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT)
+    schema = context.schema
+    _check_compactable(schema, context.options)
+    rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
+    entries = in_partitions(schema, live_of(store, snapshot), request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
     groups = []
     for (partition, bucket, total), files in _by_place(entries, vectors).items():
         if places is not None and (partition, bucket) not in places:
             continue
+        whole = sort is not None
         picked = [files] if whole else pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
-    return Plan(snapshot, schema, entries, vectors, tuple(groups))
+    return Plan(context, sort, entries, vectors, tuple(groups))
 
 
 def _by_place(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:

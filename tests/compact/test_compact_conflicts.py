@@ -17,7 +17,8 @@ from compact_support import VECTORS, data_files, delete_positions, ids, latest, 
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
-from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations import compact as module
 from support.victims import PRELOAD
 
@@ -160,6 +161,40 @@ def test_a_changed_schema_is_no_conflict(tmp_path: Path) -> None:
     assert summary.files_after == 1
     assert table.scan().to_arrow().column_names == ["id", "hue", "day"]
     assert table.count("hue = 'red'") == len([i for i in range(50) if i % 7 and i % 3 == 0])
+
+
+def _with_a_note(table: pp.Table) -> None:
+    """A new column, and a row that has a value in it."""
+    table.alter(add_columns={"note": "STRING"})
+    table.append(rows(100, 1).append_column("note", pa.array(["new"])))
+
+
+def test_a_column_that_came_before_the_second_try_is_kept(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 5, VECTORS)
+
+    def meanwhile() -> None:
+        _with_a_note(table)
+        table.delete("id = 3")
+
+    summary = table.compact(full=True, executor=Meanwhile(meanwhile))
+    assert (summary.attempts, summary.files_before, summary.rows) == (2, 6, 50)
+    assert table.scan("note = 'new'").to_arrow()["id"].to_pylist() == [100]
+
+
+def test_a_column_that_came_while_the_table_was_looked_at_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(tmp_path / "t", 5)
+    before = TableStore.latest_snapshot
+
+    def first(store: TableStore) -> Snapshot | None:
+        monkeypatch.setattr(TableStore, "latest_snapshot", before)
+        _with_a_note(table)
+        return before(store)
+
+    monkeypatch.setattr(TableStore, "latest_snapshot", first)
+    assert table.compact().files_before == 6
+    assert table.scan("note = 'new'").to_arrow()["id"].to_pylist() == [100]
 
 
 def test_deletes_without_end_leave_the_group_in_peace(tmp_path: Path) -> None:
