@@ -149,7 +149,7 @@ def whole_questions(column: IndexedColumn, rows: int, *, sums: bool) -> list[Cal
     some = BitMap(range(0, rows, 2))
 
     def best(largest: bool, ties: bool) -> None:
-        found, _ = column.best(None, 3, largest=largest, ties=ties)
+        found, _ = column.best(None, 3, largest=largest, ties=ties, keys=not ties)
         assert not found or found.max() < rows
 
     def counts(within: BitMap | None) -> None:
