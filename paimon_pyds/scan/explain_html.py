@@ -140,7 +140,7 @@ def _strips(e: Explanation) -> str:
 
 
 def _shown(files: Sequence[FileDecision]) -> list[FileDecision]:
-    return [f for f in interesting(files) if f.rows_kept != f.rows]
+    return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
 
 
 # -------------------------------------------------------------------------------------------------------------- files

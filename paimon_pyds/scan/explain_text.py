@@ -18,7 +18,7 @@ from paimon_pyds.scan.explain import (
 
 __all__ = ["cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
 
-_SHOWN_FILES = 12
+_SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
 _SHADES = " ░▒▓█"
@@ -58,10 +58,12 @@ def _files(e: Explanation) -> Iterator[str]:
     if not chosen:
         return
     yield ""
-    for f in chosen[:_SHOWN_FILES]:
+    kept = sum(f.rows_to_read > 0 for f in chosen)
+    shown = chosen[: min(kept, _SHOWN_FILES)] + chosen[kept : kept + _SHOWN_SKIPPED]
+    for f in shown:
         yield from _file(f, e.table)
-    if len(chosen) > _SHOWN_FILES:
-        yield f"… and {len(chosen) - _SHOWN_FILES:,} more files: files_to_arrow() has them all"
+    if len(chosen) > len(shown):
+        yield f"… and {len(chosen) - len(shown):,} more files: files_to_arrow() has them all"
 
 
 def interesting(files: Sequence[FileDecision]) -> list[FileDecision]:
