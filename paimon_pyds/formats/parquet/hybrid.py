@@ -55,6 +55,9 @@ def hybrid_at(data: bytes | memoryview, width: int, count: int, wanted: _Int64s)
                 first = int.from_bytes(data[position : position + size], "little")
             elif head < 0x80 and count - row >= 2 * length:
                 alike = _alike(octets[position - 1 :: stride][: (count - row) // length])
+                if not row and len(wanted) and wanted.max() < alike * length:  # the usual page: no other runs matter
+                    run = wanted // length
+                    return _bits(data, 8 * (position + run * stride) + (wanted - run * length) * width, width)
             starts.extend(range(row, row + alike * length, length))
             places.extend(range(first, first + alike * stride, stride))
             packed.extend([is_packed] * alike)
@@ -90,13 +93,18 @@ def _values(
     run = np.searchsorted(starts, wanted, side="right") - 1
     is_packed = packed[run]
     result: _Int64s = places[run]
-    bit = (wanted - starts[run])[is_packed] * width + 8 * result[is_packed]
-    octets = np.frombuffer(data, np.uint8)
-    word = np.zeros(len(bit), np.int64)
-    last = len(octets) - 1
-    for k in range((width + 14) // 8):  # a number starts at any bit of its first byte
-        word |= octets[np.minimum((bit >> 3) + k, last)].astype(np.int64) << (8 * k)
-    result[is_packed] = (word >> (bit & 7)) & ((1 << width) - 1)
+    result[is_packed] = _bits(data, (wanted - starts[run])[is_packed] * width + 8 * result[is_packed], width)
+    return result
+
+
+def _bits(data: bytes | memoryview, first: _Int64s, width: int) -> _Int64s:
+    """The numbers of ``width`` bits that begin at these bits, counted from the lowest of the first byte."""
+    if len(data) < 8:
+        data = bytes(data) + bytes(8)
+    words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))  # those at every byte
+    at = np.minimum(first >> 3, len(words) - 1)
+    numbers = (words[at] >> (first - 8 * at).astype(np.uint64)) & np.uint64((1 << width) - 1)
+    result: _Int64s = numbers.astype(np.int64)
     return result
 
 
