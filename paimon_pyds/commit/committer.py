@@ -42,6 +42,9 @@ from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["commit"]
 
+_ROW_ID = "_ROW_ID"
+"""A column of files whose rows had row ids before they were written there."""
+
 
 def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapshot | None:
     """Publish changes as one snapshot; None when there is nothing to publish.
@@ -220,6 +223,8 @@ class _Commit:
         if readded is None or not readded.num_rows:
             return False
         wanted = set(identities(readded))
+        if self.changes.deleted is not None and not wanted.isdisjoint(identities(self.changes.deleted)):
+            raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
         for manifest in base:
             if manifest.num_deleted_files:
                 entries = self.store.read_manifest(manifest.file_name)
@@ -240,13 +245,10 @@ class _Commit:
         for bucket in self.changes.added:
             sequence = _next_sequence(live, bucket)
             for file in bucket.files:
-                if tracking and file.first_row_id is None:
-                    file = replace(
-                        file,
-                        first_row_id=next_row_id,
-                        min_sequence_number=snapshot_id,
-                        max_sequence_number=snapshot_id,
-                    )
+                if tracking and _ROW_ID in (file.write_cols or ()):
+                    file = _changed_in(file, snapshot_id)
+                elif tracking and file.first_row_id is None:
+                    file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
                     next_row_id += file.row_count
                 elif bucket.total_buckets > 0:
                     file = _numbered(file, sequence)
@@ -322,6 +324,16 @@ def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
     )
     highest = pc.max(live["max_sequence_number"].filter(mine)).as_py()
     return 0 if highest is None else highest + 1
+
+
+def _changed_in(file: DataFile, snapshot_id: int) -> DataFile:
+    """A file of a table with row ids: rows without a sequence number, if there are any, have this snapshot's."""
+    held = _ROW_ID in (file.write_cols or ()) and file.min_sequence_number > 0
+    return replace(
+        file,
+        min_sequence_number=file.min_sequence_number if held else snapshot_id,
+        max_sequence_number=file.max_sequence_number if held and file.max_sequence_number > 0 else snapshot_id,
+    )
 
 
 def _numbered(file: DataFile, first: int) -> DataFile:

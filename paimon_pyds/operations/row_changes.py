@@ -108,9 +108,6 @@ def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows
     Args:
         candidates: the files that ``found`` is of, and perhaps others.
         found: the rows that go: live ones, file by file.
-
-    Raises:
-        UnsupportedError: files of a table with row ids would have to be rewritten.
     """
     removed: list[RemovedRows] = []
     partly: list[FoundRows] = []
@@ -125,7 +122,6 @@ def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows
             removed.append(RemovedRows(rows.number, None, count))
     if not partly:
         return RowEdits(removed)
-    target.check_rewritable("deleting rows from files that are rewritten")
     return RowEdits(removed, rewritten(target, candidates, partly, executor))
 
 

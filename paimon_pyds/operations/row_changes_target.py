@@ -19,6 +19,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of, partition_mask
+from paimon_pyds.operations.row_changes_ids import keeping_ids
 from paimon_pyds.options import TableOptions, check_known, check_writable
 from paimon_pyds.predicate.prune import partition_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
@@ -95,6 +96,8 @@ class RowTarget:
     def __init__(self, store: TableStore, given: Mapping[str, str] | None = None) -> None:
         own = {str(k): str(v) for k, v in (given or {}).items()}
         self.store = store
+        # The snapshot first: files of a schema that comes later would lose their new columns when they are rewritten.
+        self.snapshot: Snapshot | None = store.latest_snapshot()
         self.schema: TableSchema = store.latest_schema()
         check_known(own)
         check_writable(self.schema, own)
@@ -106,7 +109,6 @@ class RowTarget:
                 f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
                 hint=f"alter the table: {_ENABLED} = true",
             )
-        self.snapshot: Snapshot | None = store.latest_snapshot()
         self.entries: pa.RecordBatch = live_of(store, self.snapshot)
 
     def check_rewritable(self, action: str) -> None:
@@ -124,6 +126,11 @@ class RowTarget:
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)
         return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
+
+    def moving_context(self, total_buckets: int) -> WriteContext:
+        """What tasks need to write rows that were in the table before: where there are row ids they keep theirs."""
+        context = self.write_context(total_buckets)
+        return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
 
     # ----------------------------------------------------------------------------------------------------- vectors
 

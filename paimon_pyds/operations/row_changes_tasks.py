@@ -11,6 +11,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.expression import Residual
 from paimon_pyds.operations.executor import Executor
+from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids, with_ids
 from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import read_file
@@ -98,7 +99,8 @@ def write_rows(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Comm
     with TableWriter(context) as writer:
         for batch in batches:
             writer.write(batch)
-        return writer.prepare_commit()
+        message = writer.prepare_commit()
+        return with_ids(context, message) if holds_ids(context) else message
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +121,10 @@ def rewritten(
         gone: the rows to leave out; files that are not named stay as they are.
     """
     out = {f.number: f.positions for f in gone}
-    spec = reading(candidates.spec, target.schema.fields)
     tasks: list[_RewriteTask] = []
     for total, files in by_total_buckets(c for c in candidates.files if c.number in out):
-        context = target.write_context(total)
+        context = target.moving_context(total)
+        spec = reading(candidates.spec, target.schema.fields, metadata=KEPT if holds_ids(context) else ())
         groups = candidates.packed(files)
         tasks.extend(_RewriteTask(spec, tuple((c, out[c.number]) for c in group), context) for group in groups)
     return run_tasks(executor, _rewrite, tasks, target)

@@ -21,6 +21,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows
+from paimon_pyds.operations.row_changes_ids import KEPT, SEQUENCE_NUMBER, holds_ids
 from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits
 from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
 from paimon_pyds.operations.row_changes_tasks import (
@@ -77,7 +78,6 @@ def update(
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        target.check_rewritable("updating rows")
         fields = target.schema.fields
         return _edits(
             target,
@@ -166,9 +166,10 @@ def _tasks(
     needed = {name for expression in assignments.values() for name in expression.columns}
     # An old value that is set without being looked at needs no reading, unless its row may stay as it is.
     fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
-    spec = reading(candidates.spec, fields, metadata=(ROW_INDEX,))
     for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
-        context = target.write_context(total)
+        context = target.moving_context(total)
+        kept = KEPT if holds_ids(context) else ()
+        spec = reading(candidates.spec, fields, metadata=(*kept, ROW_INDEX))
         for group in candidates.packed(files):
             yield _UpdateTask(spec, tuple((c, rows[c.number]) for c in group), assignments, rewrite, context)
 
@@ -211,6 +212,8 @@ def _assigned(
 ) -> pa.RecordBatch:
     """The columns of these names, new values in place of the old ones, which every expression sees."""
     fresh = {name: expression.evaluate(batch) for name, expression in assignments.items()}
+    if SEQUENCE_NUMBER in names:
+        fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit tells it
     arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
     fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -213,6 +213,25 @@ def test_changes_elsewhere_cost_no_second_look(tmp_path: Path, monkeypatch: pyte
     assert table.count("n = 0 AND c = 'c2'") == 10
 
 
+def test_a_column_that_comes_meanwhile_keeps_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    table.append(_data(_fresh(range(10))))
+    intruder = pp.Table.open(table.path)
+    look, came = TableStore.latest_schema, []
+
+    def slow(self: TableStore) -> Any:
+        found = look(self)
+        if not came:
+            came.append(1)
+            intruder.alter(add_columns={"late": "INT"})
+            intruder.overwrite(pa.table({"id": [1, 2], "c": ["c1", "c2"], "n": [1, 2], "late": [7, 8]}))
+        return found
+
+    monkeypatch.setattr(TableStore, "latest_schema", slow)
+    table.delete("id = 1")
+    assert table.scan().to_arrow().to_pylist() == [{"id": 2, "c": "c2", "n": 2, "late": 8}]
+
+
 def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = _VECTORS | {"commit.max-retries": "3"}
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)

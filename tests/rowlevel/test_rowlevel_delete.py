@@ -326,21 +326,3 @@ def _keyed(path: Path) -> pp.Table:
     return pp.Table.create(
         path, pa.schema([pa.field("id", pa.int64(), False)]), primary_key=["id"], options={"bucket": "1"}
     )
-
-
-def test_row_ids_survive_or_the_delete_is_refused(tmp_path: Path) -> None:
-    table = _table(tmp_path, {}, {"row-tracking.enabled": "true", **_VECTORS})
-    _append(table, range(10))
-    _append(table, range(10, 20))
-    before = dict(_row_ids(table))
-    table.delete("id IN (3, 14)")
-    assert dict(_row_ids(table)) == {i: row_id for i, row_id in before.items() if i not in (3, 14)}
-    with pytest.raises(UnsupportedError, match="row ids"):
-        table.delete("id = 4", options={"deletion-vectors.enabled": "false"})
-    assert table.delete("id >= 10", options={"deletion-vectors.enabled": "false"}).files_removed == 1
-    assert dict(_row_ids(table)) == {i: before[i] for i in range(10) if i != 3}
-
-
-def _row_ids(table: pp.Table) -> Iterator[tuple[int, int]]:
-    found = table.scan(columns=["id", "_ROW_ID"]).to_arrow()
-    yield from zip(found["id"].to_pylist(), found["_ROW_ID"].to_pylist(), strict=True)

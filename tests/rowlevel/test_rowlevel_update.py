@@ -179,10 +179,6 @@ def test_values_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    table = _table(tmp_path, {}, _VECTORS | {"row-tracking.enabled": "true"})
-    _append(table, range(3))
-    with pytest.raises(UnsupportedError, match="row ids"):
-        table.update({"n": "1"}, "id = 1")
     schema = pa.schema([pa.field("id", pa.int64(), False)])
     keyed = pp.Table.create(tmp_path / "k", schema, primary_key=["id"], options={"bucket": "1"})
     with pytest.raises(UnsupportedError, match="primary key"):
