@@ -8,6 +8,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.commit import Changes, commit
+from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.options import TableOptions
 
 FORMATS = ["parquet", "orc", "avro"]
 
@@ -47,3 +50,13 @@ def test_rebuilding_embedded_indexes_that_come_out_the_same(tmp_path: Path, opti
         assert table.rewrite_file_index(rebuild=True).snapshot_id is None
         assert table.scan("c = 'a'").to_arrow()["id"].to_pylist() == [1, 3]
         assert table.count() == 3
+
+
+def test_no_commit_deletes_what_it_adds(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3]})
+    table = pp.Table.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    entries = live_of(table.store, table.snapshot())
+    with pytest.raises(ValueError, match="comes back as it is"):
+        commit(table.store, Changes(deleted=entries, readded=entries), TableOptions(table.options))
+    assert table.count() == 3
