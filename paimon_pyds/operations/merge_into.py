@@ -15,26 +15,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyroaring import BitMap
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.expression import Operand, Scope, SourceKeys, split_condition, split_join
+from paimon_pyds.expression import Operand, SourceKeys, split_condition, split_join
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.merge_clauses import Clauses, Delete, Insert, MergeScopes, Update, bind_clauses, listed
-from paimon_pyds.operations.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
+from paimon_pyds.operations.merge_rows import MergeRules, inserted_rows
 from paimon_pyds.operations.merge_source import eligible_rows, key_predicate, source_table
+from paimon_pyds.operations.merge_tasks import Merged, MergeTask, merge_files
 from paimon_pyds.operations.row_changes import RowSummary, change_rows
 from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits
-from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
+from paimon_pyds.operations.row_changes_target import Candidates, RowTarget
 from paimon_pyds.operations.row_changes_tasks import by_total_buckets, reading
-from paimon_pyds.predicate.tree import Const, Predicate, make_or
-from paimon_pyds.read.file import read_file
-from paimon_pyds.read.positions import ROW_INDEX, live_rows
-from paimon_pyds.scan.split import ReadSpec
+from paimon_pyds.predicate.tree import Const, make_or
+from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.types import DataField
-from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write import CommitMessage, TableWriter
 
 __all__ = ["Delete", "Insert", "Update", "merge_into"]
 
@@ -88,47 +86,51 @@ def merge_into(
     own = dict(options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
-    now = datetime.now(timezone.utc)
+    given = _Given(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        return _Merge(target, rows, fields, on, clauses, zone, now).run(workers, progress)
+        return _Merge(target, given).run(workers, progress)
 
     return change_rows(store, once, options=own)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a caller asked for."""
+
+    rows: pa.RecordBatch
+    fields: Sequence[DataField]
+    on: Operand
+    clauses: Mapping[str, Sequence[Update | Delete | Insert]]
+    zone: str
+    now: datetime
 
 
 class _Merge:
     """One try: everything bound to one state of the table."""
 
-    def __init__(
-        self,
-        target: RowTarget,
-        rows: pa.RecordBatch,
-        fields: Sequence[DataField],
-        on: str | Sequence[str] | Operand,
-        clauses: Mapping[str, Sequence[Update | Delete | Insert]],
-        zone: str,
-        now: datetime,
-    ) -> None:
-        schema = target.schema
-        self._target, self._zone = target, zone
-        scopes = MergeScopes.of(schema, fields)
-        source = rows.rename_columns([scopes.source.prefix + f.name for f in fields])
-        condition = split_join(_joined_on(on), scopes.target, scopes.source, timezone=zone, now=now)
-        bound = {name: bind_clauses(name, given, schema, scopes, zone, now) for name, given in clauses.items()}
-        self._inserts = bound["when_not_matched"]
-        self._prefix = scopes.target.prefix
+    def __init__(self, target: RowTarget, given: _Given) -> None:
+        schema, zone = target.schema, given.zone
+        scopes = MergeScopes.of(schema, given.fields)
+        source = given.rows.rename_columns([scopes.source.prefix + f.name for f in given.fields])
+        condition = split_join(given.on, scopes.target, scopes.source, timezone=zone, now=given.now)
         keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
+        bound = {
+            name: bind_clauses(name, clauses, schema, scopes, zone, given.now)
+            for name, clauses in given.clauses.items()
+        }
+        self._target = target
+        self._prefix = scopes.target.prefix
+        self._inserts = bound["when_not_matched"]
         self._rules = MergeRules(condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"])
-        self._predicate = key_predicate(condition, keys, zone)
-        if self._rules.by_source:
-            conditions = [_predicate_of(c.where, scopes.target, zone) for c in clauses["when_not_matched_by_source"]]
-            self._predicate = make_or(self._predicate, *conditions)
-        elif not self._rules.matched and not self._inserts:
-            self._predicate = Const.FALSE
-        if any(c.values is not None for c in (*self._rules.matched, *self._rules.by_source)) or (
-            not target.merge_on_read and (self._rules.matched or self._rules.by_source)
-        ):
+        others = [
+            split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
+            for c in given.clauses["when_not_matched_by_source"]
+        ]
+        self._predicate = make_or(key_predicate(condition, keys, zone), *others)
+        changes = self._rules.matched or self._rules.by_source
+        if self._rules.updating.size or (changes and not target.merge_on_read):
             target.check_rewritable("merging")
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
@@ -149,7 +151,7 @@ class _Merge:
         candidates = self._target.candidates(self._predicate, self._fields())
         sizes = {c.number: c.file.row_count for c in candidates.files}
         seen = 0
-        for result in executor.map(_merge_files, list(self._tasks(candidates))):
+        for result in executor.map(merge_files, list(self._tasks(candidates))):
             done.add(result)
             seen += sum(sizes[number] for number in result.numbers)
             if progress is not None:
@@ -169,7 +171,7 @@ class _Merge:
         used = {name for c in updates for e in (c.values or {}).values() for name in e.columns}
         return {self._prefix + name for name in kept} | used
 
-    def _tasks(self, candidates: Candidates) -> Iterator[_MergeTask]:
+    def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
         schema = self._target.schema
         rewrite = None
         if not self._target.merge_on_read:
@@ -177,7 +179,7 @@ class _Merge:
         for total, files in by_total_buckets(iter(candidates.files)):
             context = self._target.write_context(total)
             for group in candidates.packed(files):
-                yield _MergeTask(candidates.spec, rewrite, group, self._rules, schema.fields, self._prefix, context)
+                yield MergeTask(candidates.spec, rewrite, group, self._rules, schema.fields, self._prefix, context)
 
     def _insert(self, done: _Done) -> None:
         source = self._rules.source
@@ -203,51 +205,6 @@ def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
-def _predicate_of(where: Operand | None, scope: Scope, zone: str) -> Predicate:
-    return split_condition(where, scope.fields, qualifiers=scope.names, timezone=zone).predicate
-
-
-# ------------------------------------------------------------------------------------------------------- in each task
-
-
-@dataclass(frozen=True)
-class _MergeTask:
-    """Some files: how to look through them, how to rewrite them (None with vectors), and what to do to their rows."""
-
-    spec: ReadSpec
-    rewrite: ReadSpec | None
-    files: tuple[Candidate, ...]
-    rules: MergeRules
-    fields: tuple[DataField, ...]
-    prefix: str
-    context: WriteContext
-
-    @property
-    def updating(self) -> _Ints:
-        """Numbers of the clauses that update."""
-        clauses = (*self.rules.matched, *self.rules.by_source)
-        return np.array([n for n, clause in enumerate(clauses) if clause.values is not None], np.int64)
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """What a task found and wrote.
-
-    Attributes:
-        numbers: all its files.
-        positions: rows that go, by file.
-        matched: rows of the source that match.
-        updated: how many rows have new versions.
-        message: new data files.
-    """
-
-    numbers: tuple[int, ...]
-    positions: Mapping[int, BitMap]
-    matched: _Ints
-    updated: int
-    message: CommitMessage
-
-
 @dataclass
 class _Done:
     """What all tasks together did."""
@@ -259,7 +216,7 @@ class _Done:
     inserted: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def add(self, result: _Merged) -> None:
+    def add(self, result: Merged) -> None:
         """Take a task's result."""
         self.messages.append(result.message)
         self.updated += result.updated
@@ -274,98 +231,3 @@ class _Done:
         removed = sorted(self.removed, key=lambda r: r.number)
         deleted = sum(r.rows for r in removed) - self.updated
         return RowEdits(removed, self.messages, deleted=deleted, updated=self.updated, inserted=self.inserted)
-
-
-def _merge_files(task: _MergeTask) -> _Merged:
-    positions: dict[int, BitMap] = {}
-    matched: list[_Ints] = []
-    updated = 0
-    with TableWriter(task.context) as writer:
-        for candidate in task.files:
-            found = _FileActions.find(task, candidate, writer)
-            matched.append(found.matched)
-            updated += found.updated
-            if found.positions:
-                positions[candidate.number] = found.positions
-                if task.rewrite is not None:
-                    _rewrite(task, task.rewrite, candidate, found, writer)
-        message = writer.prepare_commit()
-    sources = np.unique(np.concatenate(matched)) if matched else np.empty(0, np.int64)
-    return _Merged(tuple(c.number for c in task.files), positions, sources, updated, message)
-
-
-@dataclass
-class _FileActions:
-    """What becomes of the rows of one file; places are kept for files that are rewritten."""
-
-    positions: BitMap
-    matched: _Ints
-    updated: int
-    at: _Ints
-    clauses: _Ints
-    sources: _Ints
-
-    @classmethod
-    def find(cls, task: _MergeTask, candidate: Candidate, writer: TableWriter) -> _FileActions:
-        """Look through a file; with vectors new versions are written right away."""
-        places: list[_Ints] = []
-        actions: list[Actions] = []
-        updated = 0
-        for batch in read_file(task.spec, candidate.file):
-            rows = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
-            named = _prefixed(batch, task.prefix)
-            found = act(task.rules, named)
-            updated += int(np.count_nonzero(np.isin(found.clauses, task.updating)))
-            if task.rewrite is None:
-                _write_versions(task, named, found.rows, found.clauses, found.sources, writer)
-            places.append(rows[found.rows])
-            actions.append(found)
-        at = np.concatenate(places) if places else np.empty(0, np.int64)
-        clauses, sources, matched = (
-            np.concatenate([getattr(a, name) for a in actions]) if actions else np.empty(0, np.int64)
-            for name in ("clauses", "sources", "matched")
-        )
-        return cls(BitMap(at.astype(np.uint32)), np.unique(matched), updated, at, clauses, sources)
-
-
-def _write_versions(
-    task: _MergeTask, batch: pa.RecordBatch, rows: _Ints, clauses: _Ints, sources: _Ints, writer: TableWriter
-) -> None:
-    versions = new_versions(task.rules, batch, rows, clauses, sources, task.fields, task.prefix)
-    if versions is not None:
-        writer.write(versions)
-
-
-def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, found: _FileActions, writer: TableWriter) -> None:
-    """All live rows of a file that stay, and new versions of those that are updated in their places."""
-    for batch in read_file(spec, candidate.selecting(live_rows(spec.io, candidate.file))):
-        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
-        plain = batch.select(batch.schema.names[:-1])
-        first, last = np.searchsorted(found.at, [positions[0], positions[-1] + 1])
-        if first == last:
-            writer.write(plain)
-            continue
-        window = slice(int(first), int(last))
-        rows = np.searchsorted(positions, found.at[window])
-        clauses, sources = found.clauses[window], found.sources[window]
-        named = _prefixed(batch, task.prefix)
-        versions = new_versions(task.rules, named, rows, clauses, sources, task.fields, task.prefix)
-        writer.write(_in_place(plain, rows, np.isin(clauses, task.updating), versions))
-
-
-def _in_place(
-    plain: pa.RecordBatch, rows: _Ints, updates: npt.NDArray[np.bool_], versions: pa.RecordBatch | None
-) -> pa.RecordBatch:
-    order = np.arange(plain.num_rows)
-    parts = [plain]
-    if versions is not None:
-        order[rows[updates]] = plain.num_rows + np.arange(versions.num_rows)
-        parts = [pa.RecordBatch.from_arrays(plain.columns, schema=versions.schema), versions]
-    kept = np.ones(plain.num_rows, np.bool_)
-    kept[rows[~updates]] = False
-    table = pa.Table.from_batches(parts).take(pa.array(order[kept])).combine_chunks()
-    return table.to_batches()[0] if table.num_rows else plain.slice(0, 0)
-
-
-def _prefixed(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
-    return batch.rename_columns([prefix + name for name in batch.schema.names])

@@ -45,6 +45,12 @@ class MergeRules:
         """A clause by its number in `Actions`: those for matches first."""
         return (*self.matched, *self.by_source)[number]
 
+    @property
+    def updating(self) -> _Ints:
+        """Numbers of the clauses that update."""
+        clauses = (*self.matched, *self.by_source)
+        return np.array([n for n, clause in enumerate(clauses) if clause.values is not None], np.int64)
+
     def columns(self) -> set[str]:
         """The table's columns that decide about rows, with their prefix."""
         parts = [key.target for key in self.keys.keys]
