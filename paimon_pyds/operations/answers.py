@@ -47,7 +47,13 @@ class Answers:
         told, work = Tally(), _Unread()
         spec, files = self._open(())
         total = 0
-        for file, count in _gathered(lambda f: (f, f.count()), files):
+
+        def ask(file: IndexedFile) -> tuple[IndexedFile, int | None]:
+            count = file.count()
+            file.close()
+            return file, count
+
+        for file, count in _gathered(ask, files, lambda file: file.settled):
             if count is None:
                 work.take(file)
             else:
@@ -65,6 +71,7 @@ class Answers:
         spec, files = self._open(())
         for file in files:
             count = file.count()
+            file.close()
             if count is None:
                 work.take(file)
                 continue
@@ -124,9 +131,16 @@ class Answers:
         spec, files = self._open((field,))
 
         def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
-            return file, _parts(file, field, fold)
+            parts = _parts(file, field, fold)
+            file.close()
+            return file, parts
 
-        for file, parts in _gathered(ask, _by_promise(files, field, fold)):
+        def at_hand(file: IndexedFile) -> bool:
+            known = file.file.columns[field.name]
+            by_bounds = file.task.deletion is None and fold.of_bounds(known) is not None
+            return file.settled and (known.constant or by_bounds)
+
+        for file, parts in _gathered(ask, _by_promise(files, field, fold), at_hand):
             if parts is None:
                 work.take(file)
                 continue
@@ -176,8 +190,15 @@ def _by_promise(files: list[IndexedFile], field: DataField, fold: Fold) -> list[
     return sorted(files, key=lambda f: fold.of_bounds(f.file.columns[field.name]) is None)
 
 
-def _gathered(ask: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
-    """``ask`` of each item in order, on a few threads where there are several: storages answer slowly."""
+def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], bool]) -> Iterator[U]:
+    """``ask`` of each item: those ``at_hand`` at once, the others on a few threads, as storages answer slowly."""
+    far = []
+    for item in items:
+        if at_hand(item):
+            yield ask(item)
+        else:
+            far.append(item)
+    items = far
     if len(items) < 2:
         yield from map(ask, items)
         return

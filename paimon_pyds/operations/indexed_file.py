@@ -42,7 +42,20 @@ class IndexedFile:
     @property
     def bytes_read(self) -> int:
         """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
-        return self._bytes + sum(index.bytes_read for index in self._opened if index is not self._embedded)
+        return self._bytes + sum(index.bytes_read for index in self._opened)
+
+    @property
+    def settled(self) -> bool:
+        """Whether metadata alone tells how many rows there are."""
+        deletion = self.task.deletion
+        return self.file.predicate is Const.TRUE and (deletion is None or deletion.cardinality is not None)
+
+    def close(self) -> None:
+        """Let go of indexes and what they keep in memory. What was asked is still known."""
+        self._bytes = self.bytes_read
+        self._opened.clear()
+        for name in ("_indexes", "_embedded"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def _embedded(self) -> FileIndex | None:
@@ -58,11 +71,10 @@ class IndexedFile:
         found = [] if self._embedded is None else [self._embedded]
         if self.task.index_path is not None:
             try:
-                found.append(FileIndex.open(FileSource(self._spec.io, self.task.index_path)))
+                self._opened.append(FileIndex.open(FileSource(self._spec.io, self.task.index_path)))
             except FileNotFoundError as error:
                 raise _gone(self.task.index_path) from error
-        self._opened.extend(found)
-        return found
+        return [*found, *self._opened]
 
     def _evolution(self, fields: tuple[DataField, ...]) -> Evolution:
         return plan_evolution(self._spec.schemas[self.task.schema_id], fields, self.task.write_cols)
@@ -84,8 +96,8 @@ class IndexedFile:
 
     def count(self) -> int | None:
         """How many live rows the filter keeps; None when only reading can tell."""
-        deletion = self.task.deletion
-        if self.file.predicate is Const.TRUE and (deletion is None or deletion.cardinality is not None):
+        if self.settled:
+            deletion = self.task.deletion
             return self.task.row_count - (0 if deletion is None else deletion.cardinality or 0)
         rows = self.rows
         return None if rows is None else rows.count(self.task.row_count)

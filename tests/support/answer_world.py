@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import Phase, note, settings
 
-from support.table_model import Column, Row, evaluate, order, to_sql
+from support.table_model import Column, Row, order
 from support.table_world import Pools, World
 
 LONG = settings().max_examples > 100
@@ -30,31 +30,13 @@ def examples(few: int) -> Any:
 
 
 class DeletingWorld(World):
-    """A random table whose rows are deleted too, by vectors or by rewriting files."""
+    """A random table that often has deletion vectors."""
 
     def table_options(self) -> dict[str, str]:
         options = super().table_options()
-        if self.random.random() < 0.7:
+        if self.random.random() < 0.5:
             options["deletion-vectors.enabled"] = "true"
         return options
-
-    def finish(self) -> None:
-        """Deletions, and now and then rows after them. Row counts of snapshots are physical from here on."""
-        for _ in range(self.random.randint(0, 2)):
-            self.delete()
-        if self.random.random() < 0.3:
-            rows = self.rows(1, 8)
-            self.log.append(f"append {self.arrow(rows).to_pylist()}")
-            self.table.append(self.arrow(rows))
-            self.model.append(rows)
-
-    def delete(self) -> None:
-        condition = self.condition(1, micros=True)
-        gone = {id(row) for row in self.model.rows if evaluate(condition, row)}
-        self.log.append(f"delete {to_sql(condition)}")
-        self.table.delete(to_sql(condition))
-        if gone:
-            self.model.replace(lambda row: id(row) in gone, [])
 
 
 @contextmanager
@@ -66,7 +48,6 @@ def world(pools: Pools, seed: int) -> Iterator[World]:
             made = DeletingWorld(pools, seed, Path(directory, "t"), log)
             for _ in range(made.random.randint(1, 6)):
                 made.step()
-            made.finish()
             yield made
         except BaseException:
             note("\n".join(log))
