@@ -29,6 +29,7 @@ from paimon_pyds.operations.compact_plan import Group, Place, Plan, Request, Vec
 from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.live_files import live_of, refs_of
+from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.storage.base import FileIO, FileSource
@@ -207,8 +208,7 @@ class _Run:
 
 
 def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
-    context = plan.context
-    schema = context.schema
+    context, schema = plan.context, plan.schema
     picked = plan.entries.take(pa.array([at for group in plan.groups for at in group.at], pa.int64()))
     files = iter(_file_tasks(store, picked, plan))
     ids = picked["schema_id"].unique().to_pylist()
@@ -218,6 +218,7 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         fields=schema.fields,
         options=dict(schema.options),
         use_index=False,
+        metadata_columns=KEPT if holds_ids(context) else (),
     )
     tasks = []
     for number, group in enumerate(plan.groups):
@@ -228,8 +229,9 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
 
 
 def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
-    columns = picked["write_cols"].to_pylist()
-    for ref, write_cols in zip(refs_of(store, plan.context.schema, picked), columns, strict=True):
+    columns = (picked[name].to_pylist() for name in ("write_cols", "first_row_id", "max_sequence_number"))
+    refs = refs_of(store, plan.schema, picked)
+    for ref, write_cols, row_id, sequence in zip(refs, *columns, strict=True):
         vector = plan.vectors.get(ref.name)
         yield FileTask(
             path=ref.path,
@@ -239,6 +241,8 @@ def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterab
             partition=ref.partition,
             bucket=ref.bucket,
             deletion=None if vector is None else vector.file,
+            first_row_id=row_id,
+            sequence_number=sequence,
             write_cols=None if write_cols is None else tuple(write_cols),
         )
 
@@ -289,13 +293,14 @@ def _changes(plan: Plan, results: Sequence[CompactResult], vectors: Mapping[str,
 
 
 def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
-    """The new files, with sequence numbers in the range that the old ones had."""
+    """The new files, with sequence numbers in the range that the old ones had; rows with ids have their own."""
     sequence = group.first_sequence
     for file in files:
-        last = sequence + file.row_count - 1
-        numbered = replace(file, min_sequence_number=sequence, max_sequence_number=last)
-        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, numbered)
-        sequence = last + 1
+        if file.write_cols is None:
+            last = sequence + file.row_count - 1
+            file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
+            sequence = last + 1
+        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file)
 
 
 def _touched(
@@ -306,7 +311,7 @@ def _touched(
     A delete writes a whole index file anew, so that vectors move which it does not change.
     """
     snapshot = store.latest_snapshot()
-    live, now = live_of(store, snapshot), vectors_of(store, plan.context.schema, snapshot)
+    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
     there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
     stale, moved = set(), dict(vectors)
     for result in results:

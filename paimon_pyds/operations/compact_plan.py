@@ -20,6 +20,7 @@ from paimon_pyds.operations.compact_keys import STRATEGIES, can_sort
 from paimon_pyds.operations.compact_pick import LiveFile, PickRules, pick_bucket, pick_unaware
 from paimon_pyds.operations.compact_sort import SortSpec
 from paimon_pyds.operations.live_files import in_partitions, live_of
+from paimon_pyds.operations.row_changes_ids import keeping_ids
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import DeletionFile
@@ -88,10 +89,11 @@ class Request:
 class Plan:
     """The groups of a snapshot, and how they are written.
 
-    ``entries`` are the live files looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that
-    stay in their order.
+    ``schema`` is the table's; ``context`` has the columns of row ids besides, where rows have ids. ``entries`` are the
+    live files looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that stay in their order.
     """
 
+    schema: TableSchema
     context: WriteContext
     sort: SortSpec | None
     entries: pa.RecordBatch
@@ -99,13 +101,8 @@ class Plan:
     groups: tuple[Group, ...]
 
 
-def _check_compactable(schema: TableSchema, options: TableOptions) -> None:
+def _check_compactable(options: TableOptions) -> None:
     """Raises UnsupportedError for an append table whose compaction would be wrong."""
-    if options.get("row-tracking.enabled"):
-        raise UnsupportedError(
-            "a table with row-tracking.enabled=true can't be compacted: the ids of its rows would have to be written",
-            hint="use Java Paimon for this",
-        )
     if options.get("clustering.incremental"):
         raise UnsupportedError(
             "a table with clustering.incremental=true can't be compacted: its files have levels of clustering",
@@ -185,7 +182,7 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    _check_compactable(schema, context.options)
+    _check_compactable(context.options)
     rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
     entries = in_partitions(schema, live_of(store, snapshot), request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
@@ -196,7 +193,9 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
         whole = sort is not None
         picked = [files] if whole else pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
-    return Plan(context, sort, entries, vectors, tuple(groups))
+    if context.options.get("row-tracking.enabled"):
+        context = keeping_ids(context)
+    return Plan(schema, context, sort, entries, vectors, tuple(groups))
 
 
 def _by_place(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:

@@ -112,14 +112,15 @@ def _columns(batch: pa.RecordBatch, spec: SortSpec) -> list[pa.Array]:
 
 def _sample(keys: Iterator[pa.RecordBatch], rows: int, head: list[pa.RecordBatch], spec: SortSpec) -> pa.RecordBatch:
     """Key columns of some rows, chosen evenly: as many as an eighth of the buffer holds, and one at least."""
-    first = [batch.select([f.name for f in spec.fields]) for batch in head]
+    names = [f.name for f in spec.fields]
+    first = [batch.select(names) for batch in head]
     wanted = min(_SAMPLE_ROWS, int(spec.limit / 8 / max(1.0, _bytes_per_row(first))))
     share = min(1.0, wanted / max(1, rows))
     chance = np.random.default_rng((_SEED, rows))
     taken = [first[0].slice(0, 1)]
     for batch in keys:
         chosen = np.flatnonzero(chance.random(batch.num_rows) < share)
-        taken.append(batch.take(pa.array(chosen)))
+        taken.append(batch.select(names).take(pa.array(chosen)))
     return one_batch(pa.Table.from_batches(taken))
 
 
@@ -234,8 +235,7 @@ class _Spill:
         elif part.size <= self.spec.limit:
             yield from _in_memory(list(part.read()), self.keys, self.spec)
         else:
-            names = [f.name for f in self.spec.fields]
-            sample = _sample((b.select(names) for b in part.read()), part.rows, list(_first(part)), self.spec)
+            sample = _sample(part.read(), part.rows, list(_first(part)), self.spec)
             yield from self.run(part.read(), sample, part.size)
         os.remove(part.path)
 

@@ -12,10 +12,11 @@ from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.operations.compact_sort import SortSpec, sorted_batches
+from paimon_pyds.operations.row_changes_ids import holds_ids, with_ids
 from paimon_pyds.read import read_split
 from paimon_pyds.scan.split import FileTask, ReadSpec, Split
 from paimon_pyds.types import DataField
-from paimon_pyds.write import WriteContext
+from paimon_pyds.write import BucketFiles, CommitMessage, WriteContext
 from paimon_pyds.write.conform import conform
 from paimon_pyds.write.rolling import RollingWriter
 
@@ -83,7 +84,7 @@ def compact_one(task: CompactTask) -> CompactResult:
             raise CorruptFileError(
                 f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.directory
             )
-        files = writer.close()
+        files = _with_ids(task, writer.close())
     except SnapshotNotFoundError as error:
         writer.abort()
         return CompactResult(task.number, task.directory, (), 0, error)
@@ -104,8 +105,20 @@ def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     )
 
 
+def _with_ids(task: CompactTask, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The files as the manifest has them: where rows keep their ids, these are columns of the file."""
+    if not files or not holds_ids(task.context):
+        return files
+    first = task.files[0]
+    bucket = BucketFiles(first.partition, first.bucket, -1, task.directory, files)
+    return with_ids(task.context, CommitMessage((bucket,))).buckets[0].files
+
+
 def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
-    return read_split(Split(replace(task.spec, fields=fields), task.files))
+    """These columns of the rows; all of them, and what else is written, or those of sort keys."""
+    whole = fields == task.spec.fields
+    spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())
+    return read_split(Split(spec, task.files))
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -174,6 +174,31 @@ def test_tables_that_java_wrote(oracle: Oracle, tmp_path: Path) -> None:
         assert reads[name].lines == before[name], name
 
 
+def test_java_sees_the_row_ids_that_were_kept(oracle: Oracle, tmp_path: Path) -> None:
+    tables = {}
+    for name, call in {"merged": {"full": True}, "ordered": {"order_by": "price"}}.items():
+        options = VECTORS | INDEXES | {"row-tracking.enabled": "true"}
+        table = tables[name] = make(tmp_path / name / "db.db" / "t", 3, options, partition_by=["day"])
+        table.delete("id IN (3, 14, 20)")
+        table.compact(**call)
+        table.append(rows(100, 5))
+    with oracle.batch() as batch:
+        hidden = {name: batch.read(tmp_path / name, "db.t$row_tracking") for name in tables}
+        plain = {name: batch.read(tmp_path / name, "db.t") for name in tables}
+        for name in tables:
+            batch.write(tmp_path / name, "db.t", rows(200, 5))
+        later = {name: batch.read(tmp_path / name, "db.t$row_tracking") for name in tables}
+    for name, table in tables.items():
+        assert plain[name].lines == lines(table.scan("id < 200").to_arrow()), name
+        columns = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
+        for filter_, reply in (("id < 200", hidden[name]), (None, later[name])):
+            ours = table.scan(filter_, columns=columns).to_arrow().to_pylist()
+            java = [{c: row[c] for c in columns} for row in reply.values]
+            assert sorted(map(str, java)) == sorted(map(str, ours)), name
+        ids_ = [row["_ROW_ID"] for row in later[name].values]
+        assert len(set(ids_)) == len(ids_) == 27 + 5 + 5
+
+
 def test_the_smallest_table(oracle: Oracle, tmp_path: Path) -> None:
     """All rows deleted: Java reads nothing, and appends."""
     table = make(tmp_path / "db.db" / "t", 2, VECTORS)

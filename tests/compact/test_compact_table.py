@@ -335,11 +335,45 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, call: dict[str, Any], error
     assert latest(table).id == 1
 
 
-@pytest.mark.parametrize("option", ["row-tracking.enabled", "clustering.incremental"])
-def test_tables_whose_meaning_would_be_lost_are_refused_by_name(tmp_path: Path, option: str) -> None:
-    table = make(tmp_path / "t", 5, {option: "true"})
-    with pytest.raises(UnsupportedError, match=f"{option}=true can't be compacted"):
+def test_tables_whose_meaning_would_be_lost_are_refused_by_name(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 5, {"clustering.incremental": "true"})
+    with pytest.raises(UnsupportedError, match=r"clustering\.incremental=true can't be compacted"):
         table.compact()
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("call", [{"full": True}, {"order_by": "price"}])
+def test_row_ids_survive(tmp_path: Path, format_: str, call: dict[str, Any]) -> None:
+    """Once, twice, and with rows that have come and gone in between."""
+    hidden = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
+    table = make(tmp_path / "t", 3, {"row-tracking.enabled": "true", "file.format": format_, **VECTORS})
+    expected = {i: (i, i // 10 + 1) for i in range(30)}
+    for turn in range(2):
+        gone = 7 + 10 * turn
+        table.delete(f"id = {gone}")
+        del expected[gone]
+        summary = table.compact(**call)
+        assert (summary.files_after, summary.rows_dropped) == (1, 1)
+        found = table.scan(columns=hidden).to_arrow().to_pylist()
+        assert {r["id"]: (r["_ROW_ID"], r["_SEQUENCE_NUMBER"]) for r in found} == expected
+        assert latest(table).next_row_id == 30 + 10 * turn
+        (entry,) = live(table).to_pylist()
+        assert (entry["first_row_id"], entry["file_source"]) == (None, 1)
+        assert entry["write_cols"] == ["id", "color", "price", "day", "_ROW_ID", "_SEQUENCE_NUMBER"]
+        assert (entry["min_sequence_number"], entry["max_sequence_number"]) == (1, 3 + 3 * turn)
+        assert table.scan().to_arrow().schema == table.arrow_schema
+        table.append(rows(100 + 10 * turn))
+        expected |= {100 + 10 * turn + i: (30 + 10 * turn + i, latest(table).id) for i in range(10)}
+
+
+def test_row_ids_survive_a_spilled_order_by_all_columns(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    table = pp.Table.create(tmp_path / "t", schema, options={"row-tracking.enabled": "true"})
+    table.append(pa.table({"id": [i * 7919 % 20_000 for i in range(20_000)]}, schema))
+    table.compact(order_by="id", options={"write-buffer-size": "64 kb"})
+    found = table.scan(columns=["id", "_ROW_ID"]).to_arrow().to_pylist()
+    assert [r["id"] for r in found] == list(range(20_000))
+    assert all(r["_ROW_ID"] * 7919 % 20_000 == r["id"] for r in found)
 
 
 # ------------------------------------------------------------------------------------------------------------ damage
