@@ -41,6 +41,7 @@ EXTREMES: dict[str, list[Any]] = {
     "TIMESTAMP(9)": [0, 1, 999, 1000, 1001, -1, -999, -1000, -1001],
     "TIMESTAMP(9) WITH LOCAL TIME ZONE": [0, 1, 999, 1000, 1001, -1, -999, -1000, -1001],
 }  # fmt: skip
+LONG = settings().max_examples > 100
 COMPARISONS = (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)
 TEXT_OPS = (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS, Op.NOT_CONTAINS)
 SMALL = {
@@ -141,7 +142,7 @@ def build(values_: pa.Array, specs: list[IndexSpec], type_: DataType, step: int 
 
 
 @pytest.mark.parametrize("text", TYPES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=500 if LONG else 20, deadline=None)
 @given(data=st.data())
 def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
     column, specs, predicates, step = data.draw(cases(text))
@@ -152,7 +153,7 @@ def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", [t for t in TYPES if "(9)" not in t])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=100 if LONG else 8, deadline=None)
 @given(data=st.data())
 def test_one_precise_index_answers_every_leaf_exactly(text: str, data: st.DataObject) -> None:
     """Bitmap, BSI and range bitmap leave nothing open that they can tell: no superset, no REMAIN."""
@@ -222,7 +223,7 @@ def test_bloom_filter_asks_for_both_zeros() -> None:
         assert index.evaluate(Leaf(Op.EQ, ref, (math.nan,)), 1).selection.is_none
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=500 if LONG else 20, deadline=None)
 @given(data=st.data())
 def test_map_keys(data: st.DataObject) -> None:
     keys = ["k1", "k2", "ключ"]
