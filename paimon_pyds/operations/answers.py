@@ -59,8 +59,10 @@ class Answers:
             else:
                 total += count
                 told.took(file)
-        total += sum(batch.num_rows for batch in work.batches(spec, told))
         limit = self._scan.row_limit
+        left = None if limit is None else max(limit - total, 0)
+        if left != 0:
+            total += sum(batch.num_rows for batch in work.batches(spec, told, limit=left))
         return told.answer(total if limit is None else min(total, limit))
 
     def exists(self) -> Answer[bool]:

@@ -163,6 +163,8 @@ def test_a_table_never_written_and_an_impossible_filter(tmp_path: Path) -> None:
 
 def test_limits_count(tmp_path: Path) -> None:
     table = one(tmp_path, pa.int64(), list(range(10)))
+    table.append(pa.table({"v": list(range(10, 20))}))
+    assert table.scan("v NOT IN (3, 12)", limit=4).answer.count().files_read == 1
     assert table.count("v > 1", limit=3) == 3
     assert table.count(limit=0) == 0
     assert not table.exists(limit=0)
