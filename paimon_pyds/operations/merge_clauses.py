@@ -142,7 +142,7 @@ def bind_clauses(
                 raise OptionError(f"{name}: an update without source rows needs columns to set")
             bound.append(BoundClause(where, _all_columns(schema, scopes.source, timezone)))
         else:
-            bound.append(BoundClause(where, assignments_of(given, schema, seen, timezone)))
+            bound.append(BoundClause(where, assignments_of(given, schema, seen, timezone, now)))
     return tuple(bound)
 
 

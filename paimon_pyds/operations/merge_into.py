@@ -8,7 +8,7 @@ changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,11 +25,13 @@ from paimon_pyds.operations.merge_rows import MergeRules, inserted_rows
 from paimon_pyds.operations.merge_source import eligible_rows, key_predicate, source_table
 from paimon_pyds.operations.merge_tasks import Merged, MergeTask, merge_files
 from paimon_pyds.operations.row_changes import RowSummary, change_rows
+from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
 from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits
 from paimon_pyds.operations.row_changes_target import Candidates, RowTarget
 from paimon_pyds.operations.row_changes_tasks import by_total_buckets, reading
 from paimon_pyds.predicate.tree import Const, make_or
 from paimon_pyds.read.positions import ROW_INDEX
+from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import CommitMessage, TableWriter
@@ -129,9 +131,6 @@ class _Merge:
             for c in given.clauses["when_not_matched_by_source"]
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
-        changes = self._rules.matched or self._rules.by_source
-        if self._rules.updating.size or (changes and not target.merge_on_read):
-            target.check_rewritable("merging")
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
@@ -172,14 +171,18 @@ class _Merge:
         return {self._prefix + name for name in kept} | used
 
     def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
-        schema = self._target.schema
-        rewrite = None
-        if not self._target.merge_on_read:
-            rewrite = reading(candidates.spec, schema.fields, metadata=(ROW_INDEX,))
         for total, files in by_total_buckets(iter(candidates.files)):
-            context = self._target.write_context(total)
+            context = self._target.moving_context(total)
+            kept = KEPT if holds_ids(context) else ()
+            metadata = (*kept, ROW_INDEX)
+            fields = (*self._target.schema.fields, *(METADATA_FIELDS[name] for name in kept))
+            spec, rewrite = candidates.spec, None
+            if self._target.merge_on_read:
+                spec = replace(spec, metadata_columns=metadata)
+            else:
+                rewrite = reading(spec, self._target.schema.fields, metadata=metadata)
             for group in candidates.packed(files):
-                yield MergeTask(candidates.spec, rewrite, group, self._rules, schema.fields, self._prefix, context)
+                yield MergeTask(spec, rewrite, group, self._rules, fields, self._prefix, context)
 
     def _insert(self, done: _Done) -> None:
         source = self._rules.source

@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CardinalityError
 from paimon_pyds.expression import BoundExpression, JoinCondition, SourceKeys, expand
 from paimon_pyds.operations.merge_clauses import BoundClause
+from paimon_pyds.operations.row_changes_ids import SEQUENCE_NUMBER
 from paimon_pyds.types import DataField, arrow_type
 
 __all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
@@ -225,7 +226,7 @@ def new_versions(
     Args:
         batch: rows of the table with all columns that stay and that expressions need, named with ``prefix``.
         rows, clauses, sources: as in `Actions`.
-        fields: the table's columns.
+        fields: the table's columns, and those in which rows keep their ids.
     """
     parts: list[pa.RecordBatch] = []
     places: list[_Ints] = []
@@ -256,7 +257,9 @@ def _versions(
     pairs = _pairs(rules, batch, rows, sources, list(values.values()))
     arrays = []
     for field in fields:
-        if field.name in values:
+        if field.name == SEQUENCE_NUMBER:
+            arrays.append(pa.nulls(len(rows), pa.int64()))  # the commit tells it
+        elif field.name in values:
             arrays.append(values[field.name].evaluate(pairs))
         else:
             kept = batch.column(batch.schema.get_field_index(prefix + field.name))

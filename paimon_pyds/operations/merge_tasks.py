@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.operations.merge_rows import Actions, MergeRules, act, new_versions
+from paimon_pyds.operations.row_changes_ids import holds_ids, with_ids
 from paimon_pyds.operations.row_changes_target import Candidate
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.positions import live_rows
@@ -71,6 +72,7 @@ def merge_files(task: MergeTask) -> Merged:
                     _rewrite(task, task.rewrite, candidate, found, writer)
         message = writer.prepare_commit()
     sources = np.unique(np.concatenate(matched)) if matched else np.empty(0, np.int64)
+    message = with_ids(task.context, message) if holds_ids(task.context) else message
     return Merged(tuple(c.number for c in task.files), positions, sources, updated, message)
 
 

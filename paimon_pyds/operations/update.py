@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from datetime import timezone as zones
 
 import numpy as np
 import numpy.typing as npt
@@ -91,9 +93,15 @@ def update(
 
 
 def assignments_of(
-    set: Mapping[str, Operand], schema: TableSchema, scopes: Sequence[Scope], timezone: str
+    set: Mapping[str, Operand],
+    schema: TableSchema,
+    scopes: Sequence[Scope],
+    timezone: str,
+    now: datetime | None = None,
 ) -> dict[str, BoundExpression]:
     """New values by column, bound; columns are named as SQL does, without regard to case where that is clear.
+
+    All expressions see the same time of day: ``now``, or that of the call.
 
     Raises:
         OptionError: nothing to set, or a column twice.
@@ -102,12 +110,13 @@ def assignments_of(
     """
     if not set:
         raise OptionError("an update needs columns to set", hint='such as {"price": "price * 1.1"}')
+    moment = now or datetime.now(zones.utc)
     bound: dict[str, BoundExpression] = {}
     for name, operand in set.items():
         field = _column(schema, name)
         if field.name in bound:
             raise OptionError(f"column {field.name!r} is set twice")
-        bound[field.name] = bind_expression(operand, scopes, field, timezone=timezone)
+        bound[field.name] = bind_expression(operand, scopes, field, timezone=timezone, now=moment)
     return bound
 
 

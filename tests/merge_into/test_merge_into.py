@@ -20,7 +20,6 @@ from paimon_pyds.errors import (
     ExpressionError,
     OptionError,
     SchemaError,
-    UnsupportedError,
 )
 from paimon_pyds.operations import merge_source
 from paimon_pyds.operations.executor import LocalExecutor
@@ -263,12 +262,40 @@ def test_null_for_a_not_null_column(tmp_path: Path) -> None:
         table.merge(pa.table({"k": [7]}), ["k"], when_not_matched=pp.Insert({"v": "k"}))
 
 
-def test_tables_with_row_ids(tmp_path: Path) -> None:
-    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"}
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_keep_their_ids(tmp_path: Path, vectors: str) -> None:
+    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": vectors}
     table = pp.Table.create(str(tmp_path / "t"), SCHEMA, options=options)
     people(table)
-    with pytest.raises(UnsupportedError, match="row-tracking"):
-        table.merge(pa.table({"k": [1]}), ["k"], when_matched=pp.Update({"v": "1"}))
+    source = pa.table({"k": [1, 2, 3]})
+    table.merge(
+        source,
+        ["k"],
+        when_matched=["t.k = 2 THEN DELETE", "UPDATE SET v = 0"],
+        when_not_matched="INSERT (k, p) VALUES (k, 'n')",
+    )
+    rows = table.scan(columns=["k", "v", "_ROW_ID", "_SEQUENCE_NUMBER"]).to_arrow().to_pylist()
+    found = {row["k"]: (row["v"], row["_ROW_ID"], row["_SEQUENCE_NUMBER"]) for row in rows}
+    assert {k: ids[:2] for k, ids in found.items() if k != 3} == {1: (0, 0), None: (30, 2)}
+    assert found[1][2] == found[3][2] == 2, "both changed with the second snapshot"
+    assert found[None][2] == 1
+    assert found[3][1] >= 3
+
+
+def test_one_moment_for_all(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int32()), ("a", pa.timestamp("us", "UTC")), ("b", pa.timestamp("us", "UTC"))])
+    table = pp.Table.create(str(tmp_path / "t"), schema)
+    table.append(pa.table({"k": [1, 2], "a": [None, None], "b": [None, None]}, schema))
+    both = {"a": "current_timestamp", "b": "now()"}
+    table.merge(
+        pa.table({"k": [1, 3]}),
+        ["k"],
+        when_matched=pp.Update(both),
+        when_not_matched=pp.Insert({"k": "k", **both}),
+        when_not_matched_by_source=pp.Update(both),
+    )
+    rows = table.scan().to_arrow()
+    assert len(set(rows["a"].to_pylist() + rows["b"].to_pylist())) == 1
 
 
 def test_one_worker_gives_the_same(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ _TABLES: dict[str, dict[str, Any]] = {
     "narrow": {"options": _VECTORS | _INDEX},
     "wide": {"options": _VECTORS | {"deletion-vectors.bitmap64": "true"}, "partition_by": ["p"]},
     "buckets": {"options": _VECTORS | {"bucket": "2", "bucket-key": "id", "file.format": "orc"}},
+    "tracking": {"options": _VECTORS | {"row-tracking.enabled": "true"}, "partition_by": ["p"]},
+    "rewritten_tracking": {"options": {"row-tracking.enabled": "true"}},
     "rewritten": {"options": _INDEX | {"file.format": "avro"}, "partition_by": ["p"]},
 }
 
