@@ -33,8 +33,8 @@ def in_order(
     Args:
         sources: taken one by one, on the caller's thread; each runs on one thread at a time.
         threads: how many run at a time, at most.
-        held: bytes of items that may wait for the caller, beside one item per thread. The source whose turn it is never
-            waits.
+        held: bytes of items that may wait for the caller, beside one item per thread. The source whose turn it is goes
+            on beyond that when none of its own wait.
         size: bytes of an item.
         lanes: permits for threads, shared with other calls. A source that gets none runs on the caller's thread when it
             is its turn.
@@ -79,8 +79,10 @@ class _Line(Generic[_T]):
                 self._go_ahead()
 
     def full(self, stream: _Stream[_T]) -> bool:
-        """Whether a source has to wait: enough is held, and it is not its turn. Called with the lock held."""
-        return self.held >= self._limit and not self.stopped and stream is not self.streams[0]
+        """Whether a source has to wait: enough is held, and the caller does not wait for it. With the lock held."""
+        if self.stopped or self.held < self._limit:
+            return False
+        return stream is not self.streams[0] or stream.waiting > 0
 
     def stop(self) -> None:
         with self.changed:
@@ -125,6 +127,11 @@ class _Stream(Generic[_T]):
     def started(self) -> bool:
         """Whether a thread runs it."""
         return self._thread is not None or self.done
+
+    @property
+    def waiting(self) -> int:
+        """Items that wait for the caller."""
+        return len(self._ready)
 
     def start(self) -> bool:
         """Go on with it on a thread, if there is a lane."""
