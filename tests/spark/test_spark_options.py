@@ -186,7 +186,7 @@ def test_writing_refuses(options, overwrite, message):
         parse_write_options({"path": "/t", **options}, overwrite=overwrite)
 
 
-@pytest.mark.parametrize("name", ["primary-key", "rowkind-column", "operation"])
+@pytest.mark.parametrize("name", ["primary-key", "rowkind-column"])
 def test_options_of_later_versions_are_refused_by_name(name):
     with pytest.raises(UnsupportedError, match=f"the option {name} is not supported yet"):
         parse_write_options({"path": "/t", name: "x"}, overwrite=False)
