@@ -82,8 +82,8 @@ class Scan:
         self._schema = self._state.schema
         known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
         check_known(known)
-        self._options = TableOptions({**self._schema.options, **known})
         check_readable(self._schema, known)
+        self._options = TableOptions({**self._schema.options, **known})
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
