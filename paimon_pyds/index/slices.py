@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
+from paimon_pyds.index.slice_numbers import Numbers, rows_within
 
 __all__ = ["BitSlices", "encode_slices", "most_bytes", "rows_at_least", "rows_between", "rows_equal"]
 
@@ -36,16 +37,25 @@ class BitSlices(Protocol):
         """The parts of these bits' slices that lie around some positions; None where whole slices cost no more."""
 
     def recall(self, highest: int) -> BitMap | None:
-        """The rows that `remember` was given for these highest bits, if they are still there."""
+        """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
+        are still there."""
 
     def remember(self, highest: int, rows: BitMap) -> None:
         """Keep the rows that have these highest bits, as long as there is room."""
 
+    def numbers(self, bits: int) -> Numbers | None:
+        """The number in the ``bits`` lowest slices of each row; None where it isn't worth its time or memory."""
+
 
 _REMEMBERED_BITS = 8
-"""Highest bits of a value: the rows of each combination are kept once they were found."""
+_REMEMBERED = (_REMEMBERED_BITS, 4)
+"""Highest bits of a value: the rows of each combination are kept once they were found. The fewer bits spare the many
+others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
+
+_FEW = 1 << 14
+"""Among so many rows numbers are looked up; of more, slices tell sooner."""
 
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
@@ -99,10 +109,14 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     if low > high or high < 0 or low >> slices.count > 0:
         return BitMap()
     low, high = max(low, 0), min(high, (1 << slices.count) - 1)
-    if low == high:
-        return rows_equal(slices, low)
     free, step = (low ^ high).bit_length(), max(slices.count - _REMEMBERED_BITS, 0)
     first, last = low >> step, high >> step
+    if step and last - first <= _MOST_STRETCHES:
+        numbers = slices.numbers(step)
+        if numbers is not None:
+            return _by_numbers(slices, numbers, low, high, step)
+    if low == high:
+        return rows_equal(slices, low)
     if 0 < last - first <= _MOST_STRETCHES and step:
         bits = slices.load(0, step)
         ends = _at_least(_with_bits(slices, low, step), bits, low) | _at_most(
@@ -117,19 +131,37 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     return _at_least(rows - upper, bits, low) | _at_most(upper, bits, high)
 
 
+def _by_numbers(slices: BitSlices, numbers: Numbers, low: int, high: int, step: int) -> BitMap:
+    """Rows between both bounds: those of a few combinations of the highest bits, by the number in their lower bits."""
+    parts, most_below = [], (1 << step) - 1
+    for highest in range(low >> step, (high >> step) + 1):
+        rows = _with_bits(slices, highest << step, step)
+        least = max(low - (highest << step), 0)
+        most = min(high - (highest << step), most_below)
+        if least == 0 and most == most_below:
+            parts.append(rows)
+        elif len(rows) <= _FEW:
+            parts.append(rows_within(rows, numbers, least, most))
+        else:
+            bits = slices.load(0, step)
+            parts.append(_at_most(_at_least(rows, bits, least), bits, most))
+    return parts[0] if len(parts) == 1 else BitMap.union(*parts)
+
+
 def _with_bits(slices: BitSlices, value: int, lowest: int) -> BitMap:
     """Rows that have the bits of ``value`` from ``lowest`` up; the highest first, as few rows are left soon.
 
     The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered.
     """
-    start = slices.count - _REMEMBERED_BITS
-    if lowest > start:
+    start = next((slices.count - bits for bits in _REMEMBERED if lowest <= slices.count - bits), None)
+    if start is None:
         return _narrow(slices.existing(), slices, value, lowest, slices.count)
-    rows = slices.recall(value >> start)
+    highest = 1 << slices.count - start | value >> start
+    rows = slices.recall(highest)
     if rows is None:
-        rows = _narrow(slices.existing(), slices, value, start, slices.count)
-        slices.remember(value >> start, rows)
-    return _narrow(rows, slices, value, lowest, start)
+        rows = _narrow(_with_bits(slices, value, start + 1), slices, value, start, start + 1)
+        slices.remember(highest, rows)
+    return rows if lowest == start else _narrow(rows, slices, value, lowest, start)
 
 
 def _narrow(rows: BitMap, slices: BitSlices, value: int, lowest: int, stop: int) -> BitMap:

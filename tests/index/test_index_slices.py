@@ -73,3 +73,28 @@ def test_a_small_cache_gives_the_same(capacity: int) -> None:
         expected = COLUMNS[0][1][0].answer(Interval(low, low + 500))
         assert reader.answer(Interval(low, low + 500)).selection == expected.selection
         assert cache.used <= capacity
+
+
+@pytest.mark.parametrize("capacity", [200_000, 1 << 20])
+def test_what_is_asked_often_stays_the_same(capacity: int) -> None:
+    """After many questions numbers are looked up, if the cache has room for them; both sides of that moment agree."""
+    rng = np.random.default_rng(3)
+    values = np.sort(rng.integers(0, 3000, ROWS)) * 7
+    column = pa.array(values, mask=rng.random(ROWS) < 0.05)
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    builders = RangeBitmapBuilder(TYPE), BsiBuilder(TYPE)
+    for builder in builders:
+        builder.update(column)
+    indexes = [BytesSource(builder.finish(ROWS)) for builder in builders]
+    caches = [ByteCache(capacity), ByteCache(capacity)]
+    readers = [
+        RangeBitmapReader(indexes[0], key_codec(TYPE), caches[0]),
+        BsiReader(indexes[1], key_codec(TYPE), caches[1]),
+    ]
+    for number in range(150):
+        low = int(rng.integers(-9, 21_009))
+        high = low + int(rng.integers(0, (1, 40, 400)[number % 3] + 1))
+        expected = np.flatnonzero(known & (values >= low) & (values <= high)).tolist()
+        for reader, cache in zip(readers, caches, strict=True):
+            assert reader.answer(Interval(low, high)).selection.to_array(ROWS).tolist() == expected
+            assert cache.used <= capacity
