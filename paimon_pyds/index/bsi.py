@@ -25,7 +25,7 @@ from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slice_numbers import Numbers, SliceNumbers
+from paimon_pyds.index.slice_order import RowOrder, SliceOrders
 from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
 from paimon_pyds.index.source import ByteCache, corrupt
 from paimon_pyds.predicate.tree import Op
@@ -100,7 +100,7 @@ class _Part:
         self._data = data
         self._row_count = row_count
         self._cache = cache
-        self._numbers = SliceNumbers(row_count, cache, id(self))
+        self._orders = SliceOrders(row_count, cache, id(self))
         version, self.low, self.high = self._unpack(">Bqq", start, "min")
         if version != _VERSION:
             raise corrupt(source, f"bsi version {version} is not known", offset=start, field="version")
@@ -161,8 +161,8 @@ class _Part:
     def remember(self, highest: int, rows: BitMap) -> None:
         self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
 
-    def numbers(self, bits: int) -> Numbers | None:
-        return self._numbers.get(self, bits)
+    def order(self) -> RowOrder | None:
+        return self._orders.get(self)
 
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""

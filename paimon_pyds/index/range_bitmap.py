@@ -27,7 +27,7 @@ from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
 from paimon_pyds.index.roaring_parts import containers_of, read_containers
-from paimon_pyds.index.slice_numbers import Numbers, SliceNumbers
+from paimon_pyds.index.slice_order import RowOrder, SliceOrders
 from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.predicate.tree import Op
@@ -109,7 +109,7 @@ class _Slices:
         self._source = source
         self._row_count = row_count
         self._cache = cache
-        self._numbers = SliceNumbers(row_count, cache, id(self))
+        self._orders = SliceOrders(row_count, cache, id(self))
         cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
         header, version = cursor.i32("header length"), cursor.u8("version")
         if version != _VERSION:
@@ -175,8 +175,8 @@ class _Slices:
     def remember(self, highest: int, rows: BitMap) -> None:
         self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
 
-    def numbers(self, bits: int) -> Numbers | None:
-        return self._numbers.get(self, bits)
+    def order(self) -> RowOrder | None:
+        return self._orders.get(self)
 
 
 class RangeBitmapReader:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
-from paimon_pyds.index.slice_numbers import Numbers, rows_within
+from paimon_pyds.index.slice_order import RowOrder
 
 __all__ = ["BitSlices", "encode_slices", "most_bytes", "rows_at_least", "rows_between", "rows_equal"]
 
@@ -43,8 +43,8 @@ class BitSlices(Protocol):
     def remember(self, highest: int, rows: BitMap) -> None:
         """Keep the rows that have these highest bits, as long as there is room."""
 
-    def numbers(self, bits: int) -> Numbers | None:
-        """The number in the ``bits`` lowest slices of each row; None where it isn't worth its time or memory."""
+    def order(self) -> RowOrder | None:
+        """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""
 
 
 _REMEMBERED_BITS = 8
@@ -53,9 +53,6 @@ _REMEMBERED = (_REMEMBERED_BITS, 4)
 others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
-
-_FEW = 1 << 14
-"""Among so many rows numbers are looked up; of more, slices tell sooner."""
 
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
@@ -109,12 +106,12 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     if low > high or high < 0 or low >> slices.count > 0:
         return BitMap()
     low, high = max(low, 0), min(high, (1 << slices.count) - 1)
+    order = slices.order()
+    rows = None if order is None else order.between(low, high)
+    if rows is not None:
+        return rows
     free, step = (low ^ high).bit_length(), max(slices.count - _REMEMBERED_BITS, 0)
     first, last = low >> step, high >> step
-    if step and last - first <= _MOST_STRETCHES:
-        numbers = slices.numbers(step)
-        if numbers is not None:
-            return _by_numbers(slices, numbers, low, high, step)
     if low == high:
         return rows_equal(slices, low)
     if 0 < last - first <= _MOST_STRETCHES and step:
@@ -129,23 +126,6 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     *bits, highest = slices.load(0, free)
     upper = rows & highest
     return _at_least(rows - upper, bits, low) | _at_most(upper, bits, high)
-
-
-def _by_numbers(slices: BitSlices, numbers: Numbers, low: int, high: int, step: int) -> BitMap:
-    """Rows between both bounds: those of a few combinations of the highest bits, by the number in their lower bits."""
-    parts, most_below = [], (1 << step) - 1
-    for highest in range(low >> step, (high >> step) + 1):
-        rows = _with_bits(slices, highest << step, step)
-        least = max(low - (highest << step), 0)
-        most = min(high - (highest << step), most_below)
-        if least == 0 and most == most_below:
-            parts.append(rows)
-        elif len(rows) <= _FEW:
-            parts.append(rows_within(rows, numbers, least, most))
-        else:
-            bits = slices.load(0, step)
-            parts.append(_at_most(_at_least(rows, bits, least), bits, most))
-    return parts[0] if len(parts) == 1 else BitMap.union(*parts)
 
 
 def _with_bits(slices: BitSlices, value: int, lowest: int) -> BitMap:

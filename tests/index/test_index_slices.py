@@ -75,9 +75,9 @@ def test_a_small_cache_gives_the_same(capacity: int) -> None:
         assert cache.used <= capacity
 
 
-@pytest.mark.parametrize("capacity", [200_000, 1 << 20])
+@pytest.mark.parametrize("capacity", [200_000, 1 << 20])  # too little for an order, and enough
 def test_what_is_asked_often_stays_the_same(capacity: int) -> None:
-    """After many questions numbers are looked up, if the cache has room for them; both sides of that moment agree."""
+    """After many questions rows are put in order, if the cache has room for it; both sides of that moment agree."""
     rng = np.random.default_rng(3)
     values = np.sort(rng.integers(0, 3000, ROWS)) * 7
     column = pa.array(values, mask=rng.random(ROWS) < 0.05)
