@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.beside import all_of
-from paimon_pyds.formats.parquet import ParquetFormat, reader
+from paimon_pyds.formats.parquet import ParquetFormat, cost, hybrid, reader
+from paimon_pyds.formats.parquet import thin as thin_module
 from paimon_pyds.formats.parquet.hybrid import binary_bounds, binary_stride, hybrid_at
 from paimon_pyds.formats.parquet.pagehead import read_head, read_heads
 from paimon_pyds.formats.parquet.thin import thin
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema, parse_type
 
 N = 40_000
 FIELDS = tuple(
@@ -81,6 +82,9 @@ def test_thin_pages_equal_whole_ones(
         return found
 
     monkeypatch.setattr(reader, "thin", watched)
+    monkeypatch.setattr(hybrid, "_MOST_RUNS", 256)  # what is left to pyarrow for speed must be right all the same
+    monkeypatch.setattr(thin_module, "_DICTIONARIES", frozenset())
+    monkeypatch.setattr(cost, "_THIN_PAGE_MICROS", -1e6)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     assert sum(thinned) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
@@ -107,6 +111,23 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     open_reader = ParquetFormat().open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
         list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+
+
+def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: Path) -> None:
+    """Such pages decode faster than values can be cut out of them: flights of one airline took five times as long."""
+    path = str(tmp_path / "a.parquet")
+    numbers = np.random.default_rng(3).integers(0, 300, (19, 28_800))
+    table = pa.table({f"c{i}": pa.array(column, mask=column == 7) for i, column in enumerate(numbers)})
+    pq.write_table(table, path, compression="zstd", write_page_index=True, data_page_size=7_000, write_batch_size=1_024)
+    fields = from_arrow_schema(table.schema)
+    counters = ReadCounters()
+    io, _ = open_file_io(path)
+    open_reader = ParquetFormat().open_reader(io, path, Path(path).stat().st_size, counters)
+    rows = list(range(5, 28_800, 1_000))
+    found = pa.Table.from_batches(open_reader.read(fields, RowSelection.of(rows), 1000))
+    open_reader.close()
+    assert found.equals(table.take(pa.array(rows)))
+    assert (counters.pages_read, counters.row_groups_read) == (0, 1)
 
 
 # ------------------------------------------------------------------------------------------------------------- parts
@@ -145,7 +166,9 @@ def test_numbers_in_runs(runs: tuple[bytes, int, list[int]], data: st.DataObject
     encoded, width, values = runs
     count = data.draw(st.integers(1, len(values)))
     wanted = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=9)), np.int64)
-    found = hybrid_at(encoded, width, count, wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hybrid, "_MOST_RUNS", 256)
+        found = hybrid_at(encoded, width, count, wanted)
     assert found is not None
     assert found.tolist() == [values[i] for i in wanted]
 

@@ -25,6 +25,8 @@ __all__ = ["Estimate", "estimate", "pages_pay_off", "too_many_rows"]
 _ROW_MICROS = 0.006
 _THIN_ROW_MICROS = 0.004
 """Where few rows of a page are wanted it is decompressed, but not decoded."""
+_THIN_PAGE_MICROS = 10.0
+"""What cutting values out of a page costs on top, many or few."""
 _PAGE_MICROS = 8.5
 _SINGLE_PAGE_MICROS = 5.0
 """What a page that is read by itself costs on top."""
@@ -50,8 +52,10 @@ def estimate(picks: Iterable[tuple[PagePick, int]], rows: int) -> Estimate:
     by_pages = by_group = 0.0
     for pick, pages in picks:
         wanted = len(pick.starts)
-        row_micros = _THIN_ROW_MICROS if can_thin(pick) else _ROW_MICROS
-        by_pages += pick.covered * row_micros + wanted * (_PAGE_MICROS + _SINGLE_PAGE_MICROS)
+        row_micros, page_micros = _ROW_MICROS, _PAGE_MICROS + _SINGLE_PAGE_MICROS
+        if can_thin(pick):
+            row_micros, page_micros = _THIN_ROW_MICROS, page_micros + _THIN_PAGE_MICROS
+        by_pages += pick.covered * row_micros + wanted * page_micros
         by_group += rows * _ROW_MICROS + pages * _PAGE_MICROS
     return Estimate(by_pages, by_group)
 

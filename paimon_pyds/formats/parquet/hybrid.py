@@ -15,7 +15,7 @@ __all__ = ["binary_bounds", "binary_stride", "hybrid_at"]
 
 _Int64s = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
-_MOST_RUNS = 256
+_MOST_RUNS = 8
 """Runs of a page beyond which walking over them costs more than decoding the page."""
 _MOST_BITS = 32
 _MOST_BYTES = 1 << 30

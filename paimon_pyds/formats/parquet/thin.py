@@ -38,6 +38,7 @@ __all__ = ["can_thin", "thin"]
 
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
+_DICTIONARIES = frozenset({_PLAIN_DICTIONARY, _RLE_DICTIONARY})
 _CODECS = {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
 _UNCOMPRESSED = 0
 _NUMBERS = {4: "<u4", 8: "<u8"}
@@ -61,6 +62,7 @@ def can_thin(pick: PagePick) -> bool:
         and (chunk.codec in _CODECS or chunk.codec == _UNCOMPRESSED)
         and (chunk.physical in _WIDTHS or chunk.physical in (_BINARY, FIXED))
         and _ENCODINGS.issuperset(chunk.encodings)
+        and (chunk.physical == _BINARY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
     )
 
 
