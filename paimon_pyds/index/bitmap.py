@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,6 +153,8 @@ class BitmapReader:
                 missing.append(number)
             else:
                 loaded[number] = block
+        if not missing:
+            return [loaded[number] for number in numbers]
         ranges = [(int(self._bounds[n]), int(self._bounds[n + 1] - self._bounds[n])) for n in missing]
         for number, data, (offset, _) in zip(missing, self._blocks.read_many(ranges), ranges, strict=True):
             loaded[number] = self._parse_block(number, Held(data, self._blocks, offset))
@@ -209,8 +211,7 @@ class BitmapReader:
         """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
         if len(places) == 1 and places[0][0] >= 0:
             cached: BitMap | None = self._cache.get((id(self), "bitmap", places[0][0]))
-            if cached is not None:
-                return cached
+            return next(self._decoded(places)) if cached is None else cached
         single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
         if len(single) and int(single.max()) >= self.row_count:
             message = f"position {int(single.max())} in a file of {self.row_count} rows"
@@ -224,13 +225,19 @@ class BitmapReader:
             if bitmap is not None:
                 union |= bitmap
             else:
-                missing.append((offset, length if length >= 0 else self._measure(offset)))
-        for (offset, length), data in zip(missing, self._body.read_many(missing), strict=True):
+                missing.append((offset, length))
+        for bitmap in self._decoded(missing) if missing else ():
+            union |= bitmap
+        return union
+
+    def _decoded(self, places: Sequence[tuple[int, int]]) -> Iterator[BitMap]:
+        """The bitmaps at these offsets of the body, read in one request."""
+        places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
+        for (offset, length), data in zip(places, self._body.read_many(places), strict=True):
             origin = self._body.origin + offset
             bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
             self._cache.put((id(self), "bitmap", offset), bitmap, length + 64)
-            union |= bitmap
-        return union
+            yield bitmap
 
     def _measure(self, offset: int) -> int:
         """The length of a bitmap whose entry doesn't tell it."""

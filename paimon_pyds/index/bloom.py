@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.index.dictionary import ColumnDictionary
-from paimon_pyds.index.hashing import hash_binary, hash_longs
+from paimon_pyds.index.hashing import hash_binary, hash_bytes, hash_longs
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Points, Probe, make_probe
 from paimon_pyds.index.source import corrupt
@@ -33,6 +33,7 @@ DEFAULT_FPP = 0.1
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
 _WHOLE = 64 << 10
 _MANY_PROBES = 512
+_INT = 0xFFFFFFFF
 _CHUNK = 1 << 18  # keys hashed at a time, to bound memory
 
 I64 = npt.NDArray[np.int64]
@@ -152,6 +153,8 @@ class BloomReader:
         return Answer(RowSelection.NONE, True)
 
     def _may_contain(self, keys: tuple[Key, ...]) -> bool:
+        if len(keys) == 1:
+            return self._may_contain_one(keys[0])
         array = pa.array(keys, pa.binary() if self._codec.is_binary else pa.int64())
         places = _positions(_hash(self._codec, array), self._bits, self._hash_functions)
         if self._data is None and places.size > _MANY_PROBES:
@@ -165,6 +168,26 @@ class BloomReader:
             found = np.frombuffer(b"".join(parts), np.uint8)[inverse]
         hit = (found.reshape(places.shape) >> (places & 7).astype(np.uint8)) & 1
         return bool(hit.all(axis=0).any())
+
+    def _may_contain_one(self, key: Key) -> bool:
+        """The same for one key, which arrays would only slow down."""
+        if isinstance(key, bytes):
+            hashed = hash_bytes(key)
+        else:
+            hashed = int(hash_longs(self._codec.serialize(np.array([key], np.int64)))[0])
+        high, combined = (hashed >> 32) & _INT, hashed & _INT
+        bits, size = [], self._bits
+        for _ in range(self._hash_functions):
+            combined = (combined + high) & _INT
+            bits.append((combined if combined <= _INT >> 1 else combined ^ _INT) % size)  # ~ of a negative int32
+        if self._data is None and len(bits) > _MANY_PROBES:
+            self._data = self._source.read(0, self._source.size)
+        if (data := self._data) is not None:
+            return all(data[4 + (bit >> 3)] >> (bit & 7) & 1 for bit in bits)
+        wanted = sorted({4 + (bit >> 3) for bit in bits})
+        parts = self._source.read_many([(offset, 1) for offset in wanted])
+        found = dict(zip(wanted, b"".join(parts), strict=True))
+        return all(found[4 + (bit >> 3)] >> (bit & 7) & 1 for bit in bits)
 
     def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
         """The rows that may satisfy ``column op literals``: all or none."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["hash_binary", "hash_longs"]
+__all__ = ["hash_binary", "hash_bytes", "hash_longs"]
 
 _CHUNK = 1 << 16
 
@@ -28,6 +28,13 @@ def hash_longs(values: npt.NDArray[np.integer]) -> I64:
     k ^= k >> 28
     hashes: I64 = k + (k << 31)
     return hashes
+
+
+def hash_bytes(value: bytes) -> int:
+    """xxHash64 with seed 0 of one value, as an unsigned 64-bit integer."""
+    from xxhash import xxh64_intdigest
+
+    return xxh64_intdigest(value)
 
 
 def hash_binary(values: pa.Array) -> I64:

@@ -43,6 +43,7 @@ _WIDTHS = {
     Kind.TIMESTAMP_LTZ: 8,
 }
 _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
+_BYTES_KINDS = STRING_KINDS | BINARY_KINDS
 _FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _EXACT = decimal.Context(prec=100)
 
@@ -206,7 +207,7 @@ def key_codec(type_: DataType) -> KeyCodec:
         UnsupportedError: nested types, and decimals of more than 18 digits, have no keys.
     """
     if isinstance(type_, AtomicType):
-        if type_.kind in STRING_KINDS | BINARY_KINDS:
+        if type_.kind in _BYTES_KINDS:
             return KeyCodec(type_, 0)
         width = _WIDTHS.get(type_.kind)
         if width is not None and not (type_.kind is Kind.DECIMAL and (type_.precision or 0) > 18):

@@ -121,13 +121,17 @@ def check_containers(view: memoryview, found: RoaringLayout, path: object, origi
     """Members ascending and as many as the header says: the library trusts both, and would give wrong rows."""
     body = np.frombuffer(view[found.head : found.size], "<u2")
     starts = (np.cumsum(found.sizes) - found.sizes) >> 1  # in body; containers have even sizes
-    is_bitmap = ~found.is_run & (found.cards > ARRAY_MAX)
-    is_array = ~found.is_run & ~is_bitmap
-    for wrong in (
-        _wrong_array(body, starts[is_array], found.cards[is_array]),
-        _wrong_bitmap(body, starts[is_bitmap], found.cards[is_bitmap]),
-        _wrong_runs(body, starts[found.is_run], found.cards[found.is_run]),
-    ):
+    if found.size - found.head < BITMAP_BYTES and not found.is_run.any():  # too few bytes for any but arrays
+        checks: tuple[int | None, ...] = (_wrong_array(body, starts, found.cards),)
+    else:
+        is_bitmap = ~found.is_run & (found.cards > ARRAY_MAX)
+        is_array = ~found.is_run & ~is_bitmap
+        checks = (
+            _wrong_array(body, starts[is_array], found.cards[is_array]),
+            _wrong_bitmap(body, starts[is_bitmap], found.cards[is_bitmap]),
+            _wrong_runs(body, starts[found.is_run], found.cards[found.is_run]),
+        )
+    for wrong in checks:
         if wrong is not None:
             at = origin + found.head + 2 * wrong
             message = "a bitmap whose members contradict its header"
@@ -157,6 +161,8 @@ def _first_inside(places: Ints, first: Ints, starts: Ints) -> int | None:
 
 def _wrong_bitmap(body: npt.NDArray[np.uint16], starts: Ints, cards: Ints) -> int | None:
     """Where the first bitmap container starts that has not as many bits as its header says."""
+    if not len(starts):
+        return None
     words = BITMAP_BYTES // 2
     edges = np.append(np.flatnonzero(np.diff(starts, prepend=-1) != words), len(starts))
     for begin, end in itertools.pairwise(edges):  # of containers that follow each other

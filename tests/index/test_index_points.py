@@ -1,0 +1,43 @@
+"""What is asked for one key alone takes other steps than for many, and has the same answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.index import roaring
+from paimon_pyds.index.bloom import BloomBuilder, BloomReader
+from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.probe import Points
+from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.types import arrow_type, parse_type
+
+
+@pytest.mark.parametrize(("items", "fpp"), [(300, 0.5), (800_000, 0.1), (200, 1e-300)])
+@pytest.mark.parametrize("name", ["BIGINT", "STRING", "DOUBLE", "TINYINT"])
+def test_a_bloom_filter_tells_the_same_of_one_key(name: str, items: int, fpp: float) -> None:
+    type_ = parse_type(name)
+    spread = 7 if name == "TINYINT" else 10**15 + 7
+    numbers = [(n % 30 - 15) * spread if name == "TINYINT" else (n - 300) * spread for n in range(600)]
+    made = {"STRING": str, "DOUBLE": float}.get(name, int)
+    values = pa.array([made(n) for n in numbers], arrow_type(type_))
+    builder = BloomBuilder(type_, items, fpp)
+    builder.update(values[::2])
+    source = BytesSource(builder.finish(300))
+    one, many = BloomReader.open(source, type_), BloomReader.open(source, type_)
+    keys = key_codec(type_).keys_of(values).to_pylist()
+    told = [one.answer(Points((key,))) is None for key in keys]
+    assert told == [many.answer(Points((key, key))) is None for key in keys]
+    assert all(told[::2])
+
+
+@pytest.mark.parametrize("members", [4096, 4097, 30_000])
+def test_a_wrong_count_of_one_container_is_told(members: int) -> None:
+    data = bytearray(roaring.encode(BitMap(np.arange(members, dtype=np.uint32) * 2)))
+    assert len(roaring.decode(bytes(data))) == members
+    data[-2:] = b"\xff\xff" if members > 4096 else b"\0\0"
+    with pytest.raises(CorruptFileError, match="contradict"):
+        roaring.decode(bytes(data))
