@@ -110,19 +110,24 @@ class SliceOrders:
 
 
 def _in_order(slices: BitSlices, row_count: int, bits: int) -> RowOrder:
-    values = np.zeros(row_count, np.uint32)
-    one = np.zeros(row_count, np.uint32)
-    for bit, members in enumerate(slices.load(0)):
+    existing = _positions(slices.existing())
+    highest = _numbers(slices.load(bits), row_count, np.uint8)[existing]
+    order = np.argsort(highest, kind="stable")
+    counts = np.bincount(highest, minlength=1 << _HIGHEST)
+    rows = existing[order]
+    lower = _numbers(slices.load(0, bits), row_count, np.uint16 if bits <= 16 else np.uint32)[rows]
+    return RowOrder(rows, lower, [0, *np.cumsum(counts).tolist()], bits)
+
+
+def _numbers(slices: list[BitMap], row_count: int, kind: type[np.unsignedinteger[Any]]) -> Numbers:
+    """What the slices make of each row; in as few bytes as it takes, for caches to hold them."""
+    numbers: Numbers = np.zeros(row_count, kind)
+    one: Numbers = np.zeros(row_count, kind)
+    for bit, members in enumerate(slices):
         one.fill(0)
         one[_positions(members)] = 1 << bit
-        values |= one
-    existing = _positions(slices.existing())
-    values = values[existing]
-    highest = (values >> np.uint32(bits)).astype(np.uint8)
-    order = np.argsort(highest, kind="stable")
-    lower: Numbers = (values & np.uint32((1 << bits) - 1)).astype(np.uint16 if bits <= 16 else np.uint32)
-    counts = np.bincount(highest, minlength=1 << _HIGHEST)
-    return RowOrder(existing[order], lower[order], [0, *np.cumsum(counts).tolist()], bits)
+        np.bitwise_or(numbers, one, out=numbers)
+    return numbers
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.uint32]:
