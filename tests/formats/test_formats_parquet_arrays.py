@@ -103,3 +103,19 @@ def _cut(rows: Any) -> Any:
 def test_columns_that_do_not_fit(array: pa.Array, type_: Any, tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match=r"column 'c.*a\.parquet"):
         _through_file(array, type_, tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("batch_rows", [7, 999, 4096])
+def test_few_rows_left_out_across_batches_and_row_groups(batch_rows: int, tmp_path: Path) -> None:
+    """Neither batches nor row groups end at whole bytes of a bitmap."""
+    path, rows = tmp_path / "f.parquet", 10_001
+    texts = [None if i % 5 == 2 else f"t{i}" for i in range(rows)]
+    pq.write_table(pa.table({"i": range(rows), "s": texts}), path, row_group_size=3_331)
+    gone = {0, 6, 7, 998, 999, 3_330, 3_331, *range(4_000, 4_100), rows - 1}
+    fields = [DataField(0, "i", parse_type("BIGINT")), DataField(1, "s", parse_type("STRING"))]
+    io, name = open_file_io(str(path))
+    reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+    read = pa.Table.from_batches(list(reader.read(fields, RowSelection.of(set(range(rows)) - gone), batch_rows)))
+    reader.close()
+    kept = [i for i in range(rows) if i not in gone]
+    assert read.to_pydict() == {"i": kept, "s": [texts[i] for i in kept]}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
 
-__all__ = ["conform", "conform_batch", "without_rows"]
+__all__ = ["all_but", "conform", "conform_batch", "without_rows"]
 
 _UNITS = ("s", "ms", "us", "ns")
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
@@ -80,13 +80,17 @@ def _around(array: pa.Array, type_: pa.DataType, child: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, [child])
 
 
-def without_rows(batch: pa.RecordBatch, dropped: npt.NDArray[np.int64], start: int) -> pa.RecordBatch:
-    """The batch, which begins at row ``start``, without the rows of these numbers (ascending)."""
-    low, high = np.searchsorted(dropped, (start, start + batch.num_rows))
-    if low == high:
+def all_but(dropped: npt.NDArray[np.int64], rows: int) -> pa.BooleanArray:
+    """Which of ``rows`` rows are kept: all but those of these numbers (ascending, each below ``rows``)."""
+    keep = np.ones(rows, np.bool_)
+    keep[dropped] = False
+    # Arrow would take several times as long to make bits of the flags.
+    return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.packbits(keep, bitorder="little"))])
+
+
+def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of the batch for which ``keep`` is true; as long as the batch, without nulls."""
+    if keep.true_count == batch.num_rows:
         return batch
-    keep = np.ones(batch.num_rows, np.bool_)
-    keep[dropped[low:high] - start] = False
-    mask = pa.array(keep)
     # Column by column: for a whole batch Arrow would make row numbers of the mask first.
-    return pa.RecordBatch.from_arrays([column.filter(mask) for column in batch.columns], schema=batch.schema)
+    return pa.RecordBatch.from_arrays([column.filter(keep) for column in batch.columns], schema=batch.schema)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
-from paimon_pyds.formats.parquet.arrays import conform, conform_batch, without_rows
+from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, without_rows
 from paimon_pyds.formats.parquet.cost import Estimate, estimate, pages_pay_off, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
@@ -238,7 +238,8 @@ class ParquetReader:
         """The work of `_read_group`. It may run beside others of its kind."""
         order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
         place = [order.index(i) for i in range(len(order))]
-        done = 0
+        done, rows = 0, self._rows_of(task.group)
+        keep = None if task.dropped is None else all_but(task.dropped, rows)
         with self._source.arrow_file(int96=any(physical == INT96 for _, physical in leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
@@ -253,6 +254,8 @@ class ParquetReader:
                 if batch is None:
                     break
                 start, done = done, done + batch.num_rows
+                if done > rows:
+                    break
                 if batch.num_columns != len(place):
                     raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
                 if task.rows is not None:
@@ -260,15 +263,13 @@ class ParquetReader:
                     if low == high:
                         continue
                     batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
-                elif task.dropped is not None:
-                    batch = without_rows(batch, task.dropped, start)
+                elif keep is not None:
+                    batch = without_rows(batch, keep.slice(start, batch.num_rows))
                     if not batch.num_rows:
                         continue
                 yield conform_batch(batch.select(place), columns.schema, self._path)
-        if done != self._rows_of(task.group):
-            raise CorruptFileError(
-                f"a row group of {self._rows_of(task.group)} rows decodes to {done}", path=self._path
-            )
+        if done != rows:
+            raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
 
     def _read_pages(self, columns: _Columns, tasks: Sequence[_Task]) -> pa.RecordBatch:
         """The wanted rows of some row groups, the same columns of each by pages, the others by row group."""
