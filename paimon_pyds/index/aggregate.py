@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.aggregate_bitmap import BitmapColumn, weighed
+from paimon_pyds.index.aggregate_bitmap import BitmapColumn, check_counts, weighed
 from paimon_pyds.index.aggregate_slices import best_rows, slice_counts, slice_total, slice_values
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
@@ -183,6 +183,7 @@ class _BsiColumn:
                 return None
             keys.append(sign * (values.astype(np.int64) + low))
             counts.append(found.astype(np.int64))
+        check_counts(self.reader, np.concatenate(counts), rows)
         return pa.array(np.concatenate(keys)), np.concatenate(counts)
 
     def total(self, rows: BitMap | None) -> int | None:

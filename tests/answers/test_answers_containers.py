@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +13,14 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index import roaring
+from paimon_pyds.index.aggregate import index_columns
+from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.config import parse_index_specs
+from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.roaring_parts import containers_of, read_containers
 from paimon_pyds.index.source import Window
 from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.types import DataField, parse_type
 
 CONTAINERS = 12
 ROWS = CONTAINERS * 65_536
@@ -93,3 +99,23 @@ def test_a_header_that_lies_is_told_with_its_place() -> None:
     source, places = window([bytes(raw)])
     with pytest.raises(CorruptFileError, match="contradicts itself"):
         read_containers(source, places, np.array([0]), ROWS)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_values_that_claim_more_rows_than_there_are(version: str) -> None:
+    fields = (DataField(0, "c", parse_type("STRING")),)
+    options = {"file-index.bitmap.columns": "c", "file-index.bitmap.c.version": version}
+    builder = FileIndexBuilder(parse_index_specs(options, fields), fields)
+    builder.update(pa.RecordBatch.from_pydict({"c": ["a"] * 100 + ["b"] * 200}))
+    container = builder.finish()
+    right, wrong = roaring.encode(BitMap(range(100))), roaring.encode(BitMap(range(200)))
+    assert container is not None and container.count(right) == 1 and len(right) == len(wrong)
+    for data, total in ((container, 300), (container.replace(right, wrong), None)):
+        index = FileIndex.open(BytesSource(data, "x.index"))
+        (column,) = index_columns(index, "c", fields[0].type, ("bitmap",), 300)
+        if total is not None:
+            counts = column.counts(None)
+            assert counts is not None and counts[1].sum() == total
+        else:
+            with pytest.raises(CorruptFileError, match="400 values in 300 rows"):
+                column.counts(None)
