@@ -12,7 +12,6 @@ from paimon_pyds.formats.base import FormatReader, GroupPlan, PlansGroups, ReadC
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution
 from paimon_pyds.read.file import FileTrace, file_evolution, passes, select_rows
-from paimon_pyds.read.fixed import fixed_column
 from paimon_pyds.scan.explain import FileDecision, PagesTold
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.verdict import Verdict, row_strip, verdicts
@@ -108,16 +107,15 @@ def _pages(
             selection = selection & reader.prune(devolved, selection)
         rows, groups = selection.count(task.row_count), len(reader.groups())
         output = file_evolution(spec, task, spec.fields)
-        fixed = fixed_column(spec.predicate, filtering) if known else None
-        fields = [*(filtering.file_fields if fixed is None else ()), *_others(output, filtering)]
+        fields = [*filtering.file_fields, *_others(output, filtering)]
         if selection.is_none or not fields:
             return PagesTold(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
         if not isinstance(reader, PlansGroups):
             used = sum(not selection.window(*g).is_none for g in reader.groups())
             unit = _UNITS.get(format_.name, "file")
             return PagesTold(rows, used, groups, task.size, task.size, choice=unit, why="the whole file at most")
-        if spec.predicate is Const.TRUE or fixed is not None:
-            return _told(list(reader.plan(fields, selection)), rows, groups, False)
+        if spec.predicate is Const.TRUE:
+            return _told(list(reader.plan(output.file_fields, selection)), rows, groups, False)
         plans, at_most = _plans(reader, reader, selection, known, filtering, output)
         return _told(plans, rows, groups, at_most)
     finally:

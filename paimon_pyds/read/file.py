@@ -25,7 +25,6 @@ from paimon_pyds.index.roaring import decode_roaring
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution, plan_evolution
-from paimon_pyds.read.fixed import Fixed, fixed_column
 from paimon_pyds.read.metadata_columns import metadata_arrays
 from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
 from paimon_pyds.selection import RowSelection
@@ -190,14 +189,8 @@ def _read_filtered(
     known: bool,
     limit: int | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows that match; ``known``: the index says that all of them do. They are held against the filter all the same,
-    unless the column they are found by need not be read for anything else."""
+    """Rows that match; ``known``: the index says that all of them do. They are held against the filter all the same."""
     output = file_evolution(spec, task, spec.fields)
-    fixed = fixed_column(spec.predicate, filtering) if known else None
-    if fixed is not None:
-        for part in _portions(selection, task.row_count, limit):
-            yield from _fixed_pass(spec, task, reader, part, fixed, output, batch_rows)
-        return
     for window, twice in passes(reader, selection, known, filtering, output):
         for part in _portions(window, task.row_count, limit):
             read = _two_passes if twice and part.count(task.row_count) > _ONE_PASS_ROWS else _one_pass
@@ -264,23 +257,6 @@ def _one_pass(
         if kept.num_rows:
             rows = here[_mask_array(mask)]
             yield _finish(spec, task, output.apply(_pick(kept, output.file_fields)), rows)
-
-
-def _fixed_pass(
-    spec: ReadSpec,
-    task: FileTask,
-    reader: FormatReader,
-    window: RowSelection,
-    fixed: Fixed,
-    output: Evolution,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """Rows that an index found by one value: the other columns are read, and the value is filled in."""
-    others = [f for f in output.file_fields if f.name != fixed.field.name]
-    positions = _Positions(window, task.row_count)
-    for batch in _read_or_count(reader, others, window, task.row_count, batch_rows):
-        whole = fixed.complete(batch, output.file_fields)
-        yield _finish(spec, task, output.apply(whole), positions.take(batch.num_rows))
 
 
 def _two_passes(
