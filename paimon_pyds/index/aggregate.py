@@ -183,7 +183,9 @@ class _BsiColumn:
                 return None
             keys.append(sign * (values.astype(np.int64) + low))
             counts.append(found.astype(np.int64))
-        check_counts(self.reader, np.concatenate(counts), rows)
+        signed = self.reader._positive or self.reader._negative
+        if signed is not None:
+            check_counts(signed._source, self.reader.row_count, np.concatenate(counts), rows)
         return pa.array(np.concatenate(keys)), np.concatenate(counts)
 
     def total(self, rows: BitMap | None) -> int | None:

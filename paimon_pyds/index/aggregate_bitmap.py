@@ -14,9 +14,9 @@ from pyroaring import BitMap
 from paimon_pyds.index import roaring
 from paimon_pyds.index.aggregate_slices import first_of
 from paimon_pyds.index.bitmap import BitmapReader
-from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.source import corrupt
+from paimon_pyds.storage.base import ByteSource
 
 __all__ = ["BitmapColumn", "weighed"]
 
@@ -26,11 +26,11 @@ _AT_ONCE = 256
 _MOST_AT_ONCE = 4_096
 
 
-def check_counts(reader: BitmapReader | BsiReader, counts: npt.NDArray[np.int64], rows: BitMap | None) -> None:
+def check_counts(source: ByteSource, row_count: int, counts: npt.NDArray[np.int64], rows: BitMap | None) -> None:
     """A row has one value: raises CorruptFileError when values were counted more often than there are rows."""
-    most = reader.row_count if rows is None else len(rows)
+    most = row_count if rows is None else len(rows)
     if counts.sum() > most:
-        raise corrupt(reader._source, f"{counts.sum()} values in {most} rows", field="bitmaps")
+        raise corrupt(source, f"{counts.sum()} values in {most} rows", field="bitmaps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class BitmapColumn:
         for start in range(0, len(many), _AT_ONCE):
             part = many[start : start + _AT_ONCE]
             counts[part] = self._cardinalities(rows, offsets[part].tolist(), lengths[part].tolist())
-        check_counts(self.reader, counts, rows)
+        check_counts(self.reader._source, self.reader.row_count, counts, rows)
         keys = pa.concat_arrays([self._array([]), *(self._array(b.keys) for b in blocks)])
         present = np.flatnonzero(counts)
         return keys.take(pa.array(present)), counts[present]
