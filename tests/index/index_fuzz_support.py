@@ -74,6 +74,42 @@ def java_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
 SEEDS = [*own_seeds(), *java_seeds()]
 
 
+def seeds_of(kind: str) -> list[tuple[str, str, str, bytes, int, list[Any]]]:
+    """The containers with an index of one type."""
+    return [seed for seed in SEEDS if seed[1] == kind]
+
+
+class PeakMemory:
+    """Holds what the process takes at its peak against what it took at first: whoever allocated it, C code too.
+
+    Linux tells; elsewhere nothing is checked here, and `tracemalloc` tells what Python and numpy ask for.
+    """
+
+    EVERY = 50
+
+    def __init__(self) -> None:
+        self._before = self._reset()
+
+    def _reset(self) -> int | None:
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+            return self._peak()
+        except OSError:
+            return None
+
+    @staticmethod
+    def _peak() -> int:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
+    def check(self, number: int) -> None:
+        """Look after every 50th input at the peak since the last look."""
+        if self._before is not None and number % self.EVERY == 0:
+            assert self._peak() - self._before < BOUND
+            self._reset()
+
+
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """A few bytes or words changed, mostly near the front where the lengths are; sometimes cut short or grown."""
     changed = bytearray(data)

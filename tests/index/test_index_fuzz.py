@@ -7,49 +7,64 @@ import time
 import tracemalloc
 
 import pytest
-from index_fuzz_support import BOUND, FUZZ, SEEDS, ask_all, mutated, take_whole
+from index_fuzz_support import BOUND, FUZZ, SEEDS, PeakMemory, ask_all, mutated, seeds_of, take_whole
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index import roaring
+from paimon_pyds.index.aggregate import COUNTING
+from paimon_pyds.index.config import INDEX_TYPES
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.storage.base import BytesSource
 
+EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4
+"""Inputs of each codec; short runs share them out."""
+every_codec = pytest.mark.parametrize("kind", INDEX_TYPES)
 
-def test_mutated_containers() -> None:
-    rng = random.Random(20)
+
+@every_codec
+def test_mutated_containers(kind: str) -> None:
+    rng = random.Random(f"20 {kind}")
+    seeds, peak = seeds_of(kind), PeakMemory()
     refused, slowest = 0, 0.0
-    for number in range(FUZZ):
-        text, _, column, container, rows, literals = SEEDS[number % len(SEEDS)]
+    for number in range(EACH):
+        text, _, column, container, rows, literals = seeds[number % len(seeds)]
         began = time.process_time()
         refused += ask_all(mutated(rng, container), text, column, rows, literals, rng.random() < 0.7) > 0
         slowest = max(slowest, time.process_time() - began)
-    assert refused > FUZZ // 10
+        peak.check(number)
+    assert refused > EACH // 10
     assert slowest < 2
 
 
-def test_mutated_bodies_in_a_right_container() -> None:
+@every_codec
+def test_mutated_bodies_in_a_right_container(kind: str) -> None:
     """The head is right, so every mutation reaches a codec."""
-    rng = random.Random(21)
+    rng = random.Random(f"21 {kind}")
+    seeds, peak = seeds_of(kind), PeakMemory()
     refused = 0
-    for number in range(FUZZ):
-        text, kind, column, container, rows, literals = SEEDS[number % len(SEEDS)]
+    for number in range(EACH):
+        text, _, column, container, rows, literals = seeds[number % len(seeds)]
         where = parse_head(BytesSource(container)).columns[column][kind]
         body = mutated(rng, container[where.start : where.start + where.length])
         refused += ask_all(write_container({column: {kind: body}}), text, column, rows, literals, True) > 0
-    assert refused > FUZZ // 10
+        peak.check(number)
+    assert refused > EACH // 30
 
 
-def test_mutated_indexes_taken_whole() -> None:
+@pytest.mark.parametrize("kind", COUNTING)
+def test_mutated_indexes_taken_whole(kind: str) -> None:
     """What checks of indexes and index-only answers read: dictionaries and slices from end to end."""
-    rng = random.Random(24)
+    rng = random.Random(f"24 {kind}")
+    seeds, peak = seeds_of(kind), PeakMemory()
     refused = 0
-    for number in range(FUZZ // 2):
-        text, kind, column, container, rows, _ = SEEDS[number % len(SEEDS)]
+    for number in range(EACH):
+        text, _, column, container, rows, _ = seeds[number % len(seeds)]
         where = parse_head(BytesSource(container)).columns[column][kind]
         body = mutated(rng, container[where.start : where.start + where.length])
         refused += take_whole(write_container({column: {kind: body}}), text, column, rows) > 0
-    assert refused > FUZZ // 20
+        peak.check(number)
+    assert refused > EACH // 30
 
 
 def test_memory_stays_bounded() -> None:
