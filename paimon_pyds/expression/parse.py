@@ -11,7 +11,15 @@ from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Na
 from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.cursor import RESERVED, SUFFIXES, Cursor
 from paimon_pyds.predicate.lexer import Token
-from paimon_pyds.predicate.sql_types import TYPED_LITERALS, TYPES, read_type
+from paimon_pyds.predicate.literals import (
+    TYPED_LITERALS,
+    WORD_LITERALS,
+    read_escape,
+    read_literal,
+    read_number,
+    read_typed_literal,
+)
+from paimon_pyds.predicate.sql_types import TYPES, read_type
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import AtomicType
 
@@ -59,6 +67,10 @@ def parse_expression(text: str, *, timezone: str = "UTC") -> Expression:
         raise ExpressionError(f"expression: {message}", hint=error.hint) from None
 
 
+def _text(value: str) -> Value:
+    return Value(Literal(value, casts.STRING))
+
+
 class _Parser(Cursor):
     """A Pratt parser: `expression(power)` reads operators that bind tighter than ``power``."""
 
@@ -89,7 +101,11 @@ class _Parser(Cursor):
 
     def _call(self, start: int, function: str, *arguments: Expression) -> Call:
         """A call of a function or an operator that ends at the last token read."""
-        return Call(function, arguments, start=start, stop=self.tokens[self.at - 1].stop)
+        return Call(function, arguments, start=start, stop=self.stop)
+
+    def _value(self, literal: Literal, first: Token) -> Value:
+        """A literal that ends at the last token read."""
+        return Value(literal, start=first.start, stop=self.stop)
 
     # ------------------------------------------------------------------------------------------------- operators
 
@@ -146,51 +162,32 @@ class _Parser(Cursor):
             if self.is_word("SELECT", "WITH"):
                 self.fail(token, "subqueries are not supported in expressions", hint="merge a source instead")
             inner = self._expression(0)
-            self._close()
+            self.expect_op(")")
             return self._spanned(inner, token.start)
         if token.kind == "quoted":
             return self._name()
-        return Value(self._literal(), start=token.start, stop=self.tokens[self.at - 1].stop)
+        return self._value(read_literal(self), token)
 
     def _spanned(self, inner: _E, start: int) -> _E:
         """The same node with the parentheses around it in its span."""
-        return replace(inner, start=start, stop=self.tokens[self.at - 1].stop)
-
-    def _close(self) -> None:
-        if not self.accept_op(")"):
-            self.unexpected("')'")
+        return replace(inner, start=start, stop=self.stop)
 
     def _signed(self, token: Token) -> Expression:
         sign = self.next().value
-        number = self.peek()
-        if number.kind == "number" and sign != "~":
-            self.next()
-            literal = self.located(number.start, lambda: casts.number(number.value, number.suffix, sign == "-"))
-            return self._postfix(Value(literal, start=token.start, stop=number.stop))
+        if self.peek().kind == "number" and sign != "~":
+            return self._postfix(self._value(read_number(self, negative=sign == "-"), token))
         return self._call(token.start, {"-": "negative", "+": "positive", "~": "~"}[sign], self._expression(_UNARY))
 
     # -------------------------------------------------------------------------------------------------- operands
 
-    def _literal(self) -> Literal:
-        token = self.next()
-        if token.kind == "number":
-            return self.located(token.start, lambda: casts.number(token.value, token.suffix))
-        if token.kind == "string":
-            text = token.value
-            while self.peek().kind == "string":
-                text += self.next().value
-            return Literal(text, casts.STRING)
-        return Literal(bytes.fromhex(token.value), casts.BYTES)
-
     def _word(self, token: Token) -> Expression:
         word, following = self.word(), self.peek(1)
         opens = following.kind == "op" and following.value == "("
-        if word in ("TRUE", "FALSE", "NULL") and not opens and not self.is_op(".", ahead=1):
+        if word in WORD_LITERALS and not opens and not self.is_op(".", ahead=1):
             self.next()
-            literal = Literal(None, None) if word == "NULL" else Literal(word == "TRUE", casts.BOOLEAN)
-            return Value(literal, start=token.start, stop=token.stop)
+            return self._value(WORD_LITERALS[word], token)
         if word in TYPED_LITERALS and following.kind == "string":
-            return self._typed_literal(token, word)
+            return self._value(read_typed_literal(self, self._zone), token)
         if word == "INTERVAL" and following.kind in ("string", "number"):
             self.fail(token, "intervals are not supported", hint="use date_add, date_sub, add_months or make_timestamp")
         if word == "CASE" and not self.is_op(".", ahead=1):
@@ -204,41 +201,26 @@ class _Parser(Cursor):
             self.unexpected("an expression")
         return self._name()
 
-    def _typed_literal(self, token: Token, word: str) -> Expression:
-        self.next()
-        target = AtomicType(TYPES[word], precision=9)
-        text = self._literal()
-        literal = self.located(token.start, lambda: casts.cast_literal(text, target, self._zone))
-        return Value(literal, start=token.start, stop=self.tokens[self.at - 1].stop)
-
     def _name(self) -> Expression:
         first = self.next()
         parts = [first.value]
         while self.is_op(".") and len(parts) < MAX_DEPTH:
             self.next()
-            parts.append(self._step())
-        return Name(tuple(parts), start=first.start, stop=self.tokens[self.at - 1].stop)
-
-    def _step(self) -> str:
-        token = self.peek()
-        if token.kind not in ("name", "quoted") and not (token.kind == "number" and token.value.isdigit()):
-            self.unexpected("a field name")
-        self.next()
-        return token.value + token.suffix
+            parts.append(self.field_name())
+        return Name(tuple(parts), start=first.start, stop=self.stop)
 
     def _postfix(self, operand: Expression) -> Expression:
         start = operand.start
         while True:
             if self.accept_op("::"):
                 type_ = read_type(self)
-                operand = CastTo(operand, type_, start=start, stop=self.tokens[self.at - 1].stop)
+                operand = CastTo(operand, type_, start=start, stop=self.stop)
             elif self.accept_op("["):
                 key = self._expression(0)
                 self.expect_op("]")
-                operand = Item(operand, key, start=start, stop=self.tokens[self.at - 1].stop)
+                operand = Item(operand, key, start=start, stop=self.stop)
             elif self.accept_op("."):
-                step = Value(Literal(self._step(), casts.STRING))
-                operand = Item(operand, step, start=start, stop=self.tokens[self.at - 1].stop)
+                operand = Item(operand, _text(self.field_name()), start=start, stop=self.stop)
             else:
                 return operand
 
@@ -256,7 +238,7 @@ class _Parser(Cursor):
             self.unexpected("WHEN")
         otherwise = self._expression(0) if self.accept_word("ELSE") else None
         self.expect_word("END")
-        return Case(tuple(branches), otherwise, start=token.start, stop=self.tokens[self.at - 1].stop)
+        return Case(tuple(branches), otherwise, start=token.start, stop=self.stop)
 
     # ------------------------------------------------------------------------------------------------- functions
 
@@ -266,25 +248,25 @@ class _Parser(Cursor):
             inner = self._expression(0)
             self.expect_word("AS")
             type_ = read_type(self)
-            self._close()
-            return CastTo(inner, type_, word == "TRY_CAST", start=token.start, stop=self.tokens[self.at - 1].stop)
+            self.expect_op(")")
+            return CastTo(inner, type_, word == "TRY_CAST", start=token.start, stop=self.stop)
         if word == "TRIM":
             return self._trim(token)
         if word == "EXTRACT":
-            field = self._step()
+            field = _text(self.field_name())
             self.expect_word("FROM")
-            arguments = [Value(Literal(field, casts.STRING)), self._expression(0)]
-            self._close()
+            arguments = [field, self._expression(0)]
+            self.expect_op(")")
             return self._call(token.start, "date_part", *arguments)
         first = _SUFFIX if word == "POSITION" else 0  # its IN is no condition
         arguments = [] if self.is_op(")") else [self._expression(first)]
         separators = {"SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",)}.get(word, ())
         while arguments and (self.accept_op(",") or self.accept_word(*separators)):
             arguments.append(self._expression(0))
-        self._close()
+        self.expect_op(")")
         if word in _CAST_FUNCTIONS and len(arguments) == 1:
             type_ = AtomicType(TYPES[word], precision=10, scale=0) if word == "DECIMAL" else AtomicType(TYPES[word])
-            return CastTo(arguments[0], type_, start=token.start, stop=self.tokens[self.at - 1].stop)
+            return CastTo(arguments[0], type_, start=token.start, stop=self.stop)
         return self._call(token.start, token.value.lower(), *arguments)
 
     def _trim(self, token: Token) -> Expression:
@@ -297,7 +279,7 @@ class _Parser(Cursor):
         if self.accept_word("FROM"):
             # The functions take the characters last, except trim, which is two-sided only here.
             arguments.insert(0, self._expression(0))
-        self._close()
+        self.expect_op(")")
         return self._call(token.start, function, *arguments)
 
     # -------------------------------------------------------------------------------------------------- conditions
@@ -318,18 +300,12 @@ class _Parser(Cursor):
             found = call("AND", call(">=", left, low), call("<=", left, high))
         elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
             name = {"REGEXP": "rlike"}.get(word, word.lower())
-            found = call(name, left, self._expression(_SUFFIX), *self._escape(word))
+            pattern = self._expression(_SUFFIX)
+            escape = read_escape(self) if word in ("LIKE", "ILIKE") else None
+            found = call(name, left, pattern, *([] if escape is None else [_text(escape)]))
         else:
             self.fail(token, "expected IN, BETWEEN or LIKE")
         return call("NOT", found) if negated else found
-
-    def _escape(self, word: str) -> list[Expression]:
-        if word not in ("LIKE", "ILIKE") or not self.accept_word("ESCAPE"):
-            return []
-        token = self.peek()
-        if token.kind != "string" or len(token.value) != 1:
-            self.fail(token, "ESCAPE takes a string of one character")
-        return [Value(self._literal())]
 
     def _list(self) -> list[Expression]:
         self.expect_op("(")
@@ -338,7 +314,7 @@ class _Parser(Cursor):
         items = [self._expression(0)]
         while self.accept_op(","):
             items.append(self._expression(0))
-        self._close()
+        self.expect_op(")")
         return items
 
     def _is(self, left: Expression) -> Expression:
@@ -349,8 +325,7 @@ class _Parser(Cursor):
             self.next()
             return call("isnotnull" if negated else "isnull", left)
         if word in ("TRUE", "FALSE"):
-            token = self.next()
-            found = call("<=>", left, Value(Literal(word == "TRUE", casts.BOOLEAN), start=token.start))
+            found = call("<=>", left, self._value(WORD_LITERALS[word], self.next()))
         elif word == "DISTINCT":
             self.next()
             self.expect_word("FROM")

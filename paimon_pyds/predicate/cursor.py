@@ -43,6 +43,11 @@ class Cursor:
         self.at += 1
         return token
 
+    @property
+    def stop(self) -> int:
+        """Where the token that was read last ends."""
+        return self.tokens[self.at - 1].stop
+
     def word(self, ahead: int = 0) -> str:
         """The next token in upper case if it is an unquoted name, else an empty text."""
         token = self.peek(ahead)
@@ -78,6 +83,14 @@ class Cursor:
         """Step over this word, or raise."""
         if not self.accept_word(word):
             self.unexpected(word)
+
+    def field_name(self) -> str:
+        """The name of a field behind a point, stepping over it; it may begin with a digit."""
+        token = self.peek()
+        if token.kind not in ("name", "quoted") and not (token.kind == "number" and token.value.isdigit()):
+            self.unexpected("a field name")
+        self.next()
+        return token.value + token.suffix
 
     def fail(self, where: _Placed | int, message: str, *, hint: str | None = None) -> NoReturn:
         """Raise a PredicateError that points at a token, an operand or a position."""

@@ -14,8 +14,16 @@ from paimon_pyds.predicate.cursor import AFTERWARDS, RESERVED, SUFFIXES, Cursor
 from paimon_pyds.predicate.fold import compare_literals
 from paimon_pyds.predicate.lexer import Token
 from paimon_pyds.predicate.like import like_parts
+from paimon_pyds.predicate.literals import (
+    TYPED_LITERALS,
+    WORD_LITERALS,
+    read_escape,
+    read_literal,
+    read_number,
+    read_typed_literal,
+)
 from paimon_pyds.predicate.lower import All, Any, Condition, Fixed, Is, Not, Same, Test, Unknown, lower
-from paimon_pyds.predicate.sql_types import TYPED_LITERALS, TYPES, read_type
+from paimon_pyds.predicate.sql_types import TYPES, read_type
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, Kind
 
@@ -127,7 +135,7 @@ class _Parser(Cursor):
         if token.kind == "op":
             return self._prefix_op(token)
         if token.kind in ("number", "string", "bytes"):
-            return self._postfix(_Constant(self._literal(), token.start))
+            return self._postfix(_Constant(read_literal(self), token.start))
         if token.kind == "quoted":
             return self._postfix(self._column())
         if token.kind == "name":
@@ -151,11 +159,8 @@ class _Parser(Cursor):
 
     def _signed(self, token: Token) -> _Operand:
         negative = self.next().value == "-"
-        number = self.peek()
-        if number.kind == "number":
-            self.next()
-            literal = self.located(number.start, lambda: casts.number(number.value, number.suffix, negative))
-            return self._postfix(_Constant(literal, token.start))
+        if self.peek().kind == "number":
+            return self._postfix(_Constant(read_number(self, negative=negative), token.start))
         inner = self._expression(_UNARY)
         if not isinstance(inner, _Constant):
             self.fail(token, f"arithmetic is {AFTERWARDS}")
@@ -175,13 +180,11 @@ class _Parser(Cursor):
             self.next()
             return _Boolean(Not(self._condition(self._expression(_NOT))), token.start)
         following = self.peek(1)
-        if word in ("TRUE", "FALSE", "NULL") and not (following.kind == "op" and following.value in (".", "[", "(")):
+        if word in WORD_LITERALS and not (following.kind == "op" and following.value in (".", "[", "(")):
             self.next()
-            literal = Literal(None, None) if word == "NULL" else Literal(word == "TRUE", casts.BOOLEAN)
-            return self._postfix(_Constant(literal, token.start))
+            return self._postfix(_Constant(WORD_LITERALS[word], token.start))
         if word in TYPED_LITERALS and following.kind == "string":
-            self.next()
-            return self._postfix(_Constant(self._typed_literal(word), token.start))
+            return self._postfix(_Constant(read_typed_literal(self, self._zone), token.start))
         if following.kind == "op" and following.value == "(":
             return self._postfix(self._call(token, word))
         if word == "INTERVAL" and following.kind in ("string", "number"):
@@ -194,23 +197,6 @@ class _Parser(Cursor):
 
     # --------------------------------------------------------------------------------------------------- operands
 
-    def _literal(self) -> Literal:
-        token = self.next()
-        if token.kind == "number":
-            return self.located(token.start, lambda: casts.number(token.value, token.suffix))
-        if token.kind == "string":
-            text = token.value
-            while self.peek().kind == "string":
-                text += self.next().value
-            return Literal(text, casts.STRING)
-        return Literal(bytes.fromhex(token.value), casts.BYTES)
-
-    def _typed_literal(self, word: str) -> Literal:
-        token = self.peek()
-        target = AtomicType(TYPES[word], precision=9)
-        text = self._literal()
-        return self.located(token.start, lambda: casts.cast_literal(text, target, self._zone))
-
     def _column(self) -> _Column:
         token = self.next()
         return _Column(ColumnRef(token.value), token.start)
@@ -221,11 +207,7 @@ class _Parser(Cursor):
             if self.accept_op("::"):
                 operand = self._cast(operand, read_type(self), token)
             elif isinstance(operand, _Column) and self.accept_op("."):
-                step = self.peek()
-                if step.kind not in ("name", "quoted") and not (step.kind == "number" and step.value.isdigit()):
-                    self.unexpected("a field name")
-                self.next()
-                operand = self._step(operand, step.value + step.suffix)
+                operand = self._step(operand, self.field_name())
             elif isinstance(operand, _Column) and self.accept_op("["):
                 key = self._expression(0)
                 self.expect_op("]")
@@ -387,7 +369,7 @@ class _Parser(Cursor):
             found = self._is_null(left)
         elif word in ("TRUE", "FALSE"):
             self.next()
-            found = self._same(token, left, _Constant(Literal(word == "TRUE", casts.BOOLEAN), token.start))
+            found = self._same(token, left, _Constant(WORD_LITERALS[word], token.start))
         elif word == "DISTINCT":
             self.next()
             self.expect_word("FROM")
@@ -424,7 +406,7 @@ class _Parser(Cursor):
         """One value of an IN list; a plain literal takes the short way, for lists of a hundred thousand."""
         token, following = self.peek(), self.peek(1)
         if token.kind in ("number", "string") and following.kind == "op" and following.value in (",", ")"):
-            return _Constant(self._literal(), token.start)
+            return _Constant(read_literal(self), token.start)
         return self._expression(_SUFFIX)
 
     def _like(self, left: _Operand, negated: bool) -> _Boolean:
@@ -439,13 +421,7 @@ class _Parser(Cursor):
             tests = tuple(Not(part) if negated else part for part in parts)
             return _Boolean(All(tests) if every else Any(tests), left.start)
         pattern = self._expression(_SUFFIX)
-        escape = "\\"
-        if self.accept_word("ESCAPE"):
-            token = self.peek()
-            if token.kind != "string" or len(token.value) != 1:
-                self.fail(token, "ESCAPE takes a string of one character")
-            escape = self.next().value
-        found = self._text_test(Op.LIKE, left, pattern, escape)
+        found = self._text_test(Op.LIKE, left, pattern, read_escape(self) or "\\")
         return _Boolean(Not(found.condition), left.start) if negated else found
 
     def _text_test(self, op: Op, left: _Operand, right: _Operand, escape: str) -> _Boolean:

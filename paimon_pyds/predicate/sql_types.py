@@ -1,11 +1,11 @@
-"""Names of types in Spark SQL, as they stand in casts and before typed literals."""
+"""Names of types in Spark SQL, as they stand in casts and before literals."""
 
 from __future__ import annotations
 
 from paimon_pyds.predicate.cursor import Cursor
 from paimon_pyds.types import AtomicType, Kind
 
-__all__ = ["TYPES", "TYPED_LITERALS", "read_type"]
+__all__ = ["TYPES", "read_type"]
 
 TYPES = {
     "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "BYTE": Kind.TINYINT, "SMALLINT": Kind.SMALLINT,
@@ -16,8 +16,6 @@ TYPES = {
     "TIMESTAMP": Kind.TIMESTAMP_LTZ, "TIMESTAMP_LTZ": Kind.TIMESTAMP_LTZ, "TIMESTAMP_NTZ": Kind.TIMESTAMP,
 }  # fmt: skip
 """Kinds by the names that Spark gives them, in upper case."""
-TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
-"""Names that may stand before a string: DATE '2026-01-31'."""
 
 
 def read_type(cursor: Cursor) -> AtomicType:

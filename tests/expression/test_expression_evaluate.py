@@ -85,6 +85,8 @@ def test_values(text: Any, expected: list[Any]) -> None:
         ("a.b", "no part"),
         ("a b", "expected the end"),
         ("case end", "expected"),
+        ("s like 'a' escape '/' '/'", "expected the end of the expression, found '/'"),
+        ("s = date '2026-02-30'", "2026-02-30'\n           ^"),
     ],
 )
 def test_errors(text: str, part: str) -> None:
