@@ -63,7 +63,10 @@ def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, 
     decoded = sum(a.rows_decoded for a in by_path.values())
     detail = f"{decoded:,} rows decoded; bytes include footers and indexes"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
-    files = tuple(replace(f, actual=by_path.get(f.path)) for f in explained.files)
+    files = tuple(
+        replace(f, actual=by_path.get(f.path), spared=bool(f.rows_to_read) and f.path not in by_path)
+        for f in explained.files
+    )
     return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
 
 

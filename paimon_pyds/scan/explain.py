@@ -16,7 +16,9 @@ from paimon_pyds.scan.verdict import Verdict
 
 __all__ = ["Actual", "Explanation", "FileDecision", "PagesTold", "human_bytes", "outcome_counts", "top_reasons"]
 
-READ_WHOLE, READ_PART = "read whole", "read in part"
+READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
+NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
+"""What happens to files that no step left out, in the order of pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class FileDecision:
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
     were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
-    whose footer was not looked into. Times in milliseconds.
+    whose footer was not looked into. ``spared``: the scan was run, and had all its rows without reading this one. Times in
+    milliseconds.
     """
 
     path: str
@@ -83,6 +86,7 @@ class FileDecision:
     strip: bytes = b""
     pages: PagesTold | None = None
     actual: Actual | None = None
+    spared: bool = False
     index_millis: float = 0.0
     pages_millis: float = 0.0
 
@@ -100,6 +104,8 @@ class FileDecision:
             return "deletion vectors"
         if self.rows and not self.rows_to_read:
             return "pages"
+        if self.spared:
+            return NOT_NEEDED
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
 
@@ -212,7 +218,7 @@ def outcome_counts(explanation: Explanation) -> dict[str, int]:
     counted = Counter([s.step or "planning" for s in explanation.skips])
     counted.update(f.outcome for f in explanation.files)
     order = [s.name for s in explanation.steps]
-    last = (READ_PART, READ_WHOLE)
+    last = NOT_SKIPPED
     rank = {name: i for i, name in enumerate([*order, *(n for n in counted if n not in (*order, *last)), *last])}
     return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from paimon_pyds.errors import redact
-from paimon_pyds.scan.explain import READ_PART, READ_WHOLE, Explanation, FileDecision, human_bytes, outcome_counts
+from paimon_pyds.scan.explain import NOT_SKIPPED, Explanation, FileDecision, human_bytes, outcome_counts
 from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
+    SPARED,
     actual_text,
     cost_text,
     interesting,
@@ -120,7 +121,7 @@ def _bar(e: Explanation) -> str:
 
 
 def _said(outcome: str) -> str:
-    return outcome if outcome in (READ_PART, READ_WHOLE) else f"skipped by {outcome}"
+    return outcome if outcome in NOT_SKIPPED else f"skipped by {outcome}"
 
 
 def _strips(e: Explanation) -> str:
@@ -173,6 +174,8 @@ def _file(f: FileDecision, table: str) -> str:
         most = "at most " if p.at_most else ""
         sizes = f"{most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}"
         lines.append(_line("to read", sizes, cost_text(p), 0))
+    if f.spared:
+        lines.append(_line("not read", "", SPARED, 0))
     if f.actual is not None:
         lines.append(_line("was read", "", actual_text(f.actual), 0))
     if not lines and f.reason:

@@ -11,7 +11,7 @@ from html import escape
 
 import numpy as np
 
-from paimon_pyds.scan.explain import READ_PART, READ_WHOLE, FileDecision
+from paimon_pyds.scan.explain import NOT_NEEDED, READ_PART, READ_WHOLE, FileDecision
 from paimon_pyds.scan.verdict import STRIP_BINS
 
 __all__ = ["colour_of", "files_bar", "joined_strip", "row_strips"]
@@ -26,6 +26,7 @@ _COLOURS = {
     "deletion vectors": "#a06fb8",
     "limit": "#94897c",
     "pages": "#b5932b",
+    NOT_NEEDED: "#7fa35b",
     READ_PART: "#e0762f",
     READ_WHOLE: "#cf4b4b",
 }

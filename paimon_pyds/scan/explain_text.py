@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from paimon_pyds.errors import redact
 from paimon_pyds.scan.explain import (
-    READ_PART,
+    NOT_SKIPPED,
     READ_WHOLE,
     Actual,
     Explanation,
@@ -16,11 +16,12 @@ from paimon_pyds.scan.explain import (
     outcome_counts,
 )
 
-__all__ = ["cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
+__all__ = ["SPARED", "cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
+SPARED = "all rows wanted were found in other files"
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -46,9 +47,7 @@ def _lines(e: Explanation) -> Iterator[str]:
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
-        told = [
-            f"{n:,} {name}" if name in (READ_PART, READ_WHOLE) else f"{n:,} by {name}" for name, n in outcomes.items()
-        ]
+        told = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
         yield f"Files: {', '.join(told)}"
     yield from _files(e)
 
@@ -86,6 +85,8 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
         yield from _pages(f, f.pages)
     elif f.reason and not f.verdicts:
         yield f"    {f.reason}"
+    if f.spared:
+        yield f"    {'not read':<26} {SPARED}"
     if f.actual is not None:
         yield f"    {'read':<26} {actual_text(f.actual)}"
 

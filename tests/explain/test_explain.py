@@ -135,6 +135,19 @@ def test_first_rows_in_an_order(flights: pp.Table) -> None:
     assert "id desc" in e.order and e.order in e.text and "first rows by" in e.html
     assert e.steps[-1].rows == 3
     assert sum(f.actual.rows_decoded for f in e.files if f.actual) < 80_000
+    assert outcome_counts(e) == {"not needed": 3, "read in part": 1}
+    assert [f.spared for f in e.files] == [f.actual is None for f in e.files]
+    assert "3 not needed" in e.text and "3 not needed" in e.html
+    foreseen = flights.explain("dest = 'D001'", top_n="id desc, 3")
+    assert outcome_counts(foreseen) == {"read in part": 4}
+
+
+def test_files_beyond_the_limit_are_not_needed(flights: pp.Table) -> None:
+    e = flights.explain("dest = 'D001'", limit=2, analyze=True)
+    assert e.steps[-1].rows == 2
+    unread = [f for f in e.files if f.actual is None]
+    assert {f.outcome for f in unread} <= {"not needed"}
+    assert "skipped by not needed" not in e.html
 
 
 def test_what_was_added_between_snapshots(flights: pp.Table) -> None:
