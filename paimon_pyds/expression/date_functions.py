@@ -37,6 +37,7 @@ _CLOCK = frozenset({"hour", "minute", "second"})
 _TRUNC = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month",
     "mon": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
+    "millisecond": "millisecond", "microsecond": "microsecond",
 }  # fmt: skip
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, by_distinct, by_distinct_rows
-from paimon_pyds.expression.nodes import Apply, Constant, Node
+from paimon_pyds.expression.nodes import Apply, Node, type_text
+from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
 from paimon_pyds.expression.registry import ANY, Function, Resolve, typed
 from paimon_pyds.predicate import casts
-from paimon_pyds.predicate.like import like_parts, like_regex
-from paimon_pyds.types import BINARY_KINDS, AtomicType, arrow_type
+from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
@@ -183,46 +184,13 @@ def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
 def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     """NULLs are left out."""
     between, *columns = arrays([separator, *data])
-    if not columns:
-        return pc.if_else(between.is_valid(), "", pa.scalar(None, pa.string()))
-    found = pc.binary_join_element_wise(*columns, between.fill_null(""), null_handling="skip")
-    return pc.if_else(between.is_valid(), found, pa.scalar(None, pa.string()))
+    found = pa.nulls(len(between), pa.string())
+    for column in columns:  # one by one: Arrow's own skipping of nulls leaves out rows that have nothing else
+        found = pc.coalesce(pc.binary_join_element_wise(found, column, between), found, column)
+    return pc.if_else(between.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
 
 
-# ----------------------------------------------------------------------------------------------------------- patterns
-
-
-def _like(fold: bool) -> Resolve:
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        text, pattern, *rest = (binder.coerce(node, _TEXT) for node in arguments)
-        escape = rest[0].value.as_py() if rest and isinstance(rest[0], Constant) else "\\"
-        if not isinstance(pattern, Constant):
-            raise LookupError("the pattern must be a literal")
-        found = pattern.value.as_py()
-        if found is None:
-            return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
-        like_parts(found, escape)
-        return Apply(_BOOLEAN, _matches, (text,), (like_regex(found, escape), fold))
-
-    return resolve
-
-
-def _matches(texts: pa.Array, regex: str, fold: bool) -> pa.Array:
-    return pc.match_substring_regex(texts, pattern=regex, ignore_case=fold)
-
-
-def _rlike(binder: Binder, arguments: list[Node]) -> Node:
-    """RE2's syntax, which is Java's but for look-around and back references."""
-    text, pattern = (binder.coerce(node, _TEXT) for node in arguments)
-    if not isinstance(pattern, Constant):
-        raise LookupError("the pattern must be a literal")
-    if not pattern.value.is_valid:
-        return Constant(_BOOLEAN, pattern.value.cast(pa.bool_()))
-    try:
-        _matches(pa.array([""]), pattern.value.as_py(), False)
-    except pa.ArrowInvalid as error:
-        raise PredicateError(f"the pattern is not supported: {str(error).splitlines()[0]}") from None
-    return Apply(_BOOLEAN, _matches, (text,), (pattern.value.as_py(), False))
+# ---------------------------------------------------------------------------------------------------- parts and sums
 
 
 def _starts(text: str, part: str) -> bool:
@@ -235,6 +203,40 @@ def _ends(text: str, part: str) -> bool:
 
 def _contains(text: str, part: str) -> bool:
     return part in text
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    """Each character of ``old`` becomes that of ``new`` in its place; those without one go."""
+    table: dict[int, str | None] = {}
+    for at, character in enumerate(old):
+        table.setdefault(ord(character), new[at] if at < len(new) else None)
+    return text.translate(table)
+
+
+def _digest(function: Callable[..., str | None]) -> Resolve:
+    """A checksum of bytes, or of a text in UTF-8, as hexadecimal digits."""
+
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        data, *bits = arguments
+        if data.type is not None and data.type.kind not in BINARY_KINDS | STRING_KINDS:
+            raise LookupError(f"a text or bytes are wanted, not a {type_text(data.type)}")
+        given = (binder.cast(data, casts.BYTES), *(binder.coerce(node, _INT) for node in bits))
+        return Apply(_TEXT, _python, given, (function, arrow_type(_TEXT)))
+
+    return resolve
+
+
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _sha1(data: bytes) -> str:
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+
+
+def _sha2(data: bytes, bits: int) -> str | None:
+    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return None if name is None else hashlib.new(name, data).hexdigest()
 
 
 def _length_of(binder: Binder, arguments: list[Node]) -> Node:
@@ -278,10 +280,13 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "concat": Function((1, ANY), _concat),
     "||": Function((2, 2), _concat),
     "concat_ws": Function((1, ANY), _concat_ws),
-    "like": Function((2, 3), _like(False)),
-    "ilike": Function((2, 3), _like(True)),
-    "rlike": Function((2, 2), _rlike),
     "startswith": Function((2, 2), _by_text(_starts, _BOOLEAN, _TEXT)),
     "endswith": Function((2, 2), _by_text(_ends, _BOOLEAN, _TEXT)),
     "contains": Function((2, 2), _by_text(_contains, _BOOLEAN, _TEXT)),
+    "translate": Function((3, 3), _by_text(_translate, _TEXT, _TEXT)),
+    "md5": Function((1, 1), _digest(_md5)),
+    "sha": Function((1, 1), _digest(_sha1)),
+    "sha1": Function((1, 1), _digest(_sha1)),
+    "sha2": Function((2, 2), _digest(_sha2)),
+    **PATTERN_FUNCTIONS,
 }

@@ -52,6 +52,7 @@ def values(text: Any, **options: Any) -> list[Any]:
         ("b <> 0 AND a / b < 1", [False, True, None]),
         ("b = 0 OR 1 / b > 0", [True, True, True]),
         ("NOT a IN (1, NULL)", [False, None, None]),
+        ("concat_ws('-', nullif(s, s), nullif(s, s))", ["", "", ""]),
         ("if(a > 1, 'big', 'small')", ["small", "big", "small"]),
         ("1.10 * 2", [Decimal("2.20")] * 3),
         ("-(a::string)::int", [-1, -2, None]),

@@ -272,6 +272,9 @@ s NOT LIKE 'a%'
 s ILIKE '%AB%'
 s RLIKE '^[a-z]+$'
 s LIKE 'aX%bX_c' ESCAPE 'X'
+s LIKE u
+s NOT LIKE concat('%', u)
+'abc' ILIKE concat(upper(u), '%')
 CASE WHEN i > 0 THEN 'pos' WHEN i < 0 THEN 'neg' ELSE 'zero or null' END
 CASE i WHEN 1 THEN 1 WHEN 3 THEN 2.5 END
 CASE WHEN bo THEN i ELSE l END
@@ -341,6 +344,9 @@ s || u
 concat(s, '-', i)
 concat_ws('-', s, u, 'x')
 concat_ws(',', s, i)
+concat_ws('-', s, NULL, u)
+concat_ws('-', nullif(s, s), nullif(u, u))
+concat_ws(u, s, 'x', s)
 upper(s)
 lower(u)
 initcap('the quick BROWN fox')
@@ -377,6 +383,19 @@ locate('b', s)
 locate('b', s, 3)
 position('b' IN s)
 split_part(s, ' ', 2)
+md5(s)
+sha(s)
+sha1(u)
+sha2(s, 256)
+sha2(bi, 512)
+sha2(u, 0)
+sha2(u, 224)
+sha2(u, 7)
+translate(s, 'abc', 'xy')
+translate(u, s, 'q')
+regexp_replace(s, '[a-b]+', '-')
+regexp_replace(s, '(b)(c)?', '<$1>')
+regexp_replace(u, '^', '!')
 startswith(s, 'a')
 endswith(s, u)
 contains(s, 'b')
@@ -436,6 +455,9 @@ trunc(da, 'year')
 date_trunc('month', ts)
 date_trunc('quarter', ts)
 date_trunc('week', nt)
+date_trunc('millisecond', nt)
+date_trunc('MICROSECOND', ts)
+date_trunc('fortnight', ts)
 to_date('2020-01-31')
 to_date(ts)
 to_timestamp('2020-01-31 10:11:12.5')
@@ -483,4 +505,7 @@ w * 1e30BD
 abs(cast(-128 as tinyint))
 make_date(2020, 2, 30)
 s LIKE 'a\\\\x'
+regexp_replace(s, '(a)', '$2')
+regexp_replace(s, 'a', 'x$')
+md5(i)
 """
