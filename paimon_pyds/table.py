@@ -295,7 +295,6 @@ class Table:
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
         options: Mapping[str, str] | None = None,
-        commit_user: str = "",
     ) -> Snapshot | None:
         """Publish what `TableWriter`s wrote, as one snapshot."""
         from paimon_pyds.operations.append import commit_messages
@@ -307,7 +306,6 @@ class Table:
             partition=partition,
             dynamic=dynamic,
             options=options,
-            commit_user=commit_user,
         )
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:

@@ -75,7 +75,6 @@ def commit_messages(
     partition: Mapping[str, Any] | None = None,
     dynamic: bool = False,
     options: Mapping[str, str] | None = None,
-    commit_user: str = "",
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the outcome is unknown.
 
@@ -96,7 +95,6 @@ def commit_messages(
             added=buckets,
             overwrite=replaced,
             kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
-            commit_user=commit_user,
         )
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
         return commit(store, changes, table_options)

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, SchemaError
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
 from paimon_pyds.spark.clear import clear_errors
+from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema
-from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write import TableWriter, WriteContext
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -37,21 +36,20 @@ PLACE = ("__paimon_file_path", "__paimon_row_index")
 
 
 @dataclass
-class PaimonRowMessage(WriterCommitMessage):  # type: ignore[misc]
+class PaimonRowMessage(PaimonCommitMessage):
     """What one task saw and wrote.
 
     Attributes:
-        places: by data file, the rows that go, as a serialized roaring bitmap; None when rows are named by keys.
-        keys: rows of the DataFrame as an Arrow stream, when rows are named by keys.
         message: new versions that were written, when rows are named by where they lie.
+        places: by data file, the rows that go, as a serialized roaring bitmap; empty when rows are named by keys.
+        keys: rows of the DataFrame as an Arrow stream, when rows are named by keys.
     """
 
     places: dict[str, bytes] = field(default_factory=dict)
     keys: bytes = b""
-    message: CommitMessage | None = None
 
 
-class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
     """Deletes or replaces rows. Made by `open_row_writer`; it is pickled into every task.
 
     Attributes:
@@ -66,39 +64,17 @@ class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
         columns: Sequence[tuple[int, pa.Field]],
         keys: tuple[str, ...],
     ) -> None:
-        self._context = context
+        super().__init__(context, PaimonRowMessage)
         self._delete = operation == "delete"
         self._at = [at for at, _ in columns]
         self._incoming = pa.schema([f for _, f in columns])
         self._keys = keys
-        self._keep = False
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
         """Look at a task's rows, and write those that are new versions. Nothing is visible until `commit`."""
         batches = (self._used(batch) for batch in iterator)
         return self._named(batches) if self._keys else self._placed(batches)
-
-    @clear_errors
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete or replace the rows as one snapshot. Runs once, on the driver."""
-        found = [m for m in messages if isinstance(m, PaimonRowMessage)]
-        if len(found) != len(messages):
-            raise CommitError("some tasks of the write left no message, nothing was published")
-        try:
-            if self._keys:
-                self._commit_keys(found)
-            else:
-                self._commit_places(found)
-        except CommitOutcomeUnknownError:
-            self._keep = True
-            raise
-
-    @clear_errors
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks wrote, unless a snapshot may hold it."""
-        if not self._keep:
-            Table(self._store()).abort([m.message if isinstance(m, PaimonRowMessage) else None for m in messages])
 
     # --------------------------------------------------------------------------------------------------- in each task
 
@@ -112,7 +88,7 @@ class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with pa.ipc.new_stream(sink, self._incoming, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
             for batch in batches:
                 stream.write_batch(batch)
-        return PaimonRowMessage(keys=sink.getvalue().to_pybytes())
+        return PaimonRowMessage(None, keys=sink.getvalue().to_pybytes())
 
     def _placed(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
         places: dict[str, BitMap] = {}
@@ -122,11 +98,17 @@ class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 if not self._delete:
                     writer.write(batch.select(batch.schema.names[: -len(PLACE)]))
             written = None if self._delete else writer.prepare_commit()
-        return PaimonRowMessage({path: rows.serialize() for path, rows in places.items()}, message=written)
+        return PaimonRowMessage(written, places={path: rows.serialize() for path, rows in places.items()})
 
     # ---------------------------------------------------------------------------------------------------- on the driver
 
-    def _commit_places(self, messages: Sequence[PaimonRowMessage]) -> None:
+    def _publish(self, messages: Sequence[PaimonRowMessage]) -> None:
+        if self._keys:
+            self._publish_keys(messages)
+        else:
+            self._publish_places(messages)
+
+    def _publish_places(self, messages: Sequence[PaimonRowMessage]) -> None:
         from paimon_pyds.operations.replace_rows import replace_rows
 
         places: dict[str, BitMap] = {}
@@ -136,7 +118,7 @@ class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
         versions = None if self._delete else [m.message for m in messages if m.message is not None]
         replace_rows(self._store(), places, versions, options=self._context.dynamic_options)
 
-    def _commit_keys(self, messages: Sequence[PaimonRowMessage]) -> None:
+    def _publish_keys(self, messages: Sequence[PaimonRowMessage]) -> None:
         tables = [pa.ipc.open_stream(m.keys).read_all() for m in messages]
         source = pa.concat_tables(tables)
         if not source.num_rows:
@@ -148,9 +130,6 @@ class PaimonRowWriter(DataSourceArrowWriter):  # type: ignore[misc]
             table.merge(distinct, list(self._keys), when_matched="delete", options=options)
         else:
             table.merge(source, list(self._keys), when_matched="update", when_not_matched="insert", options=options)
-
-    def _store(self) -> TableStore:
-        return TableStore(self._context.io, self._context.root, self._context.branch)
 
 
 def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:

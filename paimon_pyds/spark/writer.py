@@ -4,55 +4,34 @@ driver publishes all of them as one snapshot.
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.errors import (
-    AlreadyExistsError,
-    CommitError,
-    CommitOutcomeUnknownError,
-    OptionError,
-    SnapshotNotFoundError,
-    TableNotFoundError,
-)
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.errors import AlreadyExistsError, OptionError, TableNotFoundError
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear import clear_errors
 from paimon_pyds.spark.options import WriteOptions
+from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
 from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema
-from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import match_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PaimonCommitMessage", "PaimonWriter", "open_writer"]
+__all__ = ["PaimonWriter", "open_writer"]
 
-_log = logging.getLogger("paimon_pyds.spark")
-_UNKNOWN: set[str] = set()
-"""Writes of this process whose commit the storage neither confirmed nor denied."""
 _SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 """Options that only a rewrite of the table may change."""
 
 
-@dataclass
-class PaimonCommitMessage(WriterCommitMessage):  # type: ignore[misc]
-    """What one task wrote."""
-
-    message: CommitMessage
-
-
-class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     """Writes a DataFrame's rows into a table. Made by `open_writer`; it is pickled into every task.
 
     Attributes:
@@ -62,13 +41,10 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """
 
     def __init__(self, context: WriteContext, incoming: pa.Schema, options: WriteOptions, overwrite: bool) -> None:
-        self._context = context
+        super().__init__(context, PaimonCommitMessage)
         self._incoming = incoming
         self._options = options
         self._overwrite = overwrite
-        self._base = self._store().latest_snapshot_id() or 0
-        prefix = context.options.get("commit.user-prefix")
-        self._user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
@@ -79,52 +55,15 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 writer.write(conform_batch(renamed, self._incoming))
             return PaimonCommitMessage(writer.prepare_commit())
 
-    @clear_errors
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Publish what the tasks wrote as one snapshot. Runs once, on the driver."""
-        found = [m.message for m in messages if isinstance(m, PaimonCommitMessage)]
-        if len(found) != len(messages):
-            raise CommitError("some tasks of the write left no message, nothing was published")
+    def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         options = self._options
-        try:
-            Table(self._store()).commit(
-                found,
-                overwrite=self._overwrite,
-                partition=options.partition,
-                dynamic=options.dynamic,
-                options=self._context.dynamic_options,
-                commit_user=self._user,
-            )
-        except CommitOutcomeUnknownError:
-            _UNKNOWN.add(self._user)
-            raise
-
-    @clear_errors
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks wrote; tasks that failed removed their own.
-
-        Spark calls this after a commit that failed, too. Files that a snapshot holds, or may hold, are kept.
-        """
-        if self._user in _UNKNOWN or self._published():
-            _log.warning("the files of this write are kept: its commit was published, or may have been")
-            return
-        Table(self._store()).abort([m.message if isinstance(m, PaimonCommitMessage) else None for m in messages])
-
-    def _published(self) -> bool:
-        """Whether a snapshot since this write began is its own."""
-        store = self._store()
-        latest = store.latest_snapshot_id(refresh=True) or 0
-        for id_ in range(latest, self._base, -1):
-            try:
-                if store.snapshot(id_).commit_user == self._user:
-                    return True
-            except SnapshotNotFoundError:  # expired meanwhile
-                continue
-        return False
-
-    def _store(self) -> TableStore:
-        """The table's metadata, where the tasks wrote: a relative path might mean another place here."""
-        return TableStore(self._context.io, self._context.root, self._context.branch)
+        Table(self._store()).commit(
+            [m.message for m in messages if m.message is not None],
+            overwrite=self._overwrite,
+            partition=options.partition,
+            dynamic=options.dynamic,
+            options=self._context.dynamic_options,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- on the driver

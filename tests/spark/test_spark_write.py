@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.spark import write
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.spark.writer import open_writer
@@ -162,44 +162,6 @@ def driver_and_task(path):
     batch = pa.record_batch({"ID": pa.array([1, 2, 3]), "p": pa.array(["a", "b", None])})
     message = pickle.loads(pickle.dumps(writer)).write(iter([batch, batch.slice(0, 0)]))
     return pickle.loads(pickle.dumps(writer)), pickle.loads(pickle.dumps(message))
-
-
-def test_abort_removes_what_tasks_wrote(path):
-    writer, message = driver_and_task(path)
-    assert len(data_files(path)) == 3
-    writer.abort([message, None])
-    assert data_files(path) == set()
-    assert pp.Table.open(path).snapshots() == []
-
-
-def test_abort_after_a_commit_keeps_what_was_published(path):
-    writer, message = driver_and_task(path)
-    writer.commit([message])
-    pp.Table.open(path).append(pa.table({"ID": [9], "p": ["z"]}))
-    writer.abort([message])  # Spark aborts whenever its own part after the commit fails
-    assert sorted(pp.Table.open(path).scan().to_arrow()["ID"].to_pylist()) == [1, 2, 3, 9]
-    assert {s.commit_user for s in pp.Table.open(path).snapshots()[:1]} == {writer._user}
-
-
-def test_abort_keeps_the_files_of_a_commit_nobody_knows_about(path, monkeypatch):
-    def commit(*args, **kwargs):
-        raise CommitOutcomeUnknownError("the storage did not say")
-
-    writer, message = driver_and_task(path)
-    monkeypatch.setattr(pp.Table, "commit", commit)
-    with pytest.raises(CommitOutcomeUnknownError):
-        writer.commit([message])
-    writer.abort([message])
-    assert len(data_files(path)) == 3
-
-
-def test_a_commit_with_a_task_missing_publishes_nothing(path):
-    writer, message = driver_and_task(path)
-    with pytest.raises(CommitError, match="some tasks of the write left no message"):
-        writer.commit([message, None])
-    assert pp.Table.open(path).snapshots() == []
-    writer.commit([message])
-    assert pp.Table.open(path).count() == 3
 
 
 def test_a_task_that_runs_into_a_bad_row_removes_its_files(path):
