@@ -32,7 +32,7 @@ from paimon_pyds.metadata.manifest import (
     entries_to_batch,
     live_entries,
 )
-from paimon_pyds.metadata.manifest_codec import encode_index_manifest, encode_manifest_list
+from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

@@ -1,7 +1,7 @@
 """Many Avro records at once: each record is a lane, and one numpy step decodes one field of all lanes.
 
 A reader that goes through records one after another pays Python's price for each field of each record. Here the price
-is paid once per field. It needs to know where the records start, which Avro does not say; `manifest_codec` guesses the
+is paid once per field. It needs to know where the records start, which Avro does not say; `manifest_walk` guesses the
 places and proves the guess (each record must end where the next one starts). A lane that meets bytes that can't be a
 record *fails*: its cursor goes beyond the end of the data and stays there. Nothing raises, nothing is read out of
 bounds, and what a failed lane captured is garbage, to be thrown away by the caller.

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ENTRY", "ENTRY_PATHS", "INDEX_ENTRY", "MANIFEST_FILE"]
+__all__ = ["ENTRY", "ENTRY_PATHS", "INDEX_ENTRY", "INDEX_MANIFEST_VERSION", "MANIFEST_FILE", "MANIFEST_VERSION"]
+
+MANIFEST_VERSION = 2
+"""``_VERSION`` of the records of manifest lists and of manifests."""
+INDEX_MANIFEST_VERSION = 1
+"""``_VERSION`` of the records of index manifests."""
 
 _NAME = "record"
 _SPACE = "org.apache.paimon.avro.generated"

@@ -285,7 +285,7 @@ class TableStore:
 
     def read_manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
         """The manifests of a manifest list, in order. Errors as `read_manifest`."""
-        from paimon_pyds.metadata.manifest_codec import decode_manifest_list
+        from paimon_pyds.metadata.record_codec import decode_manifest_list
 
         def weigh(files: Sequence[ManifestFile]) -> int:
             return _MANIFEST_FILE_WEIGHT * (1 + len(files))
@@ -316,7 +316,7 @@ class TableStore:
 
     def read_index_manifest(self, name: str, size: int | None = None) -> Sequence[IndexEntry]:
         """The entries of an index manifest. Errors as `read_manifest`."""
-        from paimon_pyds.metadata.manifest_codec import decode_index_manifest
+        from paimon_pyds.metadata.record_codec import decode_index_manifest
 
         def weigh(entries: Sequence[IndexEntry]) -> int:
             return sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100

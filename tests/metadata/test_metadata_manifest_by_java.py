@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.metadata.manifest_codec import (
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
-    decode_manifest,
     decode_manifest_list,
     encode_index_manifest,
-    encode_manifest,
     encode_manifest_list,
 )
 from support.fixtures import fixture_dir, json_lines, meta

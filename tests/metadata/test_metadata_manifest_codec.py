@@ -29,12 +29,11 @@ from paimon_pyds.metadata.manifest import (
     entry_at,
     live_entries,
 )
-from paimon_pyds.metadata.manifest_codec import (
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
-    decode_manifest,
     decode_manifest_list,
     encode_index_manifest,
-    encode_manifest,
     encode_manifest_list,
 )
 from paimon_pyds.row import EMPTY_ROW, encode_row
@@ -108,10 +107,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def decode(data: bytes, *, lanes: bool = True) -> pa.RecordBatch:
         walks: list[Any] = []
-        original = manifest_codec._walk
+        original = manifest_codec.walk_manifest
         with monkeypatch.context() as patch:
             patch.setattr(manifest_codec, "_ONE_BY_ONE", 0)
-            patch.setattr(manifest_codec, "_walk", lambda *args: walks.append(original(*args)) or walks[-1])
+            patch.setattr(manifest_codec, "walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
             first = decode_manifest(data, "m")
             patch.setattr(manifest_codec, "_ONE_BY_ONE", 10**9)
             second = decode_manifest(data, "m")

@@ -19,12 +19,8 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats, entries_to_batch
-from paimon_pyds.metadata.manifest_codec import (
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
-    encode_manifest,
-)
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
 from paimon_pyds.row import encode_row
 from paimon_pyds.types import parse_type
 from support.fixtures import DEV

@@ -14,12 +14,11 @@ import pytest
 
 from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
-from paimon_pyds.metadata.manifest_codec import (
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
-    decode_manifest,
     decode_manifest_list,
     encode_index_manifest,
-    encode_manifest,
     encode_manifest_list,
 )
 from support.fixtures import DEV, has_shared
@@ -76,7 +75,7 @@ def java_schemas(paths: list[Path]) -> set[str]:
 def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
     monkeypatch.setattr(manifest_codec, "_ONE_BY_ONE", one_by_one)
     used = 0
-    original = manifest_codec._walk
+    original = manifest_codec.walk_manifest
 
     def spy(*args: Any) -> Any:
         nonlocal used
@@ -84,7 +83,7 @@ def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
         used += walk is not None
         return walk
 
-    monkeypatch.setattr(manifest_codec, "_walk", spy)
+    monkeypatch.setattr(manifest_codec, "walk_manifest", spy)
     paths = manifests()
     assert len(paths) > (300 if has_shared() else 20)
     for path in paths:

@@ -13,7 +13,8 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata import avro
 from paimon_pyds.metadata.avro_schema import parse_schema
 from paimon_pyds.metadata.avro_values import put_long, reader_of
-from paimon_pyds.metadata.manifest_codec import decode_manifest, decode_manifest_list
+from paimon_pyds.metadata.manifest_codec import decode_manifest
+from paimon_pyds.metadata.record_codec import decode_manifest_list
 
 
 def _as_union(data: bytes, branch: int = 1) -> bytes:
