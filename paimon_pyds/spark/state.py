@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_readable
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
 
@@ -54,9 +53,7 @@ class ReadState:
     def scan(self, columns: tuple[str, ...] | None = None) -> Scan:
         """The scan of these columns (all by default) with the filter, the limit and the order of the options."""
         options = self.options
-        scan = self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
-        check_readable(scan.schema, {k: v for k, v in options.scan.items() if k != "timezone"})
-        return scan
+        return self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
 
 
 def open_state(options: ReadOptions, pin: Pin | None) -> ReadState:
