@@ -15,10 +15,11 @@ from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from paimon_pyds.errors import StorageError, UnsupportedError
-from paimon_pyds.formats.orc_tail import StreamKind, parse_tail, unpack
+from paimon_pyds.formats.orc_compression import pack, unpack
+from paimon_pyds.formats.orc_messages import Field, read_message, varint, write_message
+from paimon_pyds.formats.orc_tail import StreamKind, parse_tail
 
 __all__ = ["Moments", "join_moments", "splice_timestamps", "split_moments"]
 
@@ -71,15 +72,6 @@ def _zigzag(values: _I64) -> _Words:
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def encode_integers(words: _Words) -> bytes:
     """Run length encoding version 2 of words (signed values zigzagged before): direct runs, and runs of one value."""
     full = len(words) // _RUN * _RUN
@@ -99,7 +91,7 @@ def _encode_runs(runs: _Words) -> list[bytes]:
     encoded: list[bytes] = [b""] * len(runs)
     for i in np.flatnonzero(same).tolist():
         head = bytes([0xC0 | (length - 1) >> 8, (length - 1) & 0xFF])
-        encoded[i] = head + _varint(int(top[i])) + b"\0"
+        encoded[i] = head + varint(int(top[i])) + b"\0"
     for code in np.unique(codes[~same]).tolist():
         chosen = np.flatnonzero(~same & (codes == code))
         head = bytes([0x40 | code << 1 | (length - 1) >> 8, (length - 1) & 0xFF])
@@ -143,101 +135,30 @@ def _streams(moments: Moments) -> dict[int, bytes]:
     }
 
 
-# ----------------------------------------------------------------------------------------------------- compression
-
-
-def _packer(codec: str) -> Callable[[bytes], bytes]:
-    if codec == "zlib":
-        import zlib
-
-        def deflate(data: bytes) -> bytes:
-            squeeze = zlib.compressobj(6, zlib.DEFLATED, -15)
-            return squeeze.compress(data) + squeeze.flush()
-
-        return deflate
-    found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
-    return lambda data: bytes(found.compress(data, asbytes=True))
-
-
-def _pack_section(data: bytes, codec: str, block_size: int) -> bytes:
-    """ORC's chunked compression; the reverse of `unpack`."""
-    if codec == "none":
-        return data
-    squeeze = _packer(codec)
-    parts: list[bytes] = []
-    for start in range(0, len(data), block_size):
-        plain = data[start : start + block_size]
-        small = squeeze(plain)
-        stored = len(small) >= len(plain)
-        body = plain if stored else small
-        parts += [(len(body) << 1 | stored).to_bytes(3, "little"), body]
-    return b"".join(parts)
-
-
 # -------------------------------------------------------------------------------------------------------- messages
 
-_Value: TypeAlias = "int | bytes"
-_Message: TypeAlias = "list[tuple[int, int, _Value]]"
-"""Fields of a Protocol Buffers message: (number, wire type, value)."""
+
+def _fields(data: bytes) -> list[Field]:
+    return list(read_message(data))
 
 
-def _decode(data: bytes) -> _Message:
-    fields: _Message = []
-    at = 0
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        wire = tag & 7
-        if wire == 0:
-            number, at = _read_varint(data, at)
-            fields.append((tag >> 3, 0, number))
-            continue
-        length = {1: 8, 5: 4}.get(wire, 0)
-        if wire == 2:
-            length, at = _read_varint(data, at)
-        fields.append((tag >> 3, wire, data[at : at + length]))
-        at += length
-    return fields
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def _encode(fields: _Message) -> bytes:
-    out: list[bytes] = []
-    for number, wire, value in fields:
-        out.append(_varint(number << 3 | wire))
-        if isinstance(value, int):
-            out.append(_varint(value))
-        else:
-            out += [_varint(len(value)), value] if wire == 2 else [value]
-    return b"".join(out)
-
-
-def _number(fields: _Message, wanted: int) -> int:
+def _number(fields: list[Field], wanted: int) -> int:
     return next((v for n, _, v in fields if n == wanted and isinstance(v, int)), 0)
 
 
-def _parts(fields: _Message, wanted: int) -> Iterator[bytes]:
+def _parts(fields: list[Field], wanted: int) -> Iterator[bytes]:
     return (v for n, _, v in fields if n == wanted and isinstance(v, bytes))
 
 
 def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
     """Statistics of a timestamp column with the right bounds, in milliseconds, rounded outwards by their default."""
-    fields = [f for f in _decode(statistics) if f[0] != 9]
+    fields = [f for f in read_message(statistics) if f[0] != 9]
     if moments is not None and len(moments.seconds):
         millis = moments.seconds * 1000 + moments.nanos // 1_000_000
         low, high = (int(v) for v in _zigzag(np.array([millis.min(), millis.max()])))
-        bounds: _Message = [(1, 0, low), (2, 0, high), (3, 0, low), (4, 0, high)]
-        fields.append((9, 2, _encode(bounds)))
-    return _encode(fields)
+        bounds: list[Field] = [(1, 0, low), (2, 0, high), (3, 0, low), (4, 0, high)]
+        fields.append((9, 2, write_message(bounds)))
+    return write_message(fields)
 
 
 # ---------------------------------------------------------------------------------------------------------- splicing
@@ -264,13 +185,13 @@ def splice_timestamps(
 
     tail = parse_tail(read, size)
     script_length = read(size - 1, 1)[0]
-    script = _decode(read(size - 1 - script_length, script_length))
+    script = _fields(read(size - 1 - script_length, script_length))
     footer_length, metadata_length = _number(script, 1), _number(script, 5)
     at = size - 1 - script_length - footer_length
-    footer = _decode(unpack(read(at, footer_length), tail.codec, tail.block_size))
-    metadata = _decode(unpack(read(at - metadata_length, metadata_length), tail.codec, tail.block_size))
-    squeeze: Callable[[bytes], bytes] = lambda data: _pack_section(data, tail.codec, tail.block_size)  # noqa: E731
-    stripe_statistics = [_decode(part) for part in _parts(metadata, 1)]
+    footer = _fields(unpack(read(at, footer_length), tail.codec, tail.block_size))
+    metadata = _fields(unpack(read(at - metadata_length, metadata_length), tail.codec, tail.block_size))
+    squeeze: Callable[[bytes], bytes] = lambda data: pack(data, tail.codec, tail.block_size)  # noqa: E731
+    stripe_statistics = [_fields(part) for part in _parts(metadata, 1)]
     if len(stripe_statistics) != len(tail.stripes):
         raise StorageError("pyarrow wrote an ORC file without statistics of its stripes")
     write(b"ORC")
@@ -278,8 +199,8 @@ def splice_timestamps(
     informations: list[bytes] = []
     new_statistics: list[bytes] = []
     for raw, statistics in zip(list(_parts(footer, 3)), stripe_statistics, strict=True):
-        information = _decode(raw)
-        present = [_decode(part) for part in _parts(statistics, 1)]
+        information = _fields(raw)
+        present = [_fields(part) for part in _parts(statistics, 1)]
         mine: dict[int, Moments] = {}
         for column, moments in columns.items():
             start = done[column]
@@ -287,16 +208,17 @@ def splice_timestamps(
             mine[column] = Moments(moments.seconds[start:stop], moments.nanos[start:stop])
         lengths = _copy_stripe(read, information, squeeze, tail.codec, tail.block_size, mine, write)
         rows = _number(information, 5)
-        informations.append(_encode([(n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)]))
-        new_statistics.append(_encode([(1, 2, _patched(i, p, mine)) for i, p in enumerate(_parts(statistics, 1))]))
+        informations.append(write_message((n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)))
+        patched = [_patched(number, part, mine) for number, part in enumerate(_parts(statistics, 1))]
+        new_statistics.append(write_message((1, 2, part) for part in patched))
         position += sum(lengths)
     if any(done[column] != len(moments.seconds) for column, moments in columns.items()):
         raise StorageError("pyarrow wrote other numbers of timestamps than it was given")
-    new_metadata = squeeze(_encode([(1, 2, part) for part in new_statistics]))
+    new_metadata = squeeze(write_message((1, 2, part) for part in new_statistics))
     grown = position - max((s.offset + s.length for s in tail.stripes), default=3)
-    new_footer = squeeze(_encode(_new_footer(footer, grown, informations, columns)))
+    new_footer = squeeze(write_message(_new_footer(footer, grown, informations, columns)))
     changed = {1: len(new_footer), 5: len(new_metadata)}
-    new_script = _encode([(n, w, changed.get(n, v)) for n, w, v in script])
+    new_script = write_message([(n, w, changed.get(n, v)) for n, w, v in script])
     for part in (new_metadata, new_footer, new_script, bytes([len(new_script)])):
         write(part)
     return position + len(new_metadata) + len(new_footer) + len(new_script) + 1
@@ -306,8 +228,8 @@ def _patched(column: int, statistics: bytes, columns: Mapping[int, Moments]) -> 
     return _with_bounds(statistics, columns[column]) if column in columns else statistics
 
 
-def _new_footer(footer: _Message, grown: int, stripes: list[bytes], columns: Mapping[int, Moments]) -> _Message:
-    fields: _Message = []
+def _new_footer(footer: list[Field], grown: int, stripes: list[bytes], columns: Mapping[int, Moments]) -> list[Field]:
+    fields: list[Field] = []
     column = 0
     stripe = iter(stripes)
     for number, wire, value in footer:
@@ -326,7 +248,7 @@ def _new_footer(footer: _Message, grown: int, stripes: list[bytes], columns: Map
 
 def _copy_stripe(
     read: Callable[[int, int], bytes],
-    information: _Message,
+    information: list[Field],
     squeeze: Callable[[bytes], bytes],
     codec: str,
     block_size: int,
@@ -335,15 +257,15 @@ def _copy_stripe(
 ) -> tuple[int, int, int]:
     """Copy one stripe; the lengths of its index, data and footer."""
     offset, index_length, data_length, footer_length = (_number(information, n) for n in range(1, 5))
-    footer = _decode(unpack(read(offset + index_length + data_length, footer_length), codec, block_size))
+    footer = _fields(unpack(read(offset + index_length + data_length, footer_length), codec, block_size))
     fresh = {column: _streams(moments) for column, moments in columns.items()}
-    fields: _Message = []
+    fields: list[Field] = []
     data = 0
     for number, wire, value in footer:
         if number != 1 or not isinstance(value, bytes):
             fields.append((number, wire, value))
             continue
-        stream = _decode(value)
+        stream = _fields(value)
         kind, column, length = (_number(stream, n) for n in (1, 2, 3))
         body = read(offset, length)
         offset += length
@@ -352,8 +274,8 @@ def _copy_stripe(
         if kind in fresh.get(column, {}):
             body = squeeze(fresh[column][kind])
         write(body)
-        fields.append((1, 2, _encode([(1, 0, kind), (2, 0, column), (3, 0, len(body))])))
+        fields.append((1, 2, write_message([(1, 0, kind), (2, 0, column), (3, 0, len(body))])))
         data += len(body)
-    tail = squeeze(_encode(fields))
+    tail = squeeze(write_message(fields))
     write(tail)
     return 0, data, len(tail)

@@ -11,9 +11,9 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.orc_compression import MAX_SECTION, unpack
+from paimon_pyds.formats.orc_messages import as_bytes, as_number, as_numbers, numbers_of, read_message, unzigzag
 
 __all__ = [
     "OrcKind",
@@ -25,11 +25,9 @@ __all__ = [
     "StripeFooter",
     "parse_stripe_footer",
     "parse_tail",
-    "unpack",
 ]
 
 MAGIC = b"ORC"
-_MAX_SECTION = 256 * 2**20
 _MAX_TYPES = 100_000
 _MAX_DEPTH = 100
 _CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
@@ -141,183 +139,6 @@ class StripeFooter:
         return self.timezone in ("", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
 
 
-# -------------------------------------------------------------------------------------------------------- protobuf
-
-
-def _varint(data: bytes, at: int, path: object) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise CorruptFileError("a number runs over its end", path=path, offset=at, field="varint")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (2**64 - 1), at
-        shift += 7
-
-
-def _message(data: bytes, path: object) -> Iterator[tuple[int, int | bytes]]:
-    """(field number, value) of every field: integers for varints and fixed words, bytes for the rest."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at, path)
-        wire = tag & 7
-        if wire == 0:
-            value, at = _varint(data, at, path)
-            yield tag >> 3, value
-            continue
-        length = {1: 8, 5: 4}.get(wire)
-        if wire == 2:
-            length, at = _varint(data, at, path)
-        if length is None or length > len(data) - at:
-            raise CorruptFileError("a field runs over its end", path=path, offset=at, field=f"field {tag >> 3}")
-        part = data[at : at + length]
-        yield tag >> 3, part if wire == 2 else int.from_bytes(part, "little")
-        at += length
-
-
-def _whole(value: int | bytes, path: object, name: str) -> int:
-    if isinstance(value, int):
-        return value
-    raise CorruptFileError("bytes where a number belongs", path=path, field=name)
-
-
-def _part(value: int | bytes, path: object, name: str) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    raise CorruptFileError("a number where bytes belong", path=path, field=name)
-
-
-def _packed(value: int | bytes, path: object) -> list[int]:
-    """A repeated number, packed or not."""
-    if isinstance(value, int):
-        return [value]
-    numbers, at = [], 0
-    while at < len(value):
-        number, at = _varint(value, at, path)
-        numbers.append(number)
-    return numbers
-
-
-def _signed(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
-
-
-# ----------------------------------------------------------------------------------------------------- compression
-
-
-def unpack(data: bytes, codec: str, block_size: int, path: object = None, limit: int = _MAX_SECTION) -> bytes:
-    """Undo ORC's chunked compression: 3 bytes of header (length × 2 + "stored as it is"), then the chunk.
-
-    Raises:
-        CorruptFileError: chunks that do not fit, or more than ``limit`` bytes.
-        UnsupportedError: a codec that is not there.
-    """
-    if codec == "none":
-        return data
-    inflate = _inflater(codec, path)
-    parts, at, total = [], 0, 0
-    while at < len(data):
-        head = int.from_bytes(data[at : at + 3], "little")
-        length, at = head >> 1, at + 3
-        if at > len(data) or length > len(data) - at:
-            raise CorruptFileError("a compressed chunk runs over its end", path=path, offset=at, field="chunk header")
-        chunk = data[at : at + length]
-        at += length
-        if not head & 1:
-            try:
-                chunk = inflate(chunk, block_size)
-            except (OSError, ValueError, EOFError) as error:
-                raise CorruptFileError(
-                    f"a chunk does not decompress ({codec}): {error}", path=path, offset=at, field="chunk"
-                ) from error
-        total += len(chunk)
-        if total > limit:
-            raise CorruptFileError(f"more than {limit} bytes after decompression", path=path, field="chunk")
-        parts.append(chunk)
-    return b"".join(parts)
-
-
-def _inflater(codec: str, path: object) -> Callable[[bytes, int], bytes]:
-    if codec == "zlib":
-        return _inflate_zlib
-    if codec == "zstd":
-        return _inflate_zstd
-    if codec == "snappy":
-        return _inflate_snappy
-    if codec == "lz4":
-        return _inflate_lz4
-    raise UnsupportedError(f"ORC compression {codec} is not supported", path=path, hint="use zstd, zlib, snappy or lz4")
-
-
-def _inflate_zlib(chunk: bytes, limit: int) -> bytes:
-    import zlib
-
-    try:
-        return zlib.decompressobj(-15).decompress(chunk, limit)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-
-
-def _inflate_zstd(chunk: bytes, limit: int) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        result: bytes = stream.read(limit)
-    return result
-
-
-def _inflate_snappy(chunk: bytes, limit: int) -> bytes:
-    size, _ = _varint(chunk, 0, None)
-    if size > limit:
-        raise ValueError(f"it claims to have {size} bytes")
-    result: bytes = pa.Codec("snappy").decompress(chunk, size, asbytes=True)
-    return result
-
-
-def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
-    """LZ4's raw blocks do not tell their length: walk over the sequences and copy."""
-    out = bytearray()
-    at = 0
-    while at < len(chunk):
-        token = chunk[at]
-        literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        if literals > len(chunk) - at or len(out) + literals > limit:
-            raise ValueError("literals run over the end")
-        out += chunk[at : at + literals]
-        at += literals
-        if at == len(chunk):
-            break
-        if at + 2 > len(chunk):
-            raise ValueError("it ends inside a match")
-        distance = chunk[at] | chunk[at + 1] << 8
-        count, at = _lz4_length(chunk, at + 2, token & 15)
-        count += 4
-        if not 0 < distance <= len(out) or len(out) + count > limit:
-            raise ValueError("a match points outside")
-        start = len(out) - distance
-        while count:
-            piece = out[start : start + count]
-            out += piece
-            count -= len(piece)
-            start += len(piece)
-    return bytes(out)
-
-
-def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
-    if length < 15:
-        return length, at
-    while True:
-        if at >= len(chunk):
-            raise ValueError("it ends inside a length")
-        length += chunk[at]
-        at += 1
-        if chunk[at - 1] != 255:
-            return length, at
-
-
-# ------------------------------------------------------------------------------------------------------------ tail
-
-
 def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None) -> OrcTail:
     """The tail of a file of ``size`` bytes; ``read(offset, length)`` gives its bytes.
 
@@ -346,19 +167,19 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
 
 def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes]:
     footer_length, codec, block_size, magic = 0, 0, 256 * 1024, b""
-    for number, value in _message(data, path):
+    for number, _, value in read_message(data, path):
         match number:
             case 1:
-                footer_length = _whole(value, path, "footerLength")
+                footer_length = as_number(value, path, "footerLength")
             case 2:
-                codec = _whole(value, path, "compression")
+                codec = as_number(value, path, "compression")
             case 3:
-                block_size = _whole(value, path, "compressionBlockSize")
+                block_size = as_number(value, path, "compressionBlockSize")
             case 8000:
-                magic = _part(value, path, "magic")
+                magic = as_bytes(value, path, "magic")
     if codec >= len(_CODECS):
         raise UnsupportedError(f"ORC compression number {codec} is not known", path=path)
-    if block_size > _MAX_SECTION:
+    if block_size > MAX_SECTION:
         raise CorruptFileError(f"blocks of {block_size} bytes", path=path, field="compressionBlockSize")
     return footer_length, _CODECS[codec], block_size, magic
 
@@ -369,18 +190,18 @@ def _footer(data: bytes, codec: str, block_size: int, tail_length: int, content:
     types: list[tuple[int, list[int], list[str]]] = []
     timestamps: dict[int, tuple[int, int]] = {}
     column = first = 0
-    for number, value in _message(data, path):
+    for number, _, value in read_message(data, path):
         match number:
             case 3:
-                stripe = _stripe(_part(value, path, "stripes"), first, content, path)
+                stripe = _stripe(as_bytes(value, path, "stripes"), first, content, path)
                 stripes.append(stripe)
                 first += stripe.rows
             case 4:
-                types.append(_type(_part(value, path, "types"), path))
+                types.append(_type(as_bytes(value, path, "types"), path))
             case 6:
-                row_count = _whole(value, path, "numberOfRows")
+                row_count = as_number(value, path, "numberOfRows")
             case 7:
-                bounds = _timestamp_bounds(_part(value, path, "statistics"), path)
+                bounds = _timestamp_bounds(as_bytes(value, path, "statistics"), path)
                 if bounds is not None:
                     timestamps[column] = bounds
                 column += 1
@@ -393,7 +214,7 @@ def _footer(data: bytes, codec: str, block_size: int, tail_length: int, content:
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
-    numbers = {n: _whole(v, path, "stripes") for n, v in _message(data, path) if n <= 5}
+    numbers = {n: as_number(v, path, "stripes") for n, _, v in read_message(data, path) if n <= 5}
     offset, index, body, footer, rows = (numbers.get(i, 0) for i in range(1, 6))
     if offset + index + body + footer > content or rows >= 2**40:
         raise CorruptFileError("a stripe lies outside the file", path=path, offset=offset, field="stripes")
@@ -402,14 +223,14 @@ def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
 
 def _type(data: bytes, path: object) -> tuple[int, list[int], list[str]]:
     kind, children, names = 0, [], []
-    for number, value in _message(data, path):
+    for number, _, value in read_message(data, path):
         match number:
             case 1:
-                kind = _whole(value, path, "kind")
+                kind = as_number(value, path, "kind")
             case 2:
-                children += _packed(value, path)
+                children += as_numbers(value, path)
             case 3:
-                names.append(_part(value, path, "fieldNames").decode("utf-8", "replace"))
+                names.append(as_bytes(value, path, "fieldNames").decode("utf-8", "replace"))
     return kind, children, names
 
 
@@ -436,10 +257,10 @@ def _tree(types: list[tuple[int, list[int], list[str]]], path: object) -> OrcTyp
 
 def _timestamp_bounds(data: bytes, path: object) -> tuple[int, int] | None:
     """Least and greatest timestamp of a column's statistics, in milliseconds; None when it has none."""
-    for number, value in _message(data, path):
+    for number, _, value in read_message(data, path):
         if number != 9:
             continue
-        found = {n: _signed(_whole(v, path, "timestampStatistics")) for n, v in _message(_part(value, path, "t"), path)}
+        found = {n: unzigzag(v) for n, v in numbers_of(value, path, "timestampStatistics").items()}
         low, high = found.get(3, found.get(1)), found.get(4, found.get(2))
         return None if low is None or high is None else (low, high)
     return None
@@ -451,18 +272,17 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
     encodings: list[int] = []
     timezone = "UTC"
     at = stripe.offset
-    for number, value in _message(unpack(data, tail.codec, tail.block_size, path), path):
+    for number, _, value in read_message(unpack(data, tail.codec, tail.block_size, path), path):
         match number:
             case 1:
-                parts = {n: _whole(v, path, "streams") for n, v in _message(_part(value, path, "streams"), path)}
+                parts = numbers_of(value, path, "streams")
                 stream = Stream(parts.get(1, 0), parts.get(2, 0), at, parts.get(3, 0))
                 streams.append(stream)
                 at += stream.length
                 if at > stripe.offset + stripe.index_length + stripe.data_length:
                     raise CorruptFileError("a stream lies outside its stripe", path=path, offset=at, field="streams")
             case 2:
-                parts = {n: _whole(v, path, "columns") for n, v in _message(_part(value, path, "columns"), path)}
-                encodings.append(parts.get(1, 0))
+                encodings.append(numbers_of(value, path, "columns").get(1, 0))
             case 3:
-                timezone = _part(value, path, "writerTimezone").decode("utf-8", "replace")
+                timezone = as_bytes(value, path, "writerTimezone").decode("utf-8", "replace")
     return StripeFooter(tuple(streams), tuple(encodings), timezone)

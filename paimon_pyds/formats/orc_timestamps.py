@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats.orc_tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter, unpack
+from paimon_pyds.formats.orc_compression import unpack
+from paimon_pyds.formats.orc_tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 
 __all__ = ["decode_timestamps"]
 

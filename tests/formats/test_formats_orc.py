@@ -17,7 +17,8 @@ from hypothesis import assume, given
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.orc import OrcFormat
-from paimon_pyds.formats.orc_tail import OrcKind, parse_tail, unpack
+from paimon_pyds.formats.orc_compression import unpack
+from paimon_pyds.formats.orc_tail import OrcKind, parse_stripe_footer, parse_tail
 from paimon_pyds.formats.orc_timestamps import _booleans, _integers
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
@@ -391,8 +392,6 @@ def test_run_lengths_of_another_writer(signed: bool) -> None:
     data = sink.getvalue()
     tail = parse_tail(lambda at, n: data[at : at + n], len(data))
     stripe = tail.stripes[0]
-    from paimon_pyds.formats.orc_tail import parse_stripe_footer
-
     at = stripe.offset + stripe.index_length + stripe.data_length
     footer = parse_stripe_footer(data[at : at + stripe.footer_length], stripe, tail)
     stream = next(s for s in footer.streams if s.column == 1 and s.kind == (1 if signed else 2))
