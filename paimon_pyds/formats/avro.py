@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.formats.avro_blocks import BLOCK_BYTES, BlockReader, avro_codec, block_bytes, compressor, header_bytes
+from paimon_pyds.formats.avro_blocks import BlockReader, avro_codec
 from paimon_pyds.formats.avro_decode import RecordDecoder, to_batch
 from paimon_pyds.formats.avro_encode import encode_rows
 from paimon_pyds.formats.avro_types import plain_schema, project, write_schema
 from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.metadata.avro_container import BLOCK_BYTES, block_bytes, compressor, header_bytes
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO, OutputFile

@@ -1,4 +1,4 @@
-"""The envelope of an Avro data file, read and written block by block, so that memory holds one block and not the file.
+"""The envelope of an Avro data file, read block by block, so that memory holds one block and not the file.
 
 Source: Apache Avro specification 1.11, Object Container Files.
 """
@@ -6,22 +6,14 @@ Source: Apache Avro specification 1.11, Object Container Files.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.storage.zstd import with_checksum
+from paimon_pyds.metadata.avro_container import MAGIC, SYNC_SIZE, decompressor
 
-__all__ = ["BLOCK_BYTES", "Block", "BlockReader", "avro_codec", "block_bytes", "compressor", "header_bytes"]
-
-MAGIC = b"Obj\x01"
-SYNC_SIZE = 16
-BLOCK_BYTES = 64_000
-"""Records are gathered to blocks of about this size before compression, as Java Avro does."""
+__all__ = ["Block", "BlockReader", "avro_codec"]
 
 _WHOLE_FILE = 64 * 2**20
 _WINDOW = 2**20
@@ -82,7 +74,7 @@ class BlockReader:
         except (KeyError, ValueError, RecursionError) as error:
             raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
         codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
-        self._decompress = _decompressor(codec, path)
+        self._decompress = decompressor(codec, path)
         self._codec = codec
 
     def blocks(self, wanted: Callable[[int, int], bool]) -> Iterator[Block]:
@@ -175,82 +167,6 @@ class BlockReader:
         return self._read(size, field)
 
 
-# --------------------------------------------------------------------------------------------------------- codecs
-
-
-def _decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
-    match codec:
-        case "null":
-            return lambda data, limit: data
-        case "zstandard":
-            return _unzstd
-        case "snappy":
-            return _unsnappy
-        case "deflate":
-            import zlib
-
-            return lambda data, limit: _bounded(zlib.decompressobj(-15), data, limit, zlib.error)
-        case "bzip2":
-            import bz2
-
-            return lambda data, limit: _bounded(bz2.BZ2Decompressor(), data, limit, OSError)
-        case "xz":
-            import lzma
-
-            return lambda data, limit: _bounded(lzma.LZMADecompressor(), data, limit, lzma.LZMAError)
-    raise UnsupportedError(
-        f"Avro codec {codec!r:.40} is not supported",
-        path=path,
-        hint="use zstandard, snappy, deflate, bzip2, xz or null",
-    )
-
-
-def _unzstd(data: bytes, limit: int) -> bytes:
-    # Java's frames do not tell their size: read as a stream, which also bounds what is allocated.
-    parts: list[bytes] = []
-    total = 0
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while part := stream.read(4 * BLOCK_BYTES):
-            total += len(part)
-            if total > limit:
-                raise ValueError(f"it has more than {limit} bytes")
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _unsnappy(data: bytes, limit: int) -> bytes:
-    import zlib
-
-    size = shift = at = 0
-    while True:
-        if at >= min(len(data), 5):
-            raise ValueError("it has no length")
-        size |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            break
-    # A copy of 64 bytes takes 3 bytes at most: more than this can't come out.
-    if size > limit or size > 32 * len(data) or len(data) < at + 4:
-        raise ValueError(f"it claims to have {size} bytes")
-    body: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
-    if zlib.crc32(body) != int.from_bytes(data[-4:], "big"):
-        raise ValueError("its checksum is wrong")
-    return body
-
-
-def _bounded(decompressor: Any, data: bytes, limit: int, failure: type[Exception]) -> bytes:
-    try:
-        body: bytes = decompressor.decompress(data, limit + 1)
-    except failure as error:
-        raise ValueError(str(error)) from error
-    if len(body) > limit:
-        raise ValueError(f"it has more than {limit} bytes")
-    if not decompressor.eof:
-        raise ValueError("it ends too early")
-    return body
-
-
 def avro_codec(options: Mapping[str, str]) -> tuple[str, int]:
     """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``.
 
@@ -269,54 +185,3 @@ def avro_codec(options: Mapping[str, str]) -> tuple[str, int]:
     except ValueError:
         raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
     return _CODECS[name], level
-
-
-def compressor(codec: str, level: int) -> Callable[[bytes], bytes]:
-    """The function that compresses a block."""
-    match codec:
-        case "zstandard":
-            zstd = pa.Codec("zstd", compression_level=max(1, min(level, 22)))
-            return lambda body: with_checksum(zstd.compress(body, asbytes=True), body)
-        case "snappy":
-            import zlib
-
-            snappy = pa.Codec("snappy")
-            return lambda body: snappy.compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
-        case "deflate":
-            import zlib
-
-            return lambda body: zlib.compress(body, 6)[2:-4]  # without zlib's own head and checksum
-        case "bzip2":
-            import bz2
-
-            return bz2.compress
-        case "xz":
-            import lzma
-
-            return lzma.compress
-    return bytes
-
-
-def _put_long(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def header_bytes(schema: Any, codec: str) -> tuple[bytes, bytes]:
-    """The header of a new file, and its sync marker."""
-    sync = os.urandom(SYNC_SIZE)
-    meta = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
-    parts = [MAGIC, _put_long(len(meta))]
-    for key, value in meta.items():
-        parts += [_put_long(len(key)), key.encode(), _put_long(len(value)), value]
-    return b"".join([*parts, b"\0", sync]), sync
-
-
-def block_bytes(count: int, body: bytes, sync: bytes) -> bytes:
-    """A block as it stands in the file: ``body`` is compressed already."""
-    return b"".join([_put_long(count), _put_long(len(body)), body, sync])

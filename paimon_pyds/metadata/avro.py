@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.metadata.avro_schema import Node, Primitive, Record, Union, parse_schema
-from paimon_pyds.metadata.avro_values import (
-    Overrun,
-    put_bytes,
-    put_long,
-    put_value,
-    read_bytes,
-    read_long,
-    reader_of,
+from paimon_pyds.errors import CorruptFileError, OptionError
+from paimon_pyds.metadata.avro_container import (
+    BLOCK_BYTES,
+    MAGIC,
+    SYNC_SIZE,
+    block_bytes,
+    compressor,
+    decompressor,
+    header_bytes,
 )
-from paimon_pyds.storage.zstd import with_checksum
+from paimon_pyds.metadata.avro_schema import Mapping, Node, Primitive, Record, Union, parse_schema
+from paimon_pyds.metadata.avro_values import Overrun, put_value, read_long, reader_of
 
 __all__ = [
-    "BLOCK_BYTES",
     "BRANCH",
     "Container",
     "codec_name",
@@ -38,13 +36,10 @@ __all__ = [
     "write_container",
 ]
 
-MAGIC = b"Obj\x01"
-SYNC_SIZE = 16
-BLOCK_BYTES = 64_000
-"""Records are gathered to blocks of about this size before compression, as Java Avro does."""
-
 BRANCH = ""
 """The field that records begin with where the schema is a union of null and a record; no Avro name is empty."""
+
+_METADATA = Mapping(Primitive("bytes"))
 
 MAX_BLOCK_BYTES = 256 * 2**20
 MAX_FILE_BYTES = 2**30
@@ -74,7 +69,7 @@ def read_container(data: bytes, path: object = None) -> Container:
     if data[:4] != MAGIC:
         raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
     try:
-        meta, at = _file_metadata(data, 4)
+        meta, at = reader_of(_METADATA)(data, 4)
     except Overrun:
         raise CorruptFileError("the file ends inside its header", path=path, offset=4, field="header") from None
     sync = data[at : at + SYNC_SIZE]
@@ -87,7 +82,7 @@ def read_container(data: bytes, path: object = None) -> Container:
             f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
         ) from error
     codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
-    decompress = _decompressor(codec, path)
+    decompress = decompressor(codec, path)
     counts: list[int] = []
     blocks: list[bytes] = []
     offsets: list[int] = []
@@ -122,22 +117,6 @@ def _schema(text: bytes) -> Node:
     return node
 
 
-def _file_metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    meta: dict[str, bytes] = {}
-    while True:
-        count, at = read_long(data, at)
-        if count == 0:
-            return meta, at
-        if count < 0:
-            count = -count
-            _, at = read_long(data, at)
-        if count > len(data) - at:
-            raise Overrun
-        for _ in range(count):
-            key, at = read_bytes(data, at)
-            meta[key.decode("utf-8", "replace")], at = read_bytes(data, at)
-
-
 def _block(data: bytes, start: int, sync: bytes, path: object) -> tuple[int, bytes, int]:
     try:
         count, at = read_long(data, start)
@@ -152,81 +131,6 @@ def _block(data: bytes, start: int, sync: bytes, path: object) -> tuple[int, byt
     if data[end : end + SYNC_SIZE] != sync:
         raise CorruptFileError("a block does not end with the sync marker", path=path, offset=end, field="sync marker")
     return count, data[at:end], end + SYNC_SIZE
-
-
-def _decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
-    match codec:
-        case "null":
-            return lambda body, limit: body
-        case "zstandard":
-            return _unzstd
-        case "snappy":
-            return _unsnappy
-        case "deflate":
-            import zlib
-
-            return lambda body, limit: _bounded(zlib.decompressobj(-15), body, limit, zlib.error)
-        case "bzip2":
-            import bz2
-
-            return lambda body, limit: _bounded(bz2.BZ2Decompressor(), body, limit, OSError)
-        case "xz":
-            import lzma
-
-            return lambda body, limit: _bounded(lzma.LZMADecompressor(), body, limit, lzma.LZMAError)
-    raise UnsupportedError(
-        f"Avro codec {codec!r:.40} is not supported", path=path, hint="use zstandard, snappy, deflate or null"
-    )
-
-
-def _unzstd(body: bytes, limit: int) -> bytes:
-    import pyarrow as pa
-
-    # Java's frames do not tell their size: read them as a stream, which also bounds what is allocated.
-    parts: list[bytes] = []
-    total = 0
-    with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
-        while part := stream.read(2 * BLOCK_BYTES):
-            total += len(part)
-            if total > limit:
-                raise ValueError(f"it has more than {limit} bytes")
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _unsnappy(body: bytes, limit: int) -> bytes:
-    import zlib
-
-    import pyarrow as pa
-
-    size = shift = at = 0
-    while True:
-        if at >= min(len(body), 5):
-            raise ValueError("it has no length")
-        size |= (body[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if body[at - 1] < 0x80:
-            break
-    # A copy of 64 bytes takes 3 bytes at most: more than this can't come out.
-    if size > limit or size > 32 * len(body):
-        raise ValueError(f"it claims to have {size} bytes")
-    block: bytes = pa.Codec("snappy").decompress(body[:-4], size, asbytes=True)
-    if zlib.crc32(block) != int.from_bytes(body[-4:], "big"):
-        raise ValueError("its checksum is wrong")
-    return block
-
-
-def _bounded(decompressor: Any, body: bytes, limit: int, failure: type[Exception]) -> bytes:
-    try:
-        block: bytes = decompressor.decompress(body, limit + 1)
-    except failure as error:
-        raise ValueError(str(error)) from error
-    if len(block) > limit:
-        raise ValueError(f"it has more than {limit} bytes")
-    if not decompressor.eof:
-        raise ValueError("it ends too early")
-    return block
 
 
 def codec_name(compression: str) -> str:
@@ -245,23 +149,6 @@ def codec_name(compression: str) -> str:
     return name
 
 
-def _compressor(codec: str) -> Callable[[bytes], bytes]:
-    import zlib
-
-    import pyarrow as pa
-
-    match codec:
-        case "null":
-            return bytes
-        case "zstandard":
-            zstd = pa.Codec("zstd")
-            return lambda block: with_checksum(zstd.compress(block, asbytes=True), block)
-        case "snappy":
-            snappy = pa.Codec("snappy")
-            return lambda block: snappy.compress(block, asbytes=True) + zlib.crc32(block).to_bytes(4, "big")
-    return lambda block: zlib.compress(block, 6)[2:-4]  # deflate: without zlib's own head and checksum
-
-
 def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
     """A container file.
 
@@ -270,21 +157,9 @@ def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, byte
         codec: as `codec_name` gives it.
         blocks: (number of records, their bytes), each not compressed.
     """
-    compress = _compressor(codec)
-    sync = os.urandom(SYNC_SIZE)
-    meta = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
-    out = bytearray(MAGIC)
-    put_long(out, len(meta))
-    for key, value in meta.items():
-        put_bytes(out, key.encode())
-        put_bytes(out, value)
-    out += b"\x00" + sync
-    for count, block in blocks:
-        body = compress(block)
-        put_long(out, count)
-        put_bytes(out, body)
-        out += sync
-    return bytes(out)
+    compress = compressor(codec)
+    header, sync = header_bytes(schema, codec)
+    return b"".join([header, *(block_bytes(count, compress(block), sync) for count, block in blocks)])
 
 
 def decode_records(container: Container) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.metadata.avro import BLOCK_BYTES
+from paimon_pyds.metadata.avro_container import BLOCK_BYTES
 from paimon_pyds.metadata.avro_schema import Array, Node, Primitive, optional
 
 __all__ = ["blocks_of", "encode_field", "join"]

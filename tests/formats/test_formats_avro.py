@@ -21,6 +21,8 @@ from paimon_pyds.formats import avro_blocks
 from paimon_pyds.formats.avro import AvroFormat
 from paimon_pyds.formats.avro_types import plain_schema, write_schema
 from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.metadata.avro_container import BLOCK_BYTES
+from paimon_pyds.metadata.avro_values import put_bytes
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
@@ -147,7 +149,7 @@ def test_many_blocks(tmp_path: Path) -> None:
     with path.open("rb") as f:
         sizes = [b.bytes_.getbuffer().nbytes for b in fastavro.block_reader(f)]
     assert len(sizes) > 5
-    assert all(avro_blocks.BLOCK_BYTES <= s < avro_blocks.BLOCK_BYTES + 100 for s in sizes[:-1])
+    assert all(BLOCK_BYTES <= s < BLOCK_BYTES + 100 for s in sizes[:-1])
     assert _read(path, fields, batch_rows=999).equals(table)
     rows = [0, 1, 7_000, 7_001, 19_999]
     counters = ReadCounters()
@@ -276,8 +278,9 @@ def test_what_is_no_avro_file(tmp_path: Path) -> None:
 def test_broken_schemas(schema: str, tmp_path: Path) -> None:
     path = tmp_path / "a.avro"
     body = schema.encode()
-    size = avro_blocks._put_long(len(body))
-    path.write_bytes(b"Obj\x01\x02\x16avro.schema" + size + body + b"\x00" + b"s" * 16)
+    content = bytearray(b"Obj\x01\x02\x16avro.schema")
+    put_bytes(content, body)
+    path.write_bytes(content + b"\x00" + b"s" * 16)
     with pytest.raises(CorruptFileError):
         _read(path, _fields("INT"))
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.metadata import avro, avro_lanes, manifest_codec, manifest_schemas
+from paimon_pyds.metadata.avro_container import BLOCK_BYTES
 from paimon_pyds.metadata.avro_schema import Record, parse_schema
 from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import (
@@ -346,7 +347,7 @@ def test_many_entries_go_to_many_blocks() -> None:
     data = encode_manifest(entries, "snappy")
     container = avro.read_container(data)
     assert len(container.counts) > 3
-    assert max(map(len, container.blocks)) < avro.BLOCK_BYTES + 1000
+    assert max(map(len, container.blocks)) < BLOCK_BYTES + 1000
     assert decode_manifest(data, "m").equals(entries)
     assert decode_manifest(encode_manifest(entries.slice(0, 0), "zstd"), "m").equals(entries.slice(0, 0))
     assert decode_manifest(encode_manifest(entries.slice(70, 100), "zstd"), "m").equals(entries.slice(70, 100))

@@ -11,7 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata import avro
-from paimon_pyds.metadata.avro_schema import parse_schema
+from paimon_pyds.metadata.avro_schema import Mapping, Primitive, parse_schema
 from paimon_pyds.metadata.avro_values import put_long, reader_of
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.record_codec import decode_manifest_list
@@ -19,7 +19,7 @@ from paimon_pyds.metadata.record_codec import decode_manifest_list
 
 def _as_union(data: bytes, branch: int = 1) -> bytes:
     """The same records, each behind the number of its branch."""
-    schema = json.loads(avro._file_metadata(data, 4)[0]["avro.schema"])
+    schema = json.loads(reader_of(Mapping(Primitive("bytes")))(data, 4)[0]["avro.schema"])
     container = avro.read_container(data)
     read = reader_of(parse_schema(schema))
     blocks = []
