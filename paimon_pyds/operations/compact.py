@@ -14,31 +14,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.commit import Changes, VectorPlace, commit
-from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import pause
-from paimon_pyds.deletion.vector import read_vector
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
-from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.errors import CommitOutcomeUnknownError
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.partition import partition_directory
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.compact_plan import Group, Place, Plan, Request, Vector, plan_compaction, vectors_of
+from paimon_pyds.operations.compact_plan import Group, Place, Plan, Request, plan_compaction
+from paimon_pyds.operations.compact_publish import check_gone, publish, remove
 from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
 from paimon_pyds.operations.executor import Executor, LocalExecutor
-from paimon_pyds.operations.live_files import live_of, refs_of
+from paimon_pyds.operations.live_files import refs_of
 from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import FileTask, ReadSpec
-from paimon_pyds.storage.base import FileIO, FileSource
-from paimon_pyds.storage.discard import discard
 
 __all__ = ["CompactSummary", "compact"]
-
-_CONFLICTS = 20
-"""How often a commit is tried again because deletes moved vectors that they did not change."""
 
 Progress = Callable[[int], None]
 
@@ -156,12 +148,12 @@ class _Run:
         results = self.rewrite(plan)
         try:
             written = [r for r in results if r.gone is None]
-            _check_gone(self.store, plan, [r for r in results if r.gone is not None])
-            snapshot, published = _publish(self.store, plan, written)
+            check_gone(self.store, plan, [r for r in results if r.gone is not None])
+            snapshot, published = publish(self.store, plan, written)
         except CommitOutcomeUnknownError:
             raise
         except Exception:
-            _remove(self.store.io, results)
+            remove(self.store.io, results)
             raise
         # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
         self.snapshot = snapshot or self.snapshot
@@ -185,7 +177,7 @@ class _Run:
                 if self.progress is not None:
                     self.progress(rows)
         except BaseException:
-            _remove(self.store.io, results)
+            remove(self.store.io, results)
             raise
         return results
 
@@ -245,97 +237,3 @@ def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterab
             sequence_number=sequence,
             write_cols=None if write_cols is None else tuple(write_cols),
         )
-
-
-def _remove(io: FileIO, results: Sequence[CompactResult]) -> None:
-    """Remove the files of results that are not published."""
-    discard(io, (path for result in results for path in result.paths()))
-
-
-# ------------------------------------------------------------------------------------------------------- the commit
-
-
-def _publish(
-    store: TableStore, plan: Plan, results: Sequence[CompactResult]
-) -> tuple[Snapshot | None, Sequence[CompactResult]]:
-    """Commit the groups whose files nobody else has touched, and remove what was written for the others."""
-    left, vectors, tries = list(results), dict(plan.vectors), 0
-    while left:
-        try:
-            return commit(store, _changes(plan, left, vectors), plan.context.options), left
-        except CommitConflictError:
-            tries += 1
-            if tries > _CONFLICTS:
-                raise
-        stale, vectors = _touched(store, plan, left, vectors)
-        _remove(store.io, [r for r in left if r.number in stale])
-        left = [r for r in left if r.number not in stale]
-    return None, left
-
-
-def _check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> None:
-    """Raise the error of a file that is gone although the table still has it; others went by another commit."""
-    if not gone:
-        return
-    stale, _ = _touched(store, plan, gone, plan.vectors)
-    for result in gone:
-        if result.gone is not None and result.number not in stale:
-            raise result.gone
-
-
-def _changes(plan: Plan, results: Sequence[CompactResult], vectors: Mapping[str, Vector]) -> Changes:
-    deleted = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
-    expected: dict[str, VectorPlace | None] = {
-        name: vectors[name].place if name in vectors else None for name in deleted["file_name"].to_pylist()
-    }
-    added = [entry for r in results for entry in _entries(plan.groups[r.number], r.files)]
-    return Changes(deleted=deleted, readded=entries_to_batch(added), expected_vectors=expected, kind=CommitKind.COMPACT)
-
-
-def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
-    """The new files, with sequence numbers in the range that the old ones had; rows with ids have their own."""
-    sequence = group.first_sequence
-    for file in files:
-        if file.write_cols is None:
-            last = sequence + file.row_count - 1
-            file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
-            sequence = last + 1
-        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file)
-
-
-def _touched(
-    store: TableStore, plan: Plan, results: Sequence[CompactResult], vectors: Mapping[str, Vector]
-) -> tuple[set[int], dict[str, Vector]]:
-    """The groups that other commits removed files of, or deleted rows of; and where the vectors of the others are now.
-
-    A delete writes a whole index file anew, so that vectors move which it does not change.
-    """
-    snapshot = store.latest_snapshot()
-    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
-    there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
-    stale, moved = set(), dict(vectors)
-    for result in results:
-        mine = plan.entries.take(pa.array(plan.groups[result.number].at, pa.int64()))
-        names = mine["file_name"].to_pylist()
-        if not there.issuperset(identities(mine)) or not all(
-            _same(store.io, vectors.get(name), now.get(name)) for name in names
-        ):
-            stale.add(result.number)
-            continue
-        moved.update({name: now[name] for name in names if name in now})
-    return stale, moved
-
-
-def _same(io: FileIO, old: Vector | None, new: Vector | None) -> bool:
-    """Whether two vectors of one data file delete the same rows."""
-    if old is None or new is None or old.place == new.place:
-        return old is new or (old is not None and new is not None)
-    if old.file.cardinality != new.file.cardinality:
-        return False
-    try:
-        one, other = (
-            read_vector(FileSource(io, f.path), f.offset, f.length, f.cardinality) for f in (old.file, new.file)
-        )
-    except PaimonError:
-        return False
-    return one.positions == other.positions

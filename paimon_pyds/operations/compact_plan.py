@@ -90,9 +90,11 @@ class Plan:
     """The groups of a snapshot, and how they are written.
 
     ``schema`` is the table's; ``context`` has the columns of row ids besides, where rows have ids. ``entries`` are the
-    live files looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that stay in their order.
+    live files of ``snapshot`` looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that stay in
+    their order.
     """
 
+    snapshot: Snapshot | None
     schema: TableSchema
     context: WriteContext
     sort: SortSpec | None
@@ -195,7 +197,7 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
     if context.options.get("row-tracking.enabled"):
         context = keeping_ids(context)
-    return Plan(schema, context, sort, entries, vectors, tuple(groups))
+    return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 
 def _by_place(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:

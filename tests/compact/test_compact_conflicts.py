@@ -19,7 +19,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations import compact as module
+from paimon_pyds.operations import compact_publish as module
 from support.victims import PRELOAD
 
 T = TypeVar("T")
