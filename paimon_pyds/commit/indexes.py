@@ -24,7 +24,8 @@ def next_index_entries(
     """The entries of the next index manifest; None when they are the old ones.
 
     Index files that the changes replace go, as do those of overwritten partitions and those whose last live data
-    file the commit takes away. One that also has vectors of live files stays as it is: readers pass over the others.
+    file the commit takes away. One that also has vectors of live files must be among those that are replaced: Java
+    Paimon writes no more to a table with a vector whose data file is gone.
 
     Args:
         old: the entries of the snapshot that the commit lands on.
@@ -33,32 +34,35 @@ def next_index_entries(
 
     Raises:
         CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
+        ValueError: an index file would keep the vector of a data file that goes.
     """
     conflicts.check_replaced(old)
     gone = set(removed["file_name"].to_pylist())
     if changes.readded is not None:
         gone -= set(changes.readded["file_name"].to_pylist())
-    over = _over(old, gone, live)
     partitions = set() if changes.overwrite is None else set(removed["partition"].to_pylist())
-    kept = [
+    stay = [
         entry
         for entry in old
-        if entry.file_name not in changes.replaced_index_files
-        and entry.partition not in partitions
-        and entry.file_name not in over
+        if entry.file_name not in changes.replaced_index_files and entry.partition not in partitions
     ]
+    over = _over(stay, gone, live)
+    kept = [entry for entry in stay if entry.file_name not in over]
     conflicts.check_added(kept)
     if len(kept) == len(old) and not changes.index_entries:
         return None
     return [*kept, *changes.index_entries]
 
 
-def _over(old: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
+def _over(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
     """The index files with vectors of data files that go, and none of a data file that stays."""
-    touched = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in old}
+    touched = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in entries}
     touched = {name: files for name, files in touched.items() if not files.isdisjoint(gone)}
     if not touched or live is None:
         return set(touched)
     files = pa.array(sorted(set().union(*touched.values()) - gone), pa.string())
     stay = set(files.filter(pc.is_in(files, live["file_name"])).to_pylist())
-    return {name for name, files in touched.items() if files.isdisjoint(stay)}
+    for name, held in touched.items():
+        if not held.isdisjoint(stay):
+            raise ValueError(f"the index file {name} would keep the vector of a data file that goes: replace it")
+    return set(touched)

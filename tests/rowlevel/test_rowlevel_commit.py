@@ -201,16 +201,24 @@ def test_a_fixed_bucket_keeps_one_index_file(tmp_path: Path) -> None:
     assert _ids(table) == [1, 10, 11]
 
 
-def test_an_index_file_stays_while_one_of_its_files_does(tmp_path: Path) -> None:
+def test_an_index_file_goes_with_its_last_data_file(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     a, b = _append(table, range(3)), _append(table, [10, 11, 12])
     _delete(table, {a: [0], b: [0]}, [])
     place = vector_places(_index(table))
-    _commit(table, deleted=_named(table, a), expected_vectors={a: place[a]})
-    assert _ids(table) == [11, 12]
-    assert len(_index(table)) == 1
-    _commit(table, deleted=_named(table, b), expected_vectors={b: place[b]})
+    _commit(table, deleted=_named(table, a, b), expected_vectors=place)
     assert _index(table) == []
+
+
+def test_no_index_file_keeps_the_vector_of_a_file_that_goes(tmp_path: Path) -> None:
+    """Java Paimon would take it for a conflict in each of its commits."""
+    table = _table(tmp_path / "t")
+    a, b = _append(table, range(3)), _append(table, [10, 11, 12])
+    _delete(table, {a: [0], b: [0]}, [])
+    place = vector_places(_index(table))
+    with pytest.raises(ValueError, match="would keep the vector"):
+        _commit(table, deleted=_named(table, a), expected_vectors={a: place[a]})
+    assert _ids(table) == [1, 2, 11, 12]
 
 
 def test_vectors_of_overwritten_partitions_go(tmp_path: Path) -> None:
