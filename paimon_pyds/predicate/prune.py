@@ -6,7 +6,8 @@ SimpleStats) and of partitions:
 * A null minimum or maximum says nothing; that all values are null is said by the null count equal to the row count.
 * Minima and maxima of texts may be cut short (``metadata.stats-mode`` truncate): they bound, but need not occur.
 * Floats are ordered as Java's ``Double.compare`` does: NaN is greatest, and -0.0 lies below 0.0. Filters hold both
-  zeros for equal, so bounds are compared as numbers.
+  zeros for equal, so bounds are compared as numbers. Some writers leave NaN out of bounds: it may then be there beside
+  any of them, unless another part of an AND rules it out.
 
 Law: what `may_match` keeps is a superset of what `exact.matches` keeps; what `always_true` says holds for every row.
 """
@@ -14,7 +15,7 @@ Law: what `may_match` keeps is a superset of what `exact.matches` keeps; what `a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -61,7 +62,8 @@ class ColumnStats:
         row_count: number of rows.
         unknown: where true, ``min`` and ``max`` say nothing about that file.
         exact: bounds of texts and bytes are values that occur. Bounds of other types are taken to be.
-        nan_counted: NaN counts as the greatest value. False when bounds leave NaN out, as Parquet's own statistics do.
+        nan_counted: NaN counts as the greatest value. False when bounds leave NaN out, as Parquet's own statistics do;
+            may differ from file to file.
     """
 
     min: pa.Array
@@ -70,7 +72,7 @@ class ColumnStats:
     row_count: pa.Array
     unknown: Mask | None = None
     exact: bool = False
-    nan_counted: bool = True
+    nan_counted: bool | Mask = True
 
 
 StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
@@ -102,13 +104,16 @@ class _Evaluation:
         self._files = len(row_counts)
         self._rows = np.asarray(to_numpy(row_counts), np.int64)
         self._stats_of = stats_of
-        self._columns: dict[ColumnRef, _Column | None] = {}
+        self._stats: dict[ColumnRef, ColumnStats | None] = {}
+        self._columns: dict[tuple[ColumnRef, bool], _Column | None] = {}
 
-    def _column(self, ref: ColumnRef) -> _Column | None:
-        if ref not in self._columns:
-            stats = self._stats_of(ref)
-            self._columns[ref] = None if stats is None else _Column(stats, ref, self._rows)
-        return self._columns[ref]
+    def _column(self, ref: ColumnRef, plain: bool = False) -> _Column | None:
+        if (ref, plain) not in self._columns:
+            if ref not in self._stats:
+                self._stats[ref] = self._stats_of(ref)
+            stats = self._stats[ref]
+            self._columns[ref, plain] = None if stats is None else _Column(stats, ref, self._rows, plain)
+        return self._columns[ref, plain]
 
     def _all(self, value: bool) -> Mask:
         return np.full(self._files, value)
@@ -119,13 +124,21 @@ class _Evaluation:
     def may(self, predicate: Predicate) -> Mask:
         match predicate:
             case Leaf():
-                column = self._column(predicate.column)
-                return self._all(True) if column is None else column.may(predicate)
+                return self._may_leaf(predicate)
             case And(children):
-                return self._fold(np.logical_and, map(self.may, children), True)
+                plain = {c.column for c in children if isinstance(c, Leaf) and _rules_out_nan(c)}
+                return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
             case Or(children):
                 return self._fold(np.logical_or, map(self.may, children), False)
         return self._all(predicate is Const.TRUE)
+
+    def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Mask:
+        """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
+        return self._may_leaf(child, child.column in plain) if isinstance(child, Leaf) else self.may(child)
+
+    def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Mask:
+        column = self._column(leaf.column, plain)
+        return self._all(True) if column is None else column.may(leaf)
 
     def always(self, predicate: Predicate) -> Mask:
         match predicate:
@@ -145,10 +158,17 @@ class _Evaluation:
         return found
 
 
-class _Column:
-    """The statistics of one column, with what its leaves share."""
+def _rules_out_nan(leaf: Leaf) -> bool:
+    """Whether no NaN satisfies a comparison of a column of floats."""
+    if leaf.column.type is None or leaf.column.type.kind not in _FLOAT_KINDS or not leaf.literals:
+        return False
+    return leaf.op is Op.LT or (leaf.op in (Op.LE, Op.EQ, Op.IN) and not any(map(_is_nan, leaf.literals)))
 
-    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Counts) -> None:
+
+class _Column:
+    """The statistics of one column, with what its leaves share; ``plain``: asked about rows that are not NaN."""
+
+    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Counts, plain: bool = False) -> None:
         assert ref.type is not None
         kind = ref.type.kind
         self._min = stats.min
@@ -157,8 +177,9 @@ class _Column:
         self._float = kind in _FLOAT_KINDS
         self._text = kind in _TEXT_KINDS
         # A bound that is the only value there is: for texts only when the bounds occur, for floats when NaN can't hide.
-        self._tight = (stats.exact or not self._text) and (stats.nan_counted or not self._float)
-        self._nan_counted = stats.nan_counted
+        counted = np.broadcast_to(np.asarray(stats.nan_counted, np.bool_), len(rows))
+        self._tight = np.full(len(rows), stats.exact) if self._text else counted | (not self._float)
+        self._hides_nan = ~counted & (not plain)
         known = ~stats.unknown if stats.unknown is not None else np.True_
         self._has_min = is_true(pc.is_valid(stats.min)) & known
         self._has_max = is_true(pc.is_valid(stats.max)) & known
@@ -167,9 +188,8 @@ class _Column:
         self._nulls = np.asarray(to_numpy(pc.fill_null(nulls, scalar(0, pa.int64()))), np.int64)
         if self._float:
             self._min_nan, self._max_nan = is_true(pc.is_nan(stats.min)), is_true(pc.is_nan(stats.max))
-            if not stats.nan_counted:
-                self._has_min &= ~self._min_nan
-                self._has_max &= ~self._max_nan
+            self._has_min &= counted | ~self._min_nan
+            self._has_max &= counted | ~self._max_nan
 
     # ------------------------------------------------------------------------------------------------- may match
 
@@ -223,9 +243,7 @@ class _Column:
         return self._may_hold_nan() | self._compare(Op.GT if strictly else Op.GE, self._max, value)
 
     def _may_hold_nan(self) -> Mask:
-        if not self._nan_counted:
-            return np.ones(len(self._rows), bool)
-        return ~self._has_max | self._max_nan
+        return self._hides_nan | ~self._has_max | self._max_nan
 
     def _may_be_in(self, literals: Sequence[Any]) -> Mask:
         if len(literals) <= _FEW:
@@ -259,23 +277,19 @@ class _Column:
 
     def _is_only(self, value: Any) -> Mask:
         """Every value that is not null equals the literal."""
-        if not self._tight:
-            return np.zeros(len(self._rows), bool)
-        both = self._has_min & self._has_max
+        both = self._tight & self._has_min & self._has_max
         if _is_nan(value):
             return both & self._min_nan
         return both & self._compare(Op.EQ, self._min, value) & self._compare(Op.EQ, self._max, value)
 
     def _only_in(self, literals: Sequence[Any]) -> Mask:
         """There is one value only, and it is among the literals."""
-        found = np.zeros(len(self._rows), bool)
-        if not self._tight:
-            return found
         if len(literals) <= _FEW:
+            found = np.zeros(len(self._rows), bool)
             for value in literals:
                 found |= self._is_only(value)
             return found
-        single = self._has_min & self._has_max & is_true(pc.equal(self._min, self._max))
+        single = self._tight & self._has_min & self._has_max & is_true(pc.equal(self._min, self._max))
         plain = array([v for v in literals if not _is_nan(v)], self._min.type)
         return single & is_true(pc.is_in(self._min, plain))
 
@@ -300,8 +314,12 @@ class _Column:
     def _always_value(self, op: Op, literals: Sequence[Any]) -> Mask:
         if op is Op.IS_NOT_NULL:
             return np.ones(len(self._rows), bool)
-        if not self._tight or not literals:
+        if not literals or not self._tight.any():
             return np.zeros(len(self._rows), bool)
+        return self._tight & self._always_bounds(op, literals)
+
+    def _always_bounds(self, op: Op, literals: Sequence[Any]) -> Mask:
+        """Whether all values between the bounds satisfy the leaf; certain where these are tight."""
         value = literals[0]
         match op:
             case Op.EQ:

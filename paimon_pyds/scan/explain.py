@@ -71,7 +71,7 @@ class FileDecision:
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
     were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
-    whose footer was not looked into. ``spared``: the scan was run, and had all its rows without reading this one. Times in
+    whose footer was not looked into. ``spared``: the scan was run, and had all its rows without reading it. Times in
     milliseconds.
     """
 

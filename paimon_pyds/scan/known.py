@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, scalar
 from paimon_pyds.index.keys import Key
 from paimon_pyds.index.order import OrderCodec, order_codec
 from paimon_pyds.metadata.store import TableStore
@@ -150,7 +151,7 @@ def _column(field: DataField, group: StatisticsGroup) -> list[KnownColumn]:
 
 
 def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[KnownColumn]:
-    bounds = [codec.keys(_one_array(b)) for b in (stats.min, stats.max)]
+    bounds = [codec.keys(_one_array(b)) for b in _without_nan(stats, codec.type.kind)]
     certain = [True] * len(stats.row_count) if stats.unknown is None else (~stats.unknown).tolist()
     occurs = codec.type.kind in _OCCUR
     found = []
@@ -166,6 +167,16 @@ def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[KnownColumn]
         else:
             found.append(KnownColumn(nulls=nulls))
     return found
+
+
+def _without_nan(stats: ColumnStats, kind: Kind) -> tuple[pa.Array, pa.Array]:
+    """The bounds; of floats, where NaN may lie beyond them, the lower one alone, and that not if it is NaN."""
+    if kind not in (Kind.FLOAT, Kind.DOUBLE) or np.all(stats.nan_counted):
+        return stats.min, stats.max
+    counted = from_numpy(np.broadcast_to(np.asarray(stats.nan_counted, np.bool_), len(stats.min)))
+    none = scalar(None, stats.min.type)
+    certain = pc.or_(counted, pc.invert(pc.fill_null(pc.is_nan(stats.min), scalar(True, pa.bool_()))))
+    return pc.if_else(certain, stats.min, none), pc.if_else(counted, stats.max, none)
 
 
 def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:

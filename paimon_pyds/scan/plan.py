@@ -43,8 +43,9 @@ __all__ = ["ScanRequest", "plan_scan"]
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
-    "value_stats_min", "value_stats_max", "value_stats_nulls", "max_sequence_number", "schema_id", "level",
-    "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id", "write_cols",
+    "value_stats_min", "value_stats_max", "value_stats_nulls", "min_sequence_number", "max_sequence_number",
+    "schema_id", "level", "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id",
+    "write_cols",
 )  # fmt: skip
 
 _MOST_EXPLAINED = 20_000

@@ -52,8 +52,14 @@ def cut_short(low: str, high: str, length: int) -> tuple[str | None, str | None]
 class Files:
     """Statistics of several files, made from their rows by plain Python."""
 
-    def __init__(self, files: list[list[dict[str, Any]]], exact: bool, known: Callable[[int, str], str]) -> None:
-        self.files, self.exact, self.known = files, exact, known
+    def __init__(
+        self,
+        files: list[list[dict[str, Any]]],
+        exact: bool,
+        known: Callable[[int, str], str],
+        hides_nan: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        self.files, self.exact, self.known, self.hides_nan = files, exact, known, hides_nan
         self.row_counts = pa.array([len(rows) for rows in files], pa.int64())
 
     def of(self, column: ColumnRef) -> ColumnStats | None:
@@ -66,6 +72,9 @@ class Files:
         for number, rows in enumerate(self.files):
             values = sorted((row[name] for row in rows if row[name] is not None), key=java_order)
             low, high = (values[0], values[-1]) if values else (None, None)
+            plain = [v for v in values if not (isinstance(v, float) and math.isnan(v))]
+            if self.hides_nan(number) and values:
+                low, high = (plain[0], plain[-1]) if plain else (math.nan, math.nan)
             if name == "s" and not self.exact and values:
                 low, high = cut_short(low, high, 1)
             state = self.known(number, name)
@@ -83,6 +92,7 @@ class Files:
         return ColumnStats(
             pa.array(lows, type_), pa.array(highs, type_), pa.array(nulls, pa.int64()), self.row_counts,
             unknown=np.array([self.known(n, name) == "unknown" for n in range(len(self.files))]), exact=self.exact,
+            nan_counted=np.array([not self.hides_nan(n) for n in range(len(self.files))]),
         )  # fmt: skip
 
 
@@ -95,12 +105,15 @@ def truth(predicate: Predicate, rows: list[dict[str, Any]]) -> list[bool]:
 
 
 @MORE
-@given(model.conditions(leaves=5), files, st.booleans(), st.dictionaries(st.sampled_from(sorted(KINDS)), knowledge))
+@given(
+    model.conditions(leaves=5), files, st.booleans(), st.dictionaries(st.sampled_from(sorted(KINDS)), knowledge),
+    st.sets(st.integers(0, 5)),
+)  # fmt: skip
 def test_pruning_keeps_and_proves_what_exact_evaluation_says(
-    condition: Any, found: list[list[dict[str, Any]]], exact: bool, states: dict[str, str]
+    condition: Any, found: list[list[dict[str, Any]]], exact: bool, states: dict[str, str], hiding: set[int]
 ) -> None:
     predicate = bound(model.to_text(condition))
-    statistics = Files(found, exact, lambda _, name: states.get(name, "all"))
+    statistics = Files(found, exact, lambda _, name: states.get(name, "all"), hiding.__contains__)
     keep = may_match(predicate, statistics.row_counts, statistics.of)
     sure = always_true(predicate, statistics.row_counts, statistics.of)
     for number, rows in enumerate(found):
@@ -222,11 +235,50 @@ def test_nan_is_greatest_and_may_hide_where_it_is_not_counted() -> None:
     none = one(1.0, 2.0, 0, 3, pa.float64())
     assert none("d > 2.0") == (False, False)
     assert none("d = double('NaN')") == (False, False)
+    orc = one(math.nan, math.nan, 0, 3, pa.float64(), nan_counted=False)  # NaN first, and compared with the rest
+    assert orc("d < 0") == orc("d > 0") == (True, False)
     parquet = one(1.0, 2.0, 0, 3, pa.float64(), nan_counted=False)
     assert parquet("d > 2.0") == (True, False)
     assert parquet("d = double('NaN')") == (True, False)
     assert parquet("d < 1.0") == (False, False)
     assert parquet("d <= 2.0") == (True, False)
+    assert parquet("d BETWEEN 3D AND 9D") == parquet("d >= 3D AND d IN (1D, 4D)") == (False, False)
+    assert parquet("d >= 3D AND d <= double('NaN')") == parquet("d > 3D OR d < 0D") == (True, False)
+
+
+floats = st.lists(st.none() | st.sampled_from([math.nan, -math.inf, -1.5, -0.0, 0.0, 1.0, 2.5, math.inf]), max_size=4)
+
+
+@MORE
+@given(st.data(), st.lists(floats, min_size=1, max_size=6), st.sets(st.integers(0, 5)))
+def test_floats_keep_the_law_whoever_counted_nan(
+    data: st.DataObject, columns: list[list[float | None]], hiding: set[int]
+) -> None:
+    literal = st.sampled_from(["double('NaN')", "-1.5D", "0D", "2.5D", "9D", "double('inf')"])
+    leaf = st.one_of(
+        st.tuples(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), literal).map(lambda t: f"d {t[0]} {t[1]}"),
+        st.tuples(literal, literal).map(lambda t: f"d BETWEEN {t[0]} AND {t[1]}"),
+        st.lists(literal, min_size=1, max_size=3).map(lambda t: f"d IN ({', '.join(t)})"),
+    )
+    text = data.draw(
+        st.recursive(
+            leaf,
+            lambda inner: st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(
+                lambda t: f"({t[0]}) {t[1]} (NOT ({t[2]}))"
+            ),
+            max_leaves=4,
+        )
+    )
+    found = [[{"d": value} for value in column] for column in columns]
+    statistics = Files(found, True, lambda *_: "all", hiding.__contains__)
+    predicate = bound(text)
+    keep = may_match(predicate, statistics.row_counts, statistics.of)
+    sure = always_true(predicate, statistics.row_counts, statistics.of)
+    for number, column in enumerate(columns):
+        batch = pa.record_batch([pa.array(column, pa.float64())], ["d"])
+        exactly = matches(predicate, batch).to_pylist() if column else []
+        assert keep[number] or not any(exactly), text
+        assert not sure[number] or all(exactly), text
 
 
 def test_long_in_lists_are_searched_not_compared_one_by_one() -> None:
