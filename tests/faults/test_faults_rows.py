@@ -1,5 +1,5 @@
-"""One fault anywhere in a delete or update, or a kill: the table is as before or as after, and nothing else is left
-lying around when it is known that nothing was published."""
+"""One fault, or a kill, anywhere in a delete, an update, a merge or a compaction: the table is as before or as after,
+and nothing else is left lying around when it is known that nothing was published."""
 
 from __future__ import annotations
 
@@ -37,12 +37,27 @@ CHANGES: dict[str, tuple[dict[str, str], Change]] = {
     "delete a partition": (VECTORS, lambda t: t.delete("p = 'a'", executor=_ONE)),
     "update beside vectors": (VECTORS, lambda t: t.update({"v": "v + 0.5"}, "id IN (2, 13)", executor=_ONE)),
     "update in place": ({}, lambda t: t.update({"v": "v + 0.5"}, "id IN (2, 13)", executor=_ONE)),
+    "merge beside vectors": (VECTORS, lambda t: _merge(t)),
+    "merge in place": ({}, lambda t: _merge(t)),
+    "compact": (VECTORS, lambda t: t.compact(options={"compaction.min.file-num": "2"}, executor=_ONE)),
 }
 
 
 def _rows(start: int) -> pa.Table:
     ids = list(range(start, start + 10))
     return pa.table([ids, ["ab"[i % 2] for i in ids], [i / 2 for i in ids]], schema=SCHEMA)
+
+
+def _merge(table: pp.Table) -> object:
+    source = pa.table({"id": [2, 13, 40], "p": ["b", "b", "a"]})
+    return table.merge(
+        source,
+        ["id"],
+        when_matched="UPDATE SET v = target.v + 0.5, p = source.p",
+        when_not_matched="INSERT (id, p, v) VALUES (source.id, source.p, 7)",
+        when_not_matched_by_source="v = 1.5 THEN DELETE",
+        executor=_ONE,
+    )
 
 
 def _prepared(path: Path, mode: dict[str, str]) -> Path:
@@ -159,6 +174,8 @@ def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ kills
 
+_OPERATIONS = ("update", "delete", "merge_into", "compact")
+
 
 def _change_for_ever(path: str, say: Connection) -> None:
     """Raise every value by one, or a half of the rows by two, until killed: each row keeps its group's sum."""
@@ -169,8 +186,11 @@ def _change_for_ever(path: str, say: Connection) -> None:
     while True:
         group = rng.randrange(4)
         table.update({"v": "v + 1"}, f"id % 4 = {group}")
+        ids = pa.table({"id": list(range(group, 40, 4))})
+        table.merge(ids, ["id"], when_matched="UPDATE SET v = target.v + 1")
         table.delete(f"id >= 1000 AND id % 4 = {group}")
         table.append(pa.table([[1000 + group] * 5, ["a"] * 5, [0.0] * 5], schema=SCHEMA))
+        table.compact(full=True)
 
 
 @pytest.mark.timeout(300)
@@ -181,7 +201,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(
-        ["paimon_pyds.table", "paimon_pyds.operations.update", "paimon_pyds.operations.delete"]
+        [f"paimon_pyds.{name}" for name in ("table", *(f"operations.{o}" for o in _OPERATIONS))]
     )
     rng = random.Random(5)
     first: Any = table.snapshot()
