@@ -17,7 +17,7 @@ from paimon_pyds.read import read_split
 from paimon_pyds.scan.split import FileTask, ReadSpec, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import BucketFiles, CommitMessage, WriteContext
-from paimon_pyds.write.conform import conform
+from paimon_pyds.write.conform import Conformer
 from paimon_pyds.write.rolling import RollingWriter
 
 __all__ = ["CompactResult", "CompactTask", "compact_one"]
@@ -75,11 +75,12 @@ def compact_one(task: CompactTask) -> CompactResult:
     """
     pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
     writer = RollingWriter(task.context, task.directory, pools)
+    conformer = Conformer(task.context.fields, task.context.root)
     rows = 0
     try:
         for batch in _batches(task):
             rows += batch.num_rows
-            writer.write(conform(batch, task.context.fields, task.context.root))
+            writer.write(conformer.conform(batch))
         if task.live_rows not in (None, rows):
             raise CorruptFileError(
                 f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.directory

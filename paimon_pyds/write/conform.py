@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema, arrow_type
+from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema
 from paimon_pyds.write.nested import cast_nested, has_strict_member, nulls_of
 
-__all__ = ["as_batches", "conform", "match_columns"]
+__all__ = ["Conformer", "as_batches", "match_columns"]
 
 
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
@@ -82,32 +82,60 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     return found
 
 
-def conform(batch: pa.RecordBatch, fields: Sequence[DataField], table: str) -> pa.RecordBatch:
-    """The batch with exactly the table's columns and Arrow types.
+class Conformer:
+    """Brings batches to a table's columns and their Arrow types; made once for many batches.
 
     Values are cast where no value is lost (integers that fit, strings of any Arrow kind, timestamps to a finer unit);
     missing nullable columns become their default, else NULL.
 
-    Raises:
-        SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column.
+    Args:
+        fields: the table's columns.
+        table: where it is, for errors.
     """
-    schema = arrow_schema(fields)
-    if batch.schema.equals(schema) and not _checked(fields):
-        _check_nulls(batch.columns, fields, table)
-        return batch
-    columns = []
-    for field, at in zip(fields, match_columns(batch.schema.names, fields, table), strict=True):
-        if at is None:
-            columns.append(_filled(field, batch.num_rows, table))
-        else:
-            columns.append(_cast(batch.column(at), field, table))
-    _check_nulls(columns, fields, table)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
+    def __init__(self, fields: Sequence[DataField], table: str) -> None:
+        self._fields = fields
+        self._table = table
+        self._schema = arrow_schema(fields)
+        # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
+        hidden = any(_bounded(f.type) or has_strict_member(t) for f, t in zip(fields, self._schema.types, strict=True))
+        self._plain = None if hidden else self._schema
+        self._names: Sequence[str] = ()
+        self._found: Sequence[int | None] = ()
 
-def _checked(fields: Sequence[DataField]) -> bool:
-    """Whether some column has a bound that Arrow types do not carry, or that NULLs of nested values may hide."""
-    return any(_bounded(f.type) or has_strict_member(arrow_type(f.type)) for f in fields)
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with exactly the table's columns.
+
+        Raises:
+            SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column.
+        """
+        if self._plain is not None and batch.schema.equals(self._plain):
+            self._check_nulls(batch)
+            return batch
+        if batch.schema.names != self._names:
+            self._found = match_columns(batch.schema.names, self._fields, self._table)
+            self._names = batch.schema.names
+        columns = [
+            _filled(field, type_, batch.num_rows, self._table)
+            if at is None
+            else _cast(batch.column(at), field, type_, self._table)
+            for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
+        ]
+        fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._check_nulls(fitting)
+        return fitting
+
+    def _check_nulls(self, batch: pa.RecordBatch) -> None:
+        for at, field in enumerate(self._fields):
+            if field.type.nullable:
+                continue
+            missing = batch.column(at).null_count
+            if missing:
+                raise SchemaError(
+                    f"column {field.name!r} is NOT NULL, and {missing} of {batch.num_rows} rows have no value",
+                    path=self._table,
+                    hint="fill or drop those rows; nothing was written",
+                )
 
 
 def _bounded(type_: object) -> bool:
@@ -118,8 +146,7 @@ def _bounded(type_: object) -> bool:
     )
 
 
-def _filled(field: DataField, rows: int, table: str) -> pa.Array:
-    type_ = arrow_type(field.type)
+def _filled(field: DataField, type_: pa.DataType, rows: int, table: str) -> pa.Array:
     if field.default is None:
         return nulls_of(rows, type_)
     try:
@@ -131,8 +158,7 @@ def _filled(field: DataField, rows: int, table: str) -> pa.Array:
     return pa.repeat(value, rows)
 
 
-def _cast(column: pa.Array, field: DataField, table: str) -> pa.Array:
-    type_ = arrow_type(field.type)
+def _cast(column: pa.Array, field: DataField, type_: pa.DataType, table: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
@@ -186,13 +212,3 @@ def _check_length(column: pa.Array, field: DataField, table: str) -> None:
         raise SchemaError(
             f"a value of column {field.name!r} has length {longest}, {field.type} allows {limit}", path=table
         )
-
-
-def _check_nulls(columns: Sequence[pa.Array], fields: Sequence[DataField], table: str) -> None:
-    for column, field in zip(columns, fields, strict=True):
-        if not field.type.nullable and column.null_count:
-            raise SchemaError(
-                f"column {field.name!r} is NOT NULL, and {column.null_count} of {len(column)} rows have no value",
-                path=table,
-                hint="fill or drop those rows; nothing was written",
-            )

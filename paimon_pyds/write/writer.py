@@ -15,7 +15,7 @@ from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.row import EMPTY_ROW, encode_rows
-from paimon_pyds.write.conform import conform
+from paimon_pyds.write.conform import Conformer
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.message import BucketFiles, CommitMessage
 from paimon_pyds.write.rolling import RollingWriter
@@ -52,6 +52,7 @@ class TableWriter:
     def __init__(self, context: WriteContext) -> None:
         self._context = context
         self._schema = context.schema
+        self._conformer = Conformer(self._schema.fields, context.root)
         self._partition_at = [_index(self._schema.fields, name) for name in self._schema.partition_keys]
         self._partition_types = [f.type for f in self._schema.partition_fields]
         self._buckets = int(context.options.get("bucket"))
@@ -86,7 +87,7 @@ class TableWriter:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            fitting = conform(batch, self._schema.fields, self._context.root)
+            fitting = self._conformer.conform(batch)
             self.rows_written += fitting.num_rows
             for key, part in self._route(fitting):
                 self._gather(key, part)
