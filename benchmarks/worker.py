@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import resource
-import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 from benchmarks import cases_index, cases_rows
-from benchmarks.data import RARE_CODE, SQL_COLUMNS, batches
-from benchmarks.registry import CASES, case, timed
+from benchmarks.data import RARE_CODE, batches
+from benchmarks.registry import CASES, case, median_of, ours, ours_new, rust, rust_new, rust_read, size_of, timed
 
 INDEX = {"file-index.bitmap.columns": "code"}
 INDEX_TWO = {
@@ -24,28 +22,16 @@ INDEX_TWO = {
 # -------------------------------------------------------------------------------------------------------------- ours
 
 
-def _create(path: str, options: dict[str, str]) -> Any:
-    import paimon_pyds as pp
-    from benchmarks.data import SCHEMA
-
-    shutil.rmtree(path, ignore_errors=True)
-    return pp.Table.create(path, SCHEMA, options=options)
-
-
 @case
 def ours_append(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
-    data = list(batches(rows))
-    table = _create(path, options)
-    seconds, _ = timed(lambda: table.append(data))
-    return {"seconds": seconds, "bytes": _size(path)}
+    seconds, _ = ours_new(path, options, list(batches(rows)))
+    return {"seconds": seconds, "bytes": size_of(path)}
 
 
 @case
 def ours_append_stream(path: str, rows: int) -> dict[str, Any]:
     """Batches of 10,000 rows that nobody holds, as a Spark task gets them: what memory does the writer need?"""
-    table = _create(path, {})
-    seconds, _ = timed(lambda: table.append(batches(rows, 10_000)))
-    return {"seconds": seconds}
+    return {"seconds": ours_new(path, {}, batches(rows, 10_000))[0]}
 
 
 @case
@@ -59,22 +45,17 @@ def ours_scan(path: str) -> dict[str, Any]:
 
 @case
 def ours_point(path: str, use_index: bool) -> dict[str, Any]:
-    import paimon_pyds as pp
-    from paimon_pyds.metadata.cache import METADATA_CACHE
-
     options = {"file-index.read.enabled": str(use_index).lower()}
     read: list[int] = []
 
     def query() -> int:
-        METADATA_CACHE.clear()
         read.clear()
-        scan = pp.Table.open(path).scan(f"code = {RARE_CODE}", options=options)
+        scan = ours(path).scan(f"code = {RARE_CODE}", options=options)
         found = list(scan.to_batches(on_file=lambda t: read.append(t.counters.bytes_read)))
         return sum(b.num_rows for b in found)
 
-    query()
-    runs = [timed(query) for _ in range(7)]
-    return {"seconds": sorted(s for s, _ in runs)[3], "rows": runs[0][1], "bytes_read": sum(read), "bytes": _size(path)}
+    seconds, rows = median_of(query)
+    return {"seconds": seconds, "rows": rows, "bytes_read": sum(read), "bytes": size_of(path)}
 
 
 @case
@@ -89,43 +70,16 @@ def ours_plan(path: str, filter: str | None) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- rust
 
 
-def _rust(path: str) -> Any:
-    from pypaimon_rust import datafusion
-
-    warehouse, database, table = Path(path).parents[1], Path(path).parent.name[:-3], Path(path).name
-    catalog = datafusion.PaimonCatalog({"warehouse": str(warehouse)})
-    return catalog.get_table(f"{database}.{table}")
-
-
 @case
 def rust_append(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
-    from pypaimon_rust import datafusion
-
-    data = list(batches(rows))
-    shutil.rmtree(path, ignore_errors=True)
-    context = datafusion.SQLContext()
-    warehouse, database, table = Path(path).parents[1], Path(path).parent.name[:-3], Path(path).name
-    context.register_catalog("paimon", {"warehouse": str(warehouse)})
-    context.sql(f"CREATE SCHEMA IF NOT EXISTS paimon.{database}")
-    properties = ", ".join(f"'{k}'='{v}'" for k, v in options.items())
-    clause = f" WITH ({properties})" if properties else ""
-    context.sql(f"CREATE TABLE paimon.{database}.{table} ({SQL_COLUMNS}){clause}")
-    builder = _rust(path).new_batch_write_builder()
-
-    def write() -> None:
-        writer = builder.new_write()
-        for batch in data:
-            writer.write_arrow(batch)
-        builder.new_commit().commit(writer.prepare_commit())
-
-    seconds, _ = timed(write)
-    return {"seconds": seconds, "bytes": _size(path)}
+    seconds = rust_new(path, options, list(batches(rows)))
+    return {"seconds": seconds, "bytes": size_of(path)}
 
 
 @case
 def rust_scan(path: str) -> dict[str, Any]:
     def query() -> int:
-        builder = _rust(path).new_read_builder()
+        builder = rust(path).new_read_builder()
         splits = builder.new_scan().plan().splits()
         import pyarrow as pa
 
@@ -134,27 +88,21 @@ def rust_scan(path: str) -> dict[str, Any]:
     import pyarrow as pa
 
     pa.table({"warm": [1]})
-    _rust(path).new_read_builder().new_scan().plan()
+    rust(path).new_read_builder().new_scan().plan()
     seconds, rows = timed(query)
     return {"seconds": seconds, "rows": rows}
 
 
 @case
 def rust_point(path: str) -> dict[str, Any]:
-    def query() -> int:
-        predicate = {"method": "equal", "field": "code", "literals": [RARE_CODE]}
-        builder = _rust(path).new_read_builder().with_filter(predicate)
-        splits = builder.new_scan().plan().splits()
-        return sum(b.num_rows for b in builder.new_read().read(splits))
-
-    query()
-    runs = [timed(query) for _ in range(7)]
-    return {"seconds": sorted(s for s, _ in runs)[3], "rows": runs[0][1]}
+    predicate = {"method": "equal", "field": "code", "literals": [RARE_CODE]}
+    seconds, rows = median_of(lambda: rust_read(path, predicate))
+    return {"seconds": seconds, "rows": rows}
 
 
 @case
 def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
-    builder_of = _rust(path).new_read_builder
+    builder_of = rust(path).new_read_builder
 
     def plan() -> int:
         builder = builder_of()
@@ -167,18 +115,26 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
     return {"seconds": seconds, "files": files}
 
 
-def _size(path: str) -> int:
-    return sum(p.stat().st_size for p in Path(path).rglob("*") if p.is_file() and p.parent.name.startswith("bucket-"))
-
-
 MODULES = (cases_index, cases_rows)
 """Imported to register their cases."""
+
+
+def _peak_kib() -> int:
+    """The most memory that this program held at once.
+
+    Linux keeps ``ru_maxrss`` through exec: a small process that a large one forked would show the large one's peak.
+    """
+    try:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
     name, arguments = sys.argv[1], json.loads(sys.argv[2])
     result = CASES[name](**arguments) or {}
-    result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result["peak_mib"] = _peak_kib() / 1024
     print(json.dumps(result))
 
 
