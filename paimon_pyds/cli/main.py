@@ -78,7 +78,13 @@ def _table(commands: _Commands, name: str, help_: str) -> argparse.ArgumentParse
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of Paimon's")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of Paimon's, for this command only; can be given again",
+    )
     parser.add_argument(
         "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
     )

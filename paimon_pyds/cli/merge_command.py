@@ -57,6 +57,8 @@ def merge(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli.progress import rows_progress
     from paimon_pyds.cli.row_commands import show_summary
 
+    if not (arguments.when_matched or arguments.when_not_matched or arguments.when_not_matched_by_source):
+        raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
     table = open_table(arguments)
     source = _source(arguments.source, key_values(arguments.storage_option, "--storage-option"))
     with rows_progress("looking for rows") as progress:

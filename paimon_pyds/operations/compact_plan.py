@@ -140,7 +140,7 @@ def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, orde
         raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
     if not names:
         if order != "order":
-            raise OptionError(f"order={order} needs the columns to order by", hint='name them: order_by="a, b"')
+            raise OptionError(f"order={order} needs the columns to order by", hint='such as "a, b"')
         return None
     options, schema = context.options, context.schema
     if int(options.get("bucket")) > 0 and options.get("bucket-append-ordered"):

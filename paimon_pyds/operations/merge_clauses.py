@@ -74,9 +74,11 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
         known = parse_clause(clause) if isinstance(clause, str) else clause
         if not isinstance(known, _ALLOWED[name]):
             names = " or ".join(kind.__name__ for kind in _ALLOWED[name])
-            raise OptionError(f"{name} takes {names} clauses, not {clause!r:.100}")
+            raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {clause!r:.100}")
         if found and found[-1].where is None:
-            raise OptionError(f"{name}: the clause behind one without a condition never acts", hint="give it last")
+            raise OptionError(
+                f"{name.replace('_', ' ')}: the clause behind one without a condition never acts", hint="give it last"
+            )
         found.append(known)
     return tuple(found)
 
@@ -139,7 +141,7 @@ def bind_clauses(
         given = clause.set if isinstance(clause, Update) else clause.values
         if given is None:
             if scopes.source not in seen:
-                raise OptionError(f"{name}: an update without source rows needs columns to set")
+                raise OptionError(f"{name.replace('_', ' ')}: an update without source rows needs columns to set")
             bound.append(BoundClause(where, _all_columns(schema, scopes.source, timezone)))
         else:
             bound.append(BoundClause(where, assignments_of(given, schema, seen, timezone, now)))

@@ -58,6 +58,8 @@ def test_errors_are_one_line(table: pp.Table, tmp_path: Path, capsys: pytest.Cap
         error = capsys.readouterr().err
         assert part in error
         assert "Traceback" not in error
+    assert main(arguments[:-1]) == 1
+    assert "such as --when-matched update" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

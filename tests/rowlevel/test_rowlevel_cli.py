@@ -33,7 +33,7 @@ def _rows(path: str) -> dict[int, str]:
 
 def test_delete(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = _run(capsys, "delete", path, "--where", "id < 3")
-    assert text.startswith("snapshot 2: rows 3 deleted; 1 files touched, 0 removed, 0 added, ")
+    assert text.startswith("snapshot 2: 3 rows deleted; 1 file touched, 0 removed, 0 added; ")
     summary = json.loads(_run(capsys, "delete", path, "--where", "id < 4", "--output", "json"))
     assert (summary["rows_deleted"], summary["snapshot_id"], summary["attempts"]) == (1, 3, 1)
     assert _run(capsys, "delete", path, "--where", "id < 4") == "no such row: nothing changed\n"
@@ -46,7 +46,7 @@ def test_delete(path: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_update(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = _run(capsys, "update", path, "--set", "`a=b` = 'y' || 'z'", "--set", "ID=id + 100", "--where", "id >= 8")
-    assert "rows 2 updated" in text
+    assert "2 rows updated" in text
     assert _rows(path) == dict.fromkeys(range(8), "x") | {108: "yz", 109: "yz"}
     summary = json.loads(_run(capsys, "update", path, "--set", "id = 0", "--where", "id > 1000", "--output", "json"))
     assert (summary["rows_updated"], summary["snapshot_id"]) == (0, None)
