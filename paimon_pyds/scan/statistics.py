@@ -162,7 +162,7 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers
     counted = last - first + 1 >= to_numpy(entries.column("row_count"))
-    return counted & ~is_true(pc.ends_with(entries.column("file_name"), pattern=".orc"))
+    return np.asarray(counted, np.bool_) & ~is_true(pc.ends_with(entries.column("file_name"), pattern=".orc"))
 
 
 def statistics_groups(
