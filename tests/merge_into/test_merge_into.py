@@ -225,7 +225,7 @@ def test_sources_of_every_kind(tmp_path: Path) -> None:
     ("on", "clauses", "error", "part"),
     [
         (["k"], {}, OptionError, "needs a clause"),
-        (["k"], {"when_matched": "insert"}, OptionError, "when_matched takes"),
+        (["k"], {"when_matched": "insert"}, OptionError, "when matched: Update or Delete"),
         (["k"], {"when_matched": ["delete", "update"]}, OptionError, "never acts"),
         (["nosuch"], {"when_matched": "delete"}, ExpressionError, "no column 'nosuch'"),
         ([], {"when_matched": "delete"}, OptionError, "needs a condition"),

@@ -46,7 +46,7 @@ def test_merge_of_a_table_with_conditions(table: pp.Table, tmp_path: Path, capsy
     arguments += ["--when-not-matched", "insert (id, n) values (id * 10, coalesce(n, 1))"]
     arguments += ["--when-not-matched-by-source", "AND id = 3 THEN update set n = -1"]
     assert main(arguments) == 0
-    assert "1 deleted, 2 updated, 1 inserted" in capsys.readouterr().out
+    assert "1 row deleted, 2 updated, 1 inserted" in capsys.readouterr().out
     assert content(table) == [(2, 25), (3, -1), (70, 6)]
 
 
