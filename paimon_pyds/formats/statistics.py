@@ -42,7 +42,6 @@ __all__ = [
     "ColumnStats",
     "FileStats",
     "StatsCollector",
-    "dense_store",
     "encode_stats",
     "orc_char_lower_bound",
     "stats_modes",
@@ -134,14 +133,6 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
             modes.append("none" if 0 <= keep <= counted else default)
         counted += 1
     return tuple(modes)
-
-
-def dense_store(options: Mapping[str, str]) -> bool:
-    """Option ``metadata.stats-dense-store``, true by default. Raises OptionError."""
-    text = options.get("metadata.stats-dense-store", "true").strip().lower()
-    if text not in ("true", "false"):
-        raise OptionError(f"metadata.stats-dense-store = {text!r} is neither true nor false")
-    return text == "true"
 
 
 # ------------------------------------------------------------------------------------------------------ truncation

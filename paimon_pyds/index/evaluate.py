@@ -120,10 +120,6 @@ class FileIndex:
         """What the storage was asked for so far."""
         return self._source.bytes_read if isinstance(self._source, MeteredSource) else 0
 
-    def index_types(self, column: str) -> Sequence[str]:
-        """The types of the indexes that a column (``name``, or ``name[key]``) has."""
-        return tuple(self.head.columns.get(column, {}))
-
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
         """The open index of a column; None when there is none, it is EMPTY, or its type is not known.
 

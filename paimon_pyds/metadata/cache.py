@@ -56,12 +56,6 @@ class ByteLimitedCache:
         """The bound in bytes."""
         return self._limit
 
-    def resize(self, limit: int) -> None:
-        """Change the bound, forgetting what no longer fits."""
-        with self._lock:
-            self._limit = limit
-            self._shrink()
-
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

@@ -28,7 +28,6 @@ __all__ = [
     "checked_name",
     "escape_path_name",
     "partition_path",
-    "unescape_path_name",
 ]
 
 MAIN_BRANCH = "main"
@@ -36,7 +35,6 @@ POSTPONE_BUCKET = -2
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
-_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _JAVA_WHITESPACE = frozenset(
     map(chr, [*range(9, 14), *range(28, 33), 0x1680, *range(0x2000, 0x2007), 0x2008, 0x2009, 0x200A, 0x2028, 0x2029])
 ) | {"\u205f", "\u3000"}
@@ -45,11 +43,6 @@ _JAVA_WHITESPACE = frozenset(
 def escape_path_name(name: str) -> str:
     r"""One ``k`` or ``v`` of a partition directory: control characters and ``"#%'*/:=?\{}[]^`` become ``%XX``."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
-
-
-def unescape_path_name(name: str) -> str:
-    """The opposite of `escape_path_name`. A value can't be read back from it: NULL and blanks share one name."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
 
 
 def partition_path(

@@ -338,10 +338,6 @@ class TableStore:
         """Write an encoded index manifest as ``index-manifest-<commit id>-<number>``; otherwise as `write_manifest`."""
         return self._write("index-manifest", data, commit_id, number)
 
-    def delete_manifests(self, names: Iterable[str]) -> None:
-        """Remove files of the manifest directory; those that are gone are fine."""
-        self.io.delete(self.paths.manifest(name) for name in names)
-
     def missing(self, path: str) -> NotFoundError:
         """The error for a file that the metadata names and the storage does not have."""
         if not self.io.list(TablePaths(self.root).schema_dir):

@@ -108,10 +108,6 @@ class BoundClause:
     where: BoundExpression | None
     values: Mapping[str, BoundExpression] | None
 
-    def expressions(self) -> list[BoundExpression]:
-        """Everything that is evaluated."""
-        return [*([] if self.where is None else [self.where]), *(self.values or {}).values()]
-
 
 def bind_clauses(
     name: str,

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from paimon_pyds import formats
 from paimon_pyds.formats.base import FormatWriter
-from paimon_pyds.formats.statistics import StatsCollector, encode_stats
+from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.write.context import WriteContext
@@ -31,7 +31,6 @@ _LOOKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
-_NO_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 
 @dataclass(slots=True)
@@ -211,7 +210,7 @@ class _OpenFile:
             row_count=self.rows,
             min_key=EMPTY_ROW,
             max_key=EMPTY_ROW,
-            key_stats=_NO_STATS,
+            key_stats=KEY_STATS_EMPTY,
             value_stats=stats,
             min_sequence_number=0,
             max_sequence_number=self.rows - 1,

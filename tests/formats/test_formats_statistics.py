@@ -18,7 +18,6 @@ from paimon_pyds.formats.statistics import (
     ColumnStats,
     FileStats,
     StatsCollector,
-    dense_store,
     encode_stats,
     orc_char_lower_bound,
     stats_modes,
@@ -124,7 +123,6 @@ def test_options() -> None:
     }
     assert stats_modes(fields, options) == ("truncate(128)", "counts", "none", "full")
     assert stats_modes(fields, {})[1:] == ("truncate(16)",) * 3
-    assert dense_store({}) and not dense_store({"metadata.stats-dense-store": "false"})
     for bad in (
         {"metadata.stats-mode": "some"},
         {"metadata.stats-mode": "truncate(0)"},
@@ -133,8 +131,6 @@ def test_options() -> None:
     ):
         with pytest.raises(OptionError):
             stats_modes(fields, bad)
-    with pytest.raises(OptionError):
-        dense_store({"metadata.stats-dense-store": "perhaps"})
 
 
 def test_wrong_number_of_columns() -> None:

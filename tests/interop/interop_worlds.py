@@ -129,7 +129,7 @@ def index_questions(world: World, file: DataFileRef, index: FileIndex, count: in
         literals = FEW["BIGINT"] if "[" in name else range(world.next_id) if name == "id" else world.given.get(plain)
         if literals:
             values[name] = to_json(list(literals), plain)
-    names = [name for name in values if index.index_types(name)] * 3 + list(values)
+    names = [name for name in values if index.head.columns.get(name)] * 3 + list(values)
     types = place_types(file)
     return [question(rng, names, values, types, rng.choice((0, 0, 1, 2))) for _ in range(count)]
 

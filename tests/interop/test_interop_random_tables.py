@@ -138,7 +138,7 @@ def _same_by_chance(json: dict[str, Any], index: FileIndex, java: Any, ours: Any
     """No rows, said as SKIP or as no positions: with two indexes on a column, or three conjuncts, Java asks them in the
     order of a hash table."""
     tree = list(leaves(json))
-    chance = len(tree) > 2 or any(len(index.index_types(leaf["field"])) > 1 for leaf in tree)
+    chance = len(tree) > 2 or any(len(index.head.columns.get(leaf["field"], {})) > 1 for leaf in tree)
     return chance and java in ("SKIP", []) and ours in ("SKIP", [])
 
 
@@ -148,8 +148,9 @@ def _answer(index: FileIndex, json: dict[str, Any], file: DataFileRef) -> Any:
 
 def _is_null_bug(json: dict[str, Any], index: FileIndex, java: Any, file: DataFileRef) -> bool:
     """IS NULL by a range bitmap of nothing but nulls, somewhere in the tree: two rows in place of all."""
+    columns = index.head.columns
     asked = [
-        leaf for leaf in leaves(json) if leaf["op"] == "isnull" and "range-bitmap" in index.index_types(leaf["field"])
+        leaf for leaf in leaves(json) if leaf["op"] == "isnull" and "range-bitmap" in columns.get(leaf["field"], {})
     ]
     return any(len(_rows(_answer(index, leaf, file), file)) == file.row_count for leaf in asked) and set(
         _rows(java, file)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import decimal
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import SecurityError, UnsupportedError
 from paimon_pyds.metadata.java_text import java_double, java_float, partition_text
-from paimon_pyds.metadata.paths import TablePaths, escape_path_name, partition_path, unescape_path_name
+from paimon_pyds.metadata.paths import TablePaths, escape_path_name, partition_path
 from paimon_pyds.metadata.schema import parse_schema
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, requires_shared
@@ -139,7 +140,7 @@ def test_no_break_space_is_not_blank_to_java() -> None:
 @given(st.text(min_size=1))
 def test_escaping_can_be_undone_and_stays_in_one_directory(name: str) -> None:
     escaped = escape_path_name(name)
-    assert unescape_path_name(escaped) == name
+    assert unquote(escaped) == name
     assert "/" not in escaped and "=" not in escaped
 
 

@@ -251,8 +251,6 @@ def test_new_metadata_files(store: TableStore) -> None:
     assert store.write_manifest_list(b"x", "u", 4) == ("manifest-list-u-4", 1)
     assert store.write_index_manifest(b"", "u") == ("index-manifest-u-0", 0)
     assert store.write_manifest(b"abc")[0] != name
-    store.delete_manifests([name, "manifest-gone-0"])
-    assert not os.path.exists(store.paths.manifest(name))
 
 
 @requires_shared
@@ -315,8 +313,6 @@ def test_the_cache_forgets_what_was_used_least_recently() -> None:
     assert cache.peek("heavy") is None and cache.weight == 8
     get("a")
     assert loads == ["a", "b", "c", "heavy"]
-    cache.resize(4)
-    assert cache.weight == 4 and cache.peek("a") == "a"
     cache.clear()
     assert cache.weight == 0 and cache.peek("a") is None
 

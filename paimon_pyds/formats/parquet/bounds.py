@@ -41,7 +41,6 @@ _SIGNED_CONVERTED = frozenset({None, 15, 16, 17, 18})
 _DATE, _TIME_MILLIS = 6, 7
 _TIMESTAMP_UNITS = {1: "ms", 2: "us", 3: "ns"}
 _TIMESTAMP_CONVERTED = {9: "ms", 10: "us"}
-_Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
