@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import StorageError
+from paimon_pyds.errors import CorruptFileError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.index_advise import AdviceReport
@@ -139,7 +139,12 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
     predicate = bind_as_written(parse_filter(arguments.filter), open_table(arguments).schema.fields)
     index = FileIndex.open(BytesSource(_bytes(arguments.container), arguments.container))
-    answer = java_answer(index, predicate, arguments.rows)
+    try:
+        answer = java_answer(index, predicate, arguments.rows)
+    except CorruptFileError as error:
+        if error.field != "row count":
+            raise
+        raise OptionError(f"--rows {arguments.rows} is not right: {error.message}") from error
     if arguments.output == "json" or isinstance(answer, list):
         show.json_value(answer)
     else:
@@ -166,8 +171,9 @@ def verify(arguments: argparse.Namespace) -> int:
     for f in report.findings:
         place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
         print(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
-    told = "no fault" if not faults else "1 fault" if faults == 1 else f"{faults:,} faults"
-    print(f"{report.indexes:,} indexes of {report.files:,} files compared with {report.rows:,} rows: {told}")
+    told = _counted(faults, "fault") if faults else "no fault"
+    what = f"{_counted(report.indexes, 'index', 'indexes')} of {_counted(report.files, 'file')}"
+    print(f"{what} compared with {_counted(report.rows, 'row')}: {told}")
     return int(faults > 0)
 
 
@@ -235,7 +241,8 @@ def advise(arguments: argparse.Namespace) -> None:
         with open(arguments.filters, encoding="utf-8") as file:
             recorded = read_recorded(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"can't read the recorded filters: {error}", path=arguments.filters) from error
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"can't read the recorded filters: {reason}", path=arguments.filters) from error
     report = table.index_advise(recorded, files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(report.to_dict())
@@ -246,7 +253,7 @@ def advise(arguments: argparse.Namespace) -> None:
 def _show_advice(report: AdviceReport) -> None:
     from paimon_pyds.scan.explain import human_bytes
 
-    print(f"{report.filters:,} recorded filters, {report.sampled_files} of {report.files:,} files sampled\n")
+    print(f"{_counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
     _columns([("advice", "column", "index", "whole table", "filters", "because"), *rows])
@@ -260,6 +267,10 @@ def _show_advice(report: AdviceReport) -> None:
             print(f"  {key}={value}")
         for key in report.unset_options:
             print(f"  unset {key}")
+
+
+def _counted(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one}" if n == 1 else f"{n:,} {many or one + 's'}"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:
@@ -289,12 +300,15 @@ def rewrite(arguments: argparse.Namespace) -> None:
         show.json_value(asdict(summary))
         return
     if summary.snapshot_id is None:
-        print(f"nothing to do: {summary.files:,} files have the indexes that the options ask for")
+        have = "has" if summary.files == 1 else "have"
+        print(f"nothing to do: {_counted(summary.files, 'file')} {have} the indexes that the options ask for")
     else:
-        print(f"{summary.rewritten:,} of {summary.files:,} files, snapshot {summary.snapshot_id}: "
-              f"{summary.built:,} indexes built, {summary.dropped:,} dropped, {summary.kept:,} kept, "
-              f"{human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
+        print(f"{summary.rewritten:,} of {_counted(summary.files, 'file')}, snapshot {summary.snapshot_id}: "
+              f"{_counted(summary.built, 'index', 'indexes')} built, {summary.dropped:,} dropped, "
+              f"{summary.kept:,} kept, {human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
     if summary.repaired:
-        print(f"{summary.repaired:,} containers could not be read and were made anew")
+        were = "was" if summary.repaired == 1 else "were"
+        print(f"{_counted(summary.repaired, 'container')} could not be read and {were} made anew")
     if summary.skipped:
-        print(f"{summary.skipped:,} files were removed or changed by other commits meanwhile: run it again")
+        were = "was" if summary.skipped == 1 else "were"
+        print(f"{_counted(summary.skipped, 'file')} {were} removed or changed by other commits meanwhile: run it again")

@@ -170,7 +170,9 @@ class _Advisor:
         if choice is None:
             if not configured:
                 yield Advice("none", need.name, None, reason, need.uses)
-            yield from (Advice("drop", need.name, index_type, reason, need.uses) for index_type in configured)
+            # What no sampled file can speak against stays: a table is configured before it is written.
+            action = "drop" if need.per_file or need.column.name in self.schema.partition_keys else "keep"
+            yield from (Advice(action, need.name, index_type, reason, need.uses) for index_type in configured)
             return
         if choice not in configured:
             there = [t for t in _EXACT if t in configured and need.kinds <= _ANSWERS[t]]
@@ -189,7 +191,8 @@ class _Advisor:
         if need.column.name in self.schema.partition_keys:
             return None, "it is a partition column: files are left out by partition already"
         if not need.per_file:
-            return None, "the sampled files do not have this column"
+            what = "the sampled files do not have this column" if self.chosen else "there is no file to look at yet"
+            return None, what
         if need.share("rows") > _KEEPS_TOO_MUCH:
             return None, f"its filters keep {need.share('rows'):.0%} of the rows"
         left, hold = need.share("statistics"), need.share("pages")

@@ -161,7 +161,9 @@ def test_an_exact_index_that_is_there_will_do(table: pp.Table) -> None:
 def test_without_files_or_filters(tmp_path: Path, table: pp.Table) -> None:
     empty = pp.Table.create(tmp_path / "t", SCHEMA, options={"file-index.bitmap.columns": "color"})
     report = _advise(empty, "color = 'x'")
-    assert (report.sampled_files, _only(report).action) == (0, "drop")
+    assert (report.sampled_files, _only(report).action) == (0, "keep")
+    assert _only(report).reason == "there is no file to look at yet"
+    assert (report.set_options, report.unset_options) == ({}, ())
     table.alter({"file-index.bitmap.columns": "color"})
     assert [(a.action, a.reason) for a in _advise(table).advice] == [("drop", "no recorded filter asks for it")]
 
