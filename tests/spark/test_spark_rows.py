@@ -81,7 +81,7 @@ def test_rows_are_replaced_where_they_lie(frames: Any, table: pp.Table) -> None:
     assert table.scan("id = 9").to_arrow().to_pylist() == [{"id": 9, "color": "blue!", "price": 27.0, "p": 1}]
     # They have moved: the same DataFrame, with its snapshot and its places, does not fit any more.
     before = table.snapshot()
-    with pytest.raises(Exception, match=r"deleted by now|not in the table"):
+    with pytest.raises(Exception, match=r"gone by now|not in the table"):
         frames.save(new, table.path, operation="upsert")
     assert table.snapshot() == before
 
