@@ -7,22 +7,25 @@ rows; the driver finds the old ones and publishes both as one snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.options import restore_case
+from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.operations.replace_rows import check_replaceable, replace_rows
+from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
 from paimon_pyds.spark.clear import clear_errors
 from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
+from paimon_pyds.spark.writer import dynamic_options
 from paimon_pyds.table import Table
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types import NESTED_KINDS, DataField, arrow_schema
 from paimon_pyds.write import TableWriter, WriteContext
 
 if TYPE_CHECKING:
@@ -109,8 +112,6 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
             self._publish_places(messages)
 
     def _publish_places(self, messages: Sequence[PaimonRowMessage]) -> None:
-        from paimon_pyds.operations.replace_rows import replace_rows
-
         places: dict[str, BitMap] = {}
         for message in messages:
             for path, data in message.places.items():
@@ -123,13 +124,26 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         source = pa.concat_tables(tables)
         if not source.num_rows:
             return
-        table = Table(self._store())
+        table, keys = Table(self._store()), list(self._keys)
         options = self._context.dynamic_options
         if self._delete:
-            distinct = source.group_by(list(self._keys)).aggregate([]).select(list(self._keys))
-            table.merge(distinct, list(self._keys), when_matched="delete", options=options)
+            distinct = source.group_by(keys).aggregate([]).select(keys)
+            table.merge(distinct, keys, when_matched="delete", options=options)
         else:
-            table.merge(source, list(self._keys), when_matched="update", when_not_matched="insert", options=options)
+            _check_unique(source.select(keys))
+            table.merge(source, keys, when_matched="update", when_not_matched="insert", options=options)
+
+
+def _check_unique(keys: pa.Table) -> None:
+    """Each key once, whether the table has it or not. Keys without a value equal no other."""
+    counts = keys.drop_null().group_by(keys.column_names).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1))
+    if twice.num_rows:
+        first = ", ".join(f"{name} = {twice[name][0]}" for name in keys.column_names)
+        raise CardinalityError(
+            f"{twice['count_all'][0]} rows of the DataFrame have the same key ({first})",
+            hint="keep the one that is meant, as by dropDuplicates; nothing was changed",
+        )
 
 
 def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:
@@ -176,18 +190,23 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = Table.open(options.path, options.branch, options.storage)
-    given = restore_case(options.table, [f.name for f in table.schema.fields])
-    context = table.write_context(given)
+    context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(name in names for name in PLACE):
         if options.keys is not None:
             raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
+        if operation == "upsert":
+            check_replaceable(context.options, table.path)
         fields = () if operation == "delete" else context.schema.fields
-        columns = _columns(schema, fields, table.path)
-        return PaimonRowWriter(context, operation, [*columns, *_places(schema)], ())
-    keys = _keys(options.keys, names, context.schema.fields, operation)
-    chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
-    return PaimonRowWriter(context, operation, _columns(schema, chosen, table.path), keys)
+        columns = [*_columns(schema, fields, table.path), *_places(schema)]
+        keys: tuple[str, ...] = ()
+    else:
+        keys = _keys(options.keys, names, context.schema.fields, operation)
+        chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
+        columns = _columns(schema, chosen, table.path)
+    if operation == "upsert":
+        _check_dropped(names, columns, table.path)
+    return PaimonRowWriter(context, operation, columns, keys)
 
 
 def _keys(
@@ -199,15 +218,18 @@ def _keys(
             "an upsert needs to know which columns find the old rows",
             hint="option('operation-keys', 'id'), or a DataFrame with __paimon_file_path and __paimon_row_index",
         )
-    spelled: Mapping[str, str] = {f.name.casefold(): f.name for f in fields}
+    spellings = [f.name for f in fields]
     keys = []
     for name in names if asked is None else asked:
-        key = name if any(f.name == name for f in fields) else spelled.get(name.casefold())
-        if key is None:
-            raise SchemaError(
-                f"the table has no column {name!r}", hint=f"its columns are {', '.join(spelled.values())}"
+        at = find_name(spellings, name)
+        if at is None:
+            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(spellings)}")
+        if fields[at].type.kind in NESTED_KINDS:
+            raise UnsupportedError(
+                f"rows can't be found by column {spellings[at]!r}, which is {fields[at].type}",
+                hint="option('operation-keys', …) names others",
             )
-        keys.append(key)
+        keys.append(spellings[at])
     if not keys:
         raise OptionError("there are no columns to find rows by")
     return tuple(dict.fromkeys(keys))
@@ -228,6 +250,14 @@ def _columns(schema: StructType, fields: Sequence[DataField], table: str) -> lis
         check_castable(source.field(at).type, target.type, target.name)
         found.append((at, target))
     return found
+
+
+def _check_dropped(names: Sequence[str], columns: Sequence[tuple[int, pa.Field]], table: str) -> None:
+    """Raise SchemaError for a column that an upsert would not write."""
+    written = {at for at, _ in columns}
+    for at, name in enumerate(names):
+        if at not in written and name not in METADATA_FIELDS:
+            raise SchemaError(f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table")
 
 
 def _places(schema: StructType) -> list[tuple[int, pa.Field]]:

@@ -25,7 +25,7 @@ from paimon_pyds.write.conform import match_columns
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PaimonWriter", "open_writer"]
+__all__ = ["PaimonWriter", "dynamic_options", "open_writer"]
 
 _SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 """Options that only a rewrite of the table may change."""
@@ -98,30 +98,28 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
     except TableNotFoundError:
         if not options.create or options.branch not in (None, "main"):
             raise
-        return _created(schema, options), {}
-    names = [f.name for f in table.schema.fields]
-    return table, _dynamic_options(table, options, restore_case(options.table, names))
+        try:
+            return _created(schema, options), {}
+        except AlreadyExistsError:  # another writer was faster
+            table = Table.open(options.path, options.branch, options.storage)
+    return table, dynamic_options(table, options)
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
     fields = fields_from_spark(schema)
     names = [f.name for f in fields]
     partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
-    settings = restore_case(options.table, names)
-    try:
-        return Table.create(
-            options.path,
-            fields,
-            partition_by=partition_by,
-            options=settings,
-            comment=options.comment,
-            storage_options=options.storage,
-        )
-    except AlreadyExistsError:  # another writer was faster
-        return Table.open(options.path, options.branch, options.storage)
+    return Table.create(
+        options.path,
+        fields,
+        partition_by=partition_by,
+        options=restore_case(options.table, names),
+        comment=options.comment,
+        storage_options=options.storage,
+    )
 
 
-def _dynamic_options(table: Table, options: WriteOptions, given: Mapping[str, str]) -> dict[str, str]:
+def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
     """Options of this write on a table that is there.
 
     Raises:
@@ -129,6 +127,7 @@ def _dynamic_options(table: Table, options: WriteOptions, given: Mapping[str, st
         UnsupportedError: an option that is refused.
     """
     schema = table.schema
+    given = restore_case(options.table, [f.name for f in schema.fields])
     asked = options.partition_by
     if asked is not None and [n.casefold() for n in asked] != [n.casefold() for n in schema.partition_keys]:
         raise OptionError(
@@ -146,7 +145,7 @@ def _dynamic_options(table: Table, options: WriteOptions, given: Mapping[str, st
                 hint="what shapes a table is settled when it is made; leave the option out",
             )
     check_writable(schema, given)
-    return dict(given)
+    return given
 
 
 def _exact(name: str, names: Sequence[str], option: str) -> str:

@@ -288,3 +288,17 @@ def test_fixed_buckets(frames, path):
     assert frames.load(path, metadata_columns="__paimon_bucket").select("__paimon_bucket").distinct().count() == 4
     assert table.count("id = 17") == 1
     assert len(table.scan("id = 17").plan().tasks) == 1
+
+
+def test_a_table_that_another_writer_has_just_made_keeps_its_shape(path, monkeypatch):
+    schema = StructType([StructField("id", LongType()), StructField("p", StringType())])
+    create = pp.Table.create
+
+    def slower(*args, **kwargs):
+        create(path, pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_by=["p"])
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(pp.Table, "create", slower)
+    options = parse_write_options({"path": path, "partition-by": "id"}, overwrite=False)
+    with pytest.raises(OptionError, match="partition-by is id, and the table is partitioned by p"):
+        open_writer(schema, options, overwrite=False)
