@@ -13,10 +13,10 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaErr
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.live_files import partition_mask
 from paimon_pyds.options import TableOptions, check_known, check_writable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches

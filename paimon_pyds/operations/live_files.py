@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError, OptionError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.index.config import IndexSpec, supports
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, live_entries
-from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.row import decode_rows
+from paimon_pyds.scan.partitions import partition_mask
+from paimon_pyds.scan.tasks import file_places
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
-from paimon_pyds.types import STRING_KINDS, DataField, MapType, arrow_schema
+from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
-__all__ = ["DataFileRef", "file_specs", "in_partitions", "live_of", "partition_mask", "refs_of"]
+__all__ = ["DataFileRef", "file_specs", "in_partitions", "live_of", "refs_of"]
 
 _NO_ENTRIES = entries_to_batch([])
 
@@ -102,14 +99,6 @@ def in_partitions(
     return entries.filter(pa.array(wanted[coded.indices.to_numpy()]))
 
 
-def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
-    fields = schema.partition_fields
-    columns = decode_rows(partitions, [f.type for f in fields], arity=True)
-    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
-    return np.asarray(matches(predicate, pa.RecordBatch.from_arrays(columns, schema=nullable)), dtype=bool)
-
-
 def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> list[DataFileRef]:
     """The data files of some entries, in order.
 
@@ -117,26 +106,16 @@ def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
         CorruptFileError: a file lists several index files.
         SecurityError: a name that leaves the table.
     """
-    paths = store.paths.with_options(schema.options)
-    directories: dict[bytes, str] = {}
     columns: dict[tuple[int, tuple[str, ...] | None], tuple[DataField, ...]] = {}
-    wanted = ("partition", "bucket", "file_name", "file_size", "row_count", "schema_id", "extra_files",
-              "embedded_index", "external_path", "write_cols")  # fmt: skip
+    wanted = ("file_size", "row_count", "schema_id", "embedded_index", "write_cols")
     found = []
-    for partition, bucket, name, size, rows, schema_id, extra, embedded, external, write_cols in zip(
-        *(entries.column(c).to_pylist() for c in wanted), strict=True
+    for (place, path, side), size, rows, schema_id, embedded, write_cols in zip(
+        file_places(store, schema, entries), *(entries.column(c).to_pylist() for c in wanted), strict=True
     ):
-        directory = directories.get(partition)
-        if directory is None:
-            directory = directories[partition] = partition_directory(schema, partition)
-        path = paths.data_file(directory, bucket, name, external)
-        sides = [x for x in extra if x.endswith(".index")]
-        if len(sides) > 1:
-            raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
         key = (schema_id, None if write_cols is None else tuple(write_cols))
         if key not in columns:
             columns[key] = _fields(store.schema(schema_id).fields, write_cols)
-        side = paths.extra_file(path, sides[0]) if sides else None
+        partition, bucket, _ = place
         found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, columns[key], embedded, side))
     return found
 

@@ -23,12 +23,12 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.read.evolution import same_type
-from paimon_pyds.row import decode_rows
-from paimon_pyds.scan.plan import ScanRequest, _Planner
+from paimon_pyds.scan.partitions import partition_values
+from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.split import FileTask
 from paimon_pyds.scan.statistics import StatisticsGroup, statistics_groups
-from paimon_pyds.types import INTEGER_KINDS, DataField, Kind, arrow_schema
+from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
 __all__ = ["KnownColumn", "KnownFile", "KnownPlan", "plan_known"]
 
@@ -87,7 +87,7 @@ def plan_known(store: TableStore, request: ScanRequest, columns: Sequence[DataFi
     return KnownPlan(plan, planner.known(plan, columns))
 
 
-class _KnowingPlanner(_Planner):
+class _KnowingPlanner(Planner):
     """A planner that keeps the manifest entries of its tasks."""
 
     left: pa.RecordBatch | None = None
@@ -101,7 +101,7 @@ class _KnowingPlanner(_Planner):
             return ()
         keys = ("partition", "bucket", "file_name")
         rows = {key: i for i, key in enumerate(zip(*(self.left.column(k).to_pylist() for k in keys), strict=True))}
-        order = [rows[t.partition, t.bucket, t.path.rsplit("/", 1)[-1]] for t in plan.tasks]
+        order = [rows[t.partition, t.bucket, t.name] for t in plan.tasks]
         entries = self.left.take(pa.array(order, pa.int64()))
         partitions = _Partitions(entries, self.schema.partition_fields)
         predicates = _residuals(self.request.predicate, partitions, self._certain(entries))
@@ -190,9 +190,7 @@ class _Partitions:
         self.fields = fields
         coded = entries.column("partition").dictionary_encode()
         self.codes: npt.NDArray[np.int64] = np.asarray(coded.indices, np.int64)
-        nullable = [DataField(f.id, f.name, f.type.with_nullable(True)) for f in fields]
-        columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True) if fields else []
-        self.values = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(nullable)) if fields else None
+        self.values = partition_values(fields, coded.dictionary) if fields else None
 
     def holds(self, leaf: Leaf) -> Mask | None:
         """For each entry whether a leaf on a partition column is true; None for other leaves."""

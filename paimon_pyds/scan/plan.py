@@ -16,30 +16,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
-from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import may_match, partition_filter
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
-from paimon_pyds.row import decode_rows
 from paimon_pyds.scan.bucket_filter import bucket_mask
+from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.record import left_out
 from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
-from paimon_pyds.scan.split import DeletionFile, FileTask, ReadSpec
+from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
+from paimon_pyds.scan.tasks import deletion_files, file_tasks
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.scan.verdict import Verdict
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types import DataField
 
-__all__ = ["ScanRequest", "plan_scan"]
+__all__ = ["Planner", "ScanRequest", "plan_scan"]
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -76,10 +73,12 @@ def plan_scan(store: TableStore, request: ScanRequest) -> ScanPlan:
         CorruptFileError: a manifest is damaged.
         StorageError: metadata is gone, as when the snapshot expired meanwhile.
     """
-    return _Planner(store, request).plan()
+    return Planner(store, request).plan()
 
 
-class _Planner:
+class Planner:
+    """Plans one request; `plan_scan` is the short way."""
+
     def __init__(self, store: TableStore, request: ScanRequest) -> None:
         self.store = store
         self.request = request
@@ -222,10 +221,7 @@ class _Planner:
     def partitions_of(self, predicate: Predicate, entries: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], int, int]:
         """Which entries lie in partitions that a condition on partition columns keeps, and how many of how many."""
         coded = entries.column("partition").dictionary_encode()
-        fields = self.schema.partition_fields
-        columns = decode_rows(coded.dictionary, [f.type for f in fields], arity=True)
-        values = pa.RecordBatch.from_arrays(columns, schema=_all_nullable(arrow_schema(fields)))
-        wanted = is_true(matches(predicate, values))
+        wanted = partition_mask(self.schema, predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -273,44 +269,15 @@ class _Planner:
     # ----------------------------------------------------------------------------------------------------- tasks
 
     def tasks(self, entries: pa.RecordBatch) -> list[FileTask]:
-        deletions = self.deletions()
-        paths = self.store.paths.with_options(self.schema.options)
-        directories: dict[tuple[bytes, int], str] = {}
+        snapshot = self.request.state.snapshot if self.request.between is None else None
+        deletions = deletion_files(self.store, self.schema, snapshot)
         tasks = []
-        wanted = ("partition", "bucket", "file_name", "file_size", "row_count", "schema_id", "extra_files",
-                  "external_path", "first_row_id", "max_sequence_number", "write_cols")  # fmt: skip
-        columns = [entries.column(name).to_pylist() for name in wanted]
-        for partition, bucket, name, size, rows, schema_id, extra, external, row_id, sequence, write_cols in zip(
-            *columns, strict=True
-        ):
-            directory = directories.get((partition, bucket))
-            if directory is None:
-                directory = paths.bucket_dir(partition_directory(self.schema, partition), bucket)
-                directories[partition, bucket] = directory
-            deletion = deletions.get((partition, bucket, name)) or deletions.get((partition, -1, name))
-            if deletion is not None and deletion.cardinality == rows:
-                self.skips.append(PlannedSkip(name, rows, size, "every row is deleted", "deletion vectors"))
-                continue
-            path = paths.data_file_in(directory, name, external)
-            index = [x for x in extra if x.endswith(".index")]
-            if len(index) > 1:
-                raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
-            tasks.append(
-                FileTask(
-                    path=path,
-                    size=size,
-                    row_count=rows,
-                    schema_id=schema_id,
-                    partition=partition,
-                    bucket=bucket,
-                    selection=self.selections.get((partition, bucket, name)),
-                    index_path=paths.extra_file(path, index[0]) if index else None,
-                    deletion=deletion,
-                    first_row_id=row_id,
-                    sequence_number=sequence,
-                    write_cols=None if write_cols is None else tuple(write_cols),
-                )
-            )
+        for task in file_tasks(self.store, self.schema, entries, deletions, self.selections):
+            if task.deletion is not None and task.deletion.cardinality == task.row_count:
+                skip = PlannedSkip(task.name, task.row_count, task.size, "every row is deleted", "deletion vectors")
+                self.skips.append(skip)
+            else:
+                tasks.append(task)
         return self.limited(tasks)
 
     def limited(self, tasks: list[FileTask]) -> list[FileTask]:
@@ -327,27 +294,6 @@ class _Planner:
             elif task.deletion.cardinality is not None:
                 left -= task.row_count - task.deletion.cardinality
         if self.request.explain:
-            rest = [(t.path.rsplit("/", 1)[-1], t.row_count, t.size) for t in tasks[len(kept) :]]
+            rest = [(t.name, t.row_count, t.size) for t in tasks[len(kept) :]]
             self.skips += [PlannedSkip(*of, f"LIMIT {limit}", "limit") for of in rest]
         return kept
-
-    def deletions(self) -> Mapping[tuple[bytes, int, str], DeletionFile]:
-        snapshot = self.request.state.snapshot
-        if snapshot is None or snapshot.index_manifest is None or self.request.between is not None:
-            return {}
-        paths = self.store.paths.with_options(self.schema.options)
-        found = {}
-        for entry in self.store.read_index_manifest(snapshot.index_manifest):
-            if entry.index_type != DELETION_VECTORS:
-                continue
-            directory = partition_directory(self.schema, entry.partition)
-            path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
-            for r in entry.deletion_ranges or ():
-                found[entry.partition, entry.bucket, r.data_file] = DeletionFile(
-                    path, r.offset, r.length, r.cardinality
-                )
-        return found
-
-
-def _all_nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([f.with_nullable(True) for f in schema])

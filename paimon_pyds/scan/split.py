@@ -63,6 +63,11 @@ class FileTask:
     window: tuple[int, int] | None = None
 
     @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def read_rows(self) -> int:
         """Physical rows of the window."""
         return self.row_count if self.window is None else self.window[1] - self.window[0]
