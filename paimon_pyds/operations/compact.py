@@ -25,10 +25,10 @@ from paimon_pyds.operations.compact_plan import Group, Place, Plan, Request, pla
 from paimon_pyds.operations.compact_publish import check_gone, publish, remove
 from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
 from paimon_pyds.operations.executor import Executor, LocalExecutor
-from paimon_pyds.operations.live_files import refs_of
 from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import FileTask, ReadSpec
+from paimon_pyds.scan.tasks import file_tasks
 
 __all__ = ["CompactSummary", "compact"]
 
@@ -221,19 +221,6 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
 
 
 def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
-    columns = (picked[name].to_pylist() for name in ("write_cols", "first_row_id", "max_sequence_number"))
-    refs = refs_of(store, plan.schema, picked)
-    for ref, write_cols, row_id, sequence in zip(refs, *columns, strict=True):
-        vector = plan.vectors.get(ref.name)
-        yield FileTask(
-            path=ref.path,
-            size=ref.size,
-            row_count=ref.row_count,
-            schema_id=ref.schema_id,
-            partition=ref.partition,
-            bucket=ref.bucket,
-            deletion=None if vector is None else vector.file,
-            first_row_id=row_id,
-            sequence_number=sequence,
-            write_cols=None if write_cols is None else tuple(write_cols),
-        )
+    for task in file_tasks(store, plan.schema, picked):
+        vector = plan.vectors.get(task.name)
+        yield task if vector is None else replace(task, deletion=vector.file)

@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from paimon_pyds.commit import VectorPlace
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
-from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -24,6 +22,7 @@ from paimon_pyds.operations.row_changes_ids import keeping_ids
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.split import DeletionFile
+from paimon_pyds.scan.tasks import deletion_files
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
@@ -218,16 +217,7 @@ def _by_place(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tu
 
 def vectors_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[str, Vector]:
     """The deletion vectors of a snapshot by the names of their data files."""
-    if snapshot is None or snapshot.index_manifest is None:
-        return {}
-    paths = store.paths.with_options(schema.options)
-    found = {}
-    for entry in store.read_index_manifest(snapshot.index_manifest):
-        if entry.index_type != DELETION_VECTORS:
-            continue
-        directory = partition_directory(schema, entry.partition)
-        path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
-        for r in entry.deletion_ranges or ():
-            file = DeletionFile(path, r.offset, r.length, r.cardinality)
-            found[r.data_file] = Vector(VectorPlace(entry.file_name, r.offset), file)
-    return found
+    return {
+        name: Vector(VectorPlace(file.path.rpartition("/")[2], file.offset), file)
+        for (_, _, name), file in deletion_files(store, schema, snapshot).items()
+    }
