@@ -84,7 +84,8 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
     def _used(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch.column(at) for at in self._at]
         loose = pa.schema([pa.field(f.name, c.type) for f, c in zip(self._incoming, columns, strict=True)])
-        return conform_batch(pa.RecordBatch.from_arrays(columns, schema=loose), self._incoming)
+        fitting = conform_batch(pa.RecordBatch.from_arrays(columns, schema=loose), self._incoming)
+        return _as_given(fitting, columns) if self._delete and self._keys else fitting
 
     def _named(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
         sink = pa.BufferOutputStream()
@@ -144,6 +145,19 @@ def _check_unique(keys: pa.Table) -> None:
             f"{twice['count_all'][0]} rows of the DataFrame have the same key ({first})",
             hint="keep the one that is meant, as by dropDuplicates; nothing was changed",
         )
+
+
+def _as_given(keys: pa.RecordBatch, given: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Keys to delete that are still what they were: one that was rounded to its column's type equals no row's value."""
+    for column, source in zip(keys.columns, given, strict=True):
+        t = pa.types
+        floating = t.is_floating(source.type)
+        if column.type != source.type and (floating or t.is_timestamp(source.type) or t.is_time(source.type)):
+            same = pc.equal(column.cast(source.type), source)
+            same = pc.or_(same, pc.is_nan(source)) if floating else same
+            if not pc.all(same, min_count=0).as_py():
+                return _as_given(keys.filter(same), [array.filter(same) for array in given])
+    return keys
 
 
 def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:

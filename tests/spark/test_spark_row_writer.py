@@ -55,6 +55,7 @@ def files(table: pp.Table) -> set[str]:
     return {f.name for f in Path(table.path).rglob("data-*")}
 
 
+_FLOAT = pa.scalar(0.1, pa.float32()).as_py()
 ABC = [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -131,3 +132,24 @@ def test_keys_that_can_not_be_compared(path: str) -> None:
     keys = pa.table({"id": [[1], [1]]}, schema=pa.schema([schema.field("id")]))
     with pytest.raises((ExpressionError, UnsupportedError)):
         save(table, keys, operation="delete")
+
+
+@pytest.mark.parametrize(
+    ("stored", "type_", "keys"),
+    [
+        ([0, 1], pa.timestamp("ms"), pa.array([999, 1000, None], pa.timestamp("us"))),
+        (
+            [0.25, 0.1],
+            pa.float32(),
+            pa.array([0.25 + 2**-40, _FLOAT, None], pa.float64()),
+        ),
+        ([1, 2], pa.decimal128(10, 0), pa.array([1.25, 2.0, None], pa.float64())),
+        ([float("inf"), float("nan")], pa.float32(), pa.array([1.0, float("nan"), None], pa.float64())),
+    ],
+)
+def test_a_delete_by_keys_does_not_round_them(path: str, stored: list[Any], type_: pa.DataType, keys: pa.Array) -> None:
+    schema = pa.schema([("id", pa.int64()), ("k", type_)])
+    table = pp.Table.create(path, schema)
+    table.append(pa.table({"id": [1, 2], "k": pa.array(stored, type_)}, schema=schema))
+    save(table, pa.table({"k": keys}), operation="delete")
+    assert table.scan().to_arrow()["id"].to_pylist() == [1]
