@@ -3,9 +3,10 @@
 Parquet files of one row group, one column each, with pages of two lengths, are read at more and more scattered rows:
 by single pages whatever that costs, and by row group. Each figure is the median of alternating runs, on one thread
 (user and system time), files in the page cache. In each page one row is wanted, which is then cut out of it, or an
-eighth of them, and the page is decoded. From the figures, least squares give the constants: microseconds a decoded row,
-a row of a page from which few are cut out, a page, and what a page that is read by itself costs on top. The last column
-shows what the rule chooses with the constants in the code, and how much longer that takes than the better way.
+eighth of them, and the page is decoded. From the figures, least squares give the constants: microseconds to decompress
+a byte, to decode a number and a text, a page, and what a page costs on top that is read by itself, or from which few
+rows are cut out. The last column shows what the rule chooses with the constants in the code, and how much longer that
+takes than the better way.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import pyarrow.parquet as pq
 
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats.parquet.cost import choose
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, parse_type
@@ -47,6 +49,7 @@ class Figure:
     column: str
     page_rows: int
     thin: bool
+    row_bytes: float
     wanted_pages: int
     pages: int
     by_pages: float
@@ -84,10 +87,18 @@ def _rows(page_rows: int, share: float, thin: bool, rng: np.random.Generator) ->
     return rows[rows < ROWS]
 
 
+def _forced(by_pages: bool) -> Any:
+    """Reads by pages or by row groups, whatever that costs."""
+    return mock.patch(
+        f"{_READER}.choose",
+        lambda picks, rows: (frozenset(picks if by_pages else ()), choose(picks, rows)[1]),
+    )
+
+
 def _read(path: Path, field: DataField, selection: RowSelection, by_pages: bool) -> float:
     """Microseconds of processor time to read the rows, the footer and the page index being read before."""
     io, name = open_file_io(str(path))
-    with mock.patch(f"{_READER}.pages_pay_off", return_value=by_pages):
+    with _forced(by_pages):
         reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
         list(reader.plan([field], selection))
         start = time.process_time()
@@ -109,11 +120,12 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
                 pa.table({"c": values}), path, row_group_size=ROWS, use_dictionary=dictionary, compression="zstd",
                 write_page_index=True, write_batch_size=page_rows, data_page_size=1,
             )  # fmt: skip
+            row_bytes = pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size / ROWS
             io, file = open_file_io(str(path))
             for share, thin in product(SHARES, (True, False)):
                 selection = RowSelection.of(_rows(page_rows, share, thin, rng))
                 reader = ParquetFormat().open_reader(io, file, path.stat().st_size, ReadCounters())
-                with mock.patch(f"{_READER}.pages_pay_off", return_value=True):
+                with _forced(True):
                     (plan,) = reader.plan([field], selection)
                 assert plan.pages_micros is not None and plan.group_micros is not None
                 runs = [
@@ -121,7 +133,7 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
                 ]
                 by_pages, by_group = (statistics.median(run[i] for run in runs) for i in (0, 1))
                 yield Figure(
-                    name, page_rows, thin, plan.pages, plan.pages_total, by_pages, by_group,
+                    name, page_rows, thin, row_bytes, plan.pages, plan.pages_total, by_pages, by_group,
                     plan.pages_micros, plan.group_micros,
                 )  # fmt: skip
 
@@ -131,15 +143,21 @@ def fitted(figures: list[Figure]) -> str:
     rows, spent = [], []
     for f in figures:
         covered = f.wanted_pages * f.page_rows
-        rows.append([0 if f.thin else covered, covered if f.thin else 0, f.wanted_pages, f.wanted_pages, 1])
-        rows.append([ROWS, 0, f.pages, 0, 1])
+        decoded, cut = (0, f.wanted_pages) if f.thin else (covered, 0)
+        rows.append([covered * f.row_bytes, *_by_kind(f, decoded), f.wanted_pages, f.wanted_pages, cut, 1])
+        rows.append([ROWS * f.row_bytes, *_by_kind(f, ROWS), f.pages, 0, 0, 1])
         spent += [f.by_pages, f.by_group]
     weights = 1 / np.array(spent)
     found, *_ = np.linalg.lstsq(np.array(rows, float) * weights[:, None], np.ones(len(spent)), rcond=None)
-    row, thin, page, single, fixed = found.tolist()
+    byte, number, text, page, single, cut, fixed = found.tolist()
     return (
-        f"{row:.4f} µs a row, {thin:.4f} if cut out, {page:.1f} a page, {single:.1f} a single page, {fixed:.0f} fixed"
+        f"µs: {byte:.5f} a byte, {number:.4f} a number, {text:.4f} a text, {page:.1f} a page, {single:.1f} if single,"
+        f" {cut:.1f} if cut out, {fixed:.0f} fixed"
     )
+
+
+def _by_kind(figure: Figure, rows: int) -> tuple[int, int]:
+    return (0, rows) if figure.column in ("text", "dictionary") else (rows, 0)
 
 
 def main() -> None:
@@ -158,9 +176,7 @@ def main() -> None:
                 f"{f.column:<12}{f.page_rows:>10,}{share:>12}{few:>8}{f.by_pages / 1000:>9.2f} ms"
                 f"{f.by_group / 1000:>9.2f} ms   {f.chosen}, loses {100 * f.regret:.0f} %"
             )
-    for name in dict.fromkeys(f.column for f in figures):
-        print(f"{name:<12} {fitted([f for f in figures if f.column == name])}")
-    print(f"{'all':<12} {fitted(figures)}")
+    print(fitted(figures))
     total = sum(min(f.by_pages, f.by_group) for f in figures)
     lost = sum(f.regret * min(f.by_pages, f.by_group) for f in figures)
     print(f"the rule loses {100 * lost / total:.1f} % against always knowing the better way")

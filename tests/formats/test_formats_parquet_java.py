@@ -17,6 +17,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema
 from support.fixtures import fixture_dir, fixture_names, requires_shared, table_fields, table_path
+from support.pages import always_pages
 from support.values import expected_lines, lines
 
 
@@ -38,9 +39,9 @@ def _files(name: str) -> list[Path]:
 
 
 @pytest.fixture
-def always_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by pages wherever that is possible, whatever it costs."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
     monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
 
 
@@ -58,7 +59,7 @@ def test_rows_of_java_files(name: str) -> None:
 
 
 @requires_shared
-def test_pages_of_java_files(always_pages: None) -> None:
+def test_pages_of_java_files(by_pages: None) -> None:
     """Every fixture's files: some rows by pages equal the same rows of a whole read."""
     read = 0
     for name in fixture_names():
@@ -85,7 +86,7 @@ def _matches(path: Path, fields: tuple[DataField, ...]) -> bool:
 
 
 @requires_shared
-def test_java_page_index_is_used(always_pages: None) -> None:
+def test_java_page_index_is_used(by_pages: None) -> None:
     path = _files("append_large_files")[0] if "append_large_files" in fixture_names() else _files("append_all_types")[0]
     fields = table_fields(table_path("append_large_files"))
     counters = ReadCounters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
-from paimon_pyds.formats.parquet.footer import Footer, read_footer
+from paimon_pyds.formats.parquet.cost import choose
+from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.pageindex import decode_locations, decode_offset_index, encode_offset_index
+from paimon_pyds.formats.parquet.pages import PagePick
 from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.pages import always_pages
 from support.values import lines
 
 N = 60_000
@@ -94,7 +98,7 @@ def test_selected_rows(path: Path, rows: list[int], monkeypatch: pytest.MonkeyPa
     expected = TABLE.take(rows)
     wanted = RowSelection.of(rows)
     assert _read(path, FIELDS, wanted).equals(expected)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
     monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
     counters = ReadCounters()
     assert _read(path, FIELDS, wanted, counters).equals(expected)
@@ -126,12 +130,60 @@ def test_one_row_reads_few_bytes(path: Path) -> None:
 
 def test_page_reads_are_limited_per_pass(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many row groups are not taken on at once."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader._PASS_ROWS", 1)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 1)
     counters = ReadCounters()
     rows = [1, 26_000, 52_000]
     assert _read(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
     assert len(counters.notes) >= 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@settings(max_examples=max(10, settings().max_examples // 10))
+@given(
+    rows=st.lists(st.integers(0, N - 1), min_size=1, max_size=60, unique=True).map(sorted),
+    chosen=st.lists(st.frozensets(st.integers(0, len(FIELDS))), min_size=1, max_size=4),
+    size=st.sampled_from([900, 65_536]),
+)
+def test_some_columns_by_pages_and_others_whole(
+    path: Path, threads: int, rows: list[int], chosen: list[frozenset[int]], size: int
+) -> None:
+    """Each row group chooses for itself; what is read on threads comes in the order of rows."""
+    turns = cycle(chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pa, "cpu_count", lambda: threads)
+        patch.setattr(
+            "paimon_pyds.formats.parquet.reader.choose",
+            lambda picks, n: (next(turns) & set(picks), choose(picks, n)[1]),
+        )
+        patch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 30_000)
+        counters = ReadCounters()
+        assert _read(path, FIELDS, RowSelection.of(rows), counters, rows=size).equals(TABLE.take(rows))
+    assert counters.bytes_read < 3 * path.stat().st_size
+
+
+def _picks(physical: int, pages: int, wanted: int, page_rows: int = 6_144) -> tuple[PagePick, int]:
+    """One row each of some pages of a compressed chunk of plain values of eight bytes."""
+    rows = pages * page_rows
+    chunk = Chunk(physical, 6, (0, 3), (b"c",), rows, 4, 4 * rows, 8 * rows, None, None, None)
+    leaf = Leaf(0, ("c",), physical, 0, 0, {}, b"")
+    lengths = np.full(wanted, page_rows, np.int64)
+    starts = np.arange(wanted, dtype=np.int64) * 4 * page_rows
+    return PagePick(leaf, chunk, starts, 4 * lengths, lengths, np.cumsum(lengths) - 1, (0, 0), b""), pages
+
+
+def test_what_is_read_by_pages() -> None:
+    """Few pages by themselves, all pages of numbers with the row group; texts are cut out of all pages."""
+    number, text = 2, 6
+    few = {0: _picks(number, 100, 5), 1: _picks(text, 100, 5)}
+    every = {0: _picks(number, 100, 100), 1: _picks(text, 100, 100)}
+    assert choose(few, 614_400)[0] == {0, 1}
+    leaves, cost = choose(every, 614_400)
+    assert leaves == {1}
+    assert cost.pages_micros < cost.group_micros
+    assert choose({0: every[0]}, 614_400)[0] == frozenset()
+    small = {leaf: _picks(leaf + number, 2, 2, 100) for leaf in (0, 4)}
+    assert choose(small, 200)[0] == frozenset()
 
 
 # --------------------------------------------------------------------------------------------------------- page index

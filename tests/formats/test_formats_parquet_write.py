@@ -23,6 +23,7 @@ from paimon_pyds.formats.parquet.thrift import decode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.pages import always_pages
 from support.strategies import tables
 from support.values import lines
 
@@ -106,7 +107,7 @@ def test_row_groups_are_stitched(
     assert file.read().num_rows == table.num_rows
     assert lines(_read(path, fields)) == lines(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paimon_pyds.formats.parquet.reader.pages_pay_off", lambda picks, rows: bool(picks))
+        patch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
         patch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
         for step in (2, 5):
             wanted = RowSelection.of(range(0, table.num_rows, step))
@@ -213,6 +214,26 @@ def test_encodings() -> None:
     )
     assert set(choose_encodings(table, dictionary=True).dictionary) == {"few", "real_few", "name"}
     assert choose_encodings(table, dictionary=False).dictionary == []
+    assert choose_encodings(table, dictionary=True).dense == {"hash", "real"}
+
+
+@pytest.mark.parametrize("name", [None, "zstd", "snappy"])
+def test_numbers_that_do_not_get_shorter_are_stored_as_they_are(name: str | None, tmp_path: Path) -> None:
+    """Unless the table says how files are compressed."""
+    n = 50_000
+    rng = np.random.default_rng(1)
+    real = rng.random(n)
+    fields = _fields("BIGINT", "DOUBLE", "DOUBLE", {"type": "ARRAY", "element": "DOUBLE"})
+    holes = pa.array(real, mask=rng.random(n) < 0.3)
+    table = _table(fields, np.arange(n), pa.array(real), holes, [[float(i)] for i in range(n)])
+    _write(tmp_path / "a.parquet", fields, table, {} if name is None else {"file.compression": name})
+    group = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0)
+    packed = (name or "zstd").upper()
+    dense = "UNCOMPRESSED" if name is None else packed
+    assert [group.column(i).compression for i in range(4)] == [packed, dense, dense, packed]
+    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    rows = [0, 5, 4_000, n - 1]
+    assert _read(tmp_path / "a.parquet", fields, RowSelection.of(rows)).equals(table.take(rows))
 
 
 @row_limits

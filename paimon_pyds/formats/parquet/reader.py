@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import groupby
+from functools import lru_cache, partial
+from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,9 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
+from paimon_pyds.formats.beside import all_of
 from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, without_rows
-from paimon_pyds.formats.parquet.cost import Estimate, estimate, pages_pay_off, too_many_rows
+from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.int96 import INT96
@@ -36,8 +38,10 @@ _Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
 _PASS_BYTES = 16 << 20
-_PASS_ROWS = 2_000_000
-"""What one pass of page reads takes on, at most, before rows are given out: bytes of pages, rows to decode."""
+_PASS_VALUES = 2_000_000
+"""What one pass of page reads takes on, at most, before rows are given out: bytes of pages, values to decode."""
+_PASS_BATCH_ROWS = 262_144
+"""Of columns that a pass decodes whole: their wanted rows are taken out of so many at a time."""
 _LEAST_KEPT = 0.75
 """Of a row group's rows: above it, masking those left out costs less than taking the others."""
 _MOST_THREADS = 4
@@ -45,10 +49,10 @@ _HELD_BYTES = 64 << 20
 """What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
 
 
-@lru_cache(maxsize=1)
-def _lanes() -> threading.Semaphore:
-    """Permits to decode ahead, for all files that this process reads at a time."""
-    return threading.Semaphore(pa.cpu_count())
+@lru_cache(maxsize=2)
+def _lanes(threads: int) -> threading.Semaphore:
+    """So many permits to decode ahead, for all files that this process reads at a time."""
+    return threading.Semaphore(threads)
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:
@@ -159,7 +163,7 @@ class ParquetReader:
             flat = [leaves[0].index for leaves in columns.leaves if leaves[0].flat]
             self._source.tables((t.group, leaf) for t in sparse for leaf in flat)
             chosen = {t.group: self._choose_pages(t, flat) for t in sparse}
-            yield from _passes([chosen.get(t.group, t) for t in tasks])
+            yield from _passes([chosen.get(t.group, t) for t in tasks], partial(self._to_decode, columns))
 
     def _wanted(self, selection: RowSelection, first: int, stop: int) -> Iterator[_Task]:
         """Row groups with selected rows, and which: where few are left out, those are told."""
@@ -179,47 +183,56 @@ class ParquetReader:
         begin, end = self._source.footer.groups[group]
         return end - begin
 
+    def _to_decode(self, columns: _Columns, task: _Task) -> int:
+        """Values that are decoded for a task whose columns are, at least in part, read by pages."""
+        whole = len(columns.leaves) - len(task.picks)
+        return sum(pick.covered for pick in task.picks.values()) + whole * self._rows_of(task.group)
+
     def _choose_pages(self, task: _Task, flat: Sequence[int]) -> _Task:
-        """The task with picks for its flat columns, if their pages cost less than the row group."""
+        """The task with picks for those of its flat columns whose pages cost less than the row group."""
         if task.rows is None:
             return task
         footer, tables = self._source.footer, self._source.tables(())
-        picks: dict[int, PagePick] = {}
+        picks: dict[int, tuple[PagePick, int]] = {}
         for leaf in flat:
             table = tables.get((task.group, leaf))
             if table is not None:
-                picks[leaf] = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
+                pick = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
+                picks[leaf] = pick, len(table)
         if not picks:
             return task
-        choice = [(picks[leaf], len(tables[task.group, leaf])) for leaf in picks]
-        wanted, total = sum(len(pick.starts) for pick, _ in choice), sum(pages for _, pages in choice)
-        weighed = total, estimate(choice, self._rows_of(task.group))
-        if not pages_pay_off(choice, self._rows_of(task.group)):
+        chosen, cost = choose(picks, self._rows_of(task.group))
+        counted = [picks[leaf] for leaf in chosen or picks]
+        wanted, total = sum(len(pick.starts) for pick, _ in counted), sum(pages for _, pages in counted)
+        if chosen:
+            self._counters.pages_total += total
+            self._counters.pages_read += wanted
+        else:
             self._counters.notes.append(
                 f"row group {task.group} read whole: {len(task.rows)} rows want {wanted} of {total} pages"
             )
-            return _Task(task.group, task.rows, weighed=weighed)
-        self._counters.pages_total += total
-        self._counters.pages_read += wanted
-        return _Task(task.group, task.rows, None, picks, weighed)
+        return _Task(task.group, task.rows, None, {leaf: picks[leaf][0] for leaf in chosen}, (total, cost))
 
     # ---------------------------------------------------------------------------------------------------- reading
 
     def _batches(self, columns: _Columns, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        for by_pages, steps in groupby(self._plan(columns, selection), lambda step: isinstance(step, list)):
-            if by_pages:
-                yield from (self._read_pages(columns, step) for step in steps if isinstance(step, list))
-            else:
-                yield from self._whole(columns, (step for step in steps if isinstance(step, _Task)), batch_rows)
-
-    def _whole(self, columns: _Columns, tasks: Iterable[_Task], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of row groups that are decoded whole, several at a time."""
+        """The wanted rows: row groups that are decoded whole, and passes over pages, several at a time."""
+        steps = self._plan(columns, selection)
+        first = next(steps, None)
+        if first is None:
+            return iter(())
+        threads = pa.cpu_count() + isinstance(first, list)  # passes wait for each other's Python code now and then
         return in_order(
-            (self._read_group(columns, task, batch_rows) for task in tasks),
-            threads=min(_MOST_THREADS, pa.cpu_count()),
+            (
+                self._read_group(columns, step, batch_rows)
+                if isinstance(step, _Task)
+                else self._read_pages(columns, step, alone=step is first)
+                for step in chain([first], steps)
+            ),
+            threads=min(_MOST_THREADS, threads),
             held=_HELD_BYTES,
             size=_bytes_of,
-            lanes=_lanes(),
+            lanes=_lanes(threads),
         )
 
     def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
@@ -227,8 +240,7 @@ class ParquetReader:
         leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
         counters, footer = self._counters, self._source.footer
         self._count_group(task.group)
-        counters.requests += 1
-        counters.bytes_read += sum(footer.chunk(task.group, leaf).compressed_size for leaf, _ in leaves)
+        self._source.count(sum(footer.chunk(task.group, leaf).compressed_size for leaf, _ in leaves), requests=1)
         counters.rows_decoded += self._rows_of(task.group)
         return self._decode_group(columns, task, batch_rows, leaves)
 
@@ -271,29 +283,50 @@ class ParquetReader:
         if done != rows:
             raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
 
-    def _read_pages(self, columns: _Columns, tasks: Sequence[_Task]) -> pa.RecordBatch:
-        """The wanted rows of some row groups, the same columns of each by pages, the others by row group."""
+    def _read_pages(
+        self, columns: _Columns, tasks: Sequence[_Task], *, alone: bool
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The wanted rows of some row groups, the same columns of each by pages, the others by row group.
+
+        What runs ``alone``, as nothing else is begun yet, spreads over threads itself.
+        """
         by_pages = [i for i, leaves in enumerate(columns.leaves) if leaves[0].index in tasks[0].picks]
         others = [i for i in range(len(columns.leaves)) if i not in by_pages]
-        arrays = dict(zip(by_pages, self._decode_pages(columns, by_pages, tasks), strict=True))
-        if others:
-            rest = columns.subset(others)
-            parts = [b for task in tasks for b in self._read_group(rest, task, _PASS_ROWS)]
-            table = pa.Table.from_batches(parts, rest.schema).combine_chunks()
-            arrays |= {i: c.chunk(0) for i, c in zip(others, table.columns, strict=True)}
-        whole = [conform(arrays[i], f.type, f.name, self._path) for i, f in enumerate(columns.schema)]
-        return pa.RecordBatch.from_arrays(whole, schema=columns.schema)
-
-    def _decode_pages(self, columns: _Columns, by_pages: Sequence[int], tasks: Sequence[_Task]) -> list[pa.Array]:
         picks = [[task.picks[columns.leaves[i][0].index] for task in tasks] for i in by_pages]
-        ranges = [[pick.ranges() for pick in column] for column in picks]
-        data = iter(self._source.read([r for column in ranges for of_pick in column for r in of_pick]))
-        joined = [[b"".join([next(data) for _ in of_pick]) for of_pick in column] for column in ranges]
         self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
         for task in tasks:
             self._count_group(task.group)
-        self._note(by_pages, tasks, sum(len(d) for column in joined for d in column))
-        thin_picks, thin_data = thin(picks, joined, self._path, pa.cpu_count(), _lanes())
+        self._note(by_pages, tasks)
+        rest = columns.subset(others)
+        groups = [self._read_group(rest, task, _PASS_BATCH_ROWS) for task in tasks] if others else []
+        return self._decode_pass(columns, by_pages, picks, rest, groups, alone)
+
+    def _decode_pass(
+        self,
+        columns: _Columns,
+        by_pages: Sequence[int],
+        picks: Sequence[Sequence[PagePick]],
+        rest: _Columns,
+        groups: Sequence[Generator[pa.RecordBatch, None, None]],
+        alone: bool,
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The work of `_read_pages`, in one batch. It may run beside others of its kind."""
+        pieces: list[Callable[[], list[pa.Array]]] = [partial(self._decode_pages, picks, alone)]
+        if groups:
+            pieces.append(partial(_decode_whole, rest.schema, groups))
+        found = [
+            array for arrays in all_of(pieces, len(pieces) if alone else 1, _lanes(pa.cpu_count())) for array in arrays
+        ]
+        places = [*by_pages, *(i for i in range(len(columns.leaves)) if i not in by_pages)]
+        arrays = [array for _, array in sorted(zip(places, found, strict=True), key=itemgetter(0))]
+        whole = [conform(a, f.type, f.name, self._path) for a, f in zip(arrays, columns.schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
+
+    def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
+        ranges = [[pick.ranges() for pick in column] for column in picks]
+        data = iter(self._source.read([r for column in ranges for of_pick in column for r in of_pick]))
+        joined = [[b"".join([next(data) for _ in of_pick]) for of_pick in column] for column in ranges]
+        thin_picks, thin_data = thin(picks, joined, self._path, pa.cpu_count() if alone else 1, _lanes(pa.cpu_count()))
         return decode_picks(thin_picks, thin_data, self._path)
 
     def _count_group(self, group: int) -> None:
@@ -301,7 +334,8 @@ class ParquetReader:
             self._groups_read.add(group)
             self._counters.row_groups_read += 1
 
-    def _note(self, by_pages: Sequence[int], tasks: Sequence[_Task], size: int) -> None:
+    def _note(self, by_pages: Sequence[int], tasks: Sequence[_Task]) -> None:
+        size = sum(pick.size for task in tasks for pick in task.picks.values())
         pages = sum(len(pick.starts) for task in tasks for pick in task.picks.values())
         chunks = sum(pick.chunk.compressed_size for task in tasks for pick in task.picks.values())
         self._counters.notes.append(
@@ -309,19 +343,25 @@ class ParquetReader:
         )
 
 
-def _passes(tasks: Sequence[_Task]) -> Iterator[_Task | list[_Task]]:
+def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:
+    """Columns of all rows that these row groups give."""
+    table = pa.Table.from_batches([batch for group in groups for batch in group], schema).combine_chunks()
+    return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+
+
+def _passes(tasks: Sequence[_Task], to_decode: Callable[[_Task], int]) -> Iterator[_Task | list[_Task]]:
     """Neighbouring tasks that read the same columns by pages become one pass, within bounds."""
     current: list[_Task] = []
-    size = rows = 0
+    size = values = 0
     for task in tasks:
-        if current and (task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or rows > _PASS_ROWS):
+        if current and (task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or values > _PASS_VALUES):
             yield current
-            current, size, rows = [], 0, 0
+            current, size, values = [], 0, 0
         if not task.picks:
             yield task
             continue
         current.append(task)
         size += sum(int(pick.sizes.sum()) for pick in task.picks.values())
-        rows += sum(pick.covered for pick in task.picks.values())
+        values += to_decode(task)
     if current:
         yield current

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.formats.parquet.encodings import DICTIONARY_LIMIT, choose_encodings
+from paimon_pyds.formats.parquet.encodings import DICTIONARY_LIMIT, choose_encodings, leaf_paths
 from paimon_pyds.options.values import Kind as ValueKind
 from paimon_pyds.options.values import parse_value
 from paimon_pyds.types import TIMESTAMP_KINDS, AtomicType, DataField, DataType, RowType, arrow_type
@@ -37,9 +37,13 @@ _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """What the table's options say about Parquet files. Sizes are bytes."""
+    """What the table's options say about Parquet files. Sizes are bytes.
+
+    With ``compress_all``, as when ``file.compression`` is set, each column is compressed.
+    """
 
     compression: str
+    compress_all: bool
     level: int | None
     dictionary: bool
     group_bytes: int
@@ -68,6 +72,7 @@ class WriterOptions:
         block = _value(options, "parquet.block.size", ValueKind.LONG, _GROUP_BYTES)
         return WriterOptions(
             compression=_CODECS[codec],
+            compress_all=bool(options.get("file.compression")),
             level=level if codec == "zstd" else None,
             dictionary=_value(options, "parquet.enable.dictionary", ValueKind.BOOLEAN, True),
             group_bytes=_value(options, "file.block-size", ValueKind.MEMORY, block),
@@ -133,9 +138,12 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
     batch_rows = _BATCH_ROWS
     while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
         batch_rows //= 2  # pages are cut between write batches only
+    dense = frozenset() if options.compress_all else encodings.dense
+    leaves = [leaf for field in first_rows.schema for leaf in leaf_paths(field.name, field.type)]
+    compressed = [leaf for leaf in leaves if leaf not in dense]
     wanted = {
-        "compression": options.compression,
-        "compression_level": options.level,
+        "compression": {leaf: "none" if leaf in dense else options.compression for leaf in leaves},
+        "compression_level": None if options.level is None else dict.fromkeys(compressed, options.level),
         "use_dictionary": encodings.dictionary,
         "dictionary_pagesize_limit": DICTIONARY_LIMIT,
         "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),

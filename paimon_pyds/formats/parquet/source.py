@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,7 @@ class ParquetSource:
         self.size = size
         self.counters = counters
         self._io = io
+        self._counting = threading.Lock()
         self.footer, self._tail = read_footer(io, path, size, counters)
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
@@ -42,13 +44,17 @@ class ParquetSource:
         missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
         if missing:
             size = sum(length for _, length in missing)
-            self.counters.bytes_read += size
-            self.counters.requests += _requests(missing)
-            if index:
-                self.counters.index_bytes += size
+            self.count(size, requests=_requests(missing), index=index)
             fresh = iter(self._io.read_ranges(self.path, missing))
             found = [next(fresh) if data is None else data for data in found]
         return [data for data in found if data is not None]
+
+    def count(self, size: int, *, requests: int, index: bool = False) -> None:
+        """Note bytes that are asked of the storage, from any thread."""
+        with self._counting:
+            self.counters.bytes_read += size
+            self.counters.requests += requests
+            self.counters.index_bytes += size if index else 0
 
     def has_pages(self, group: int, leaf: int) -> bool:
         """Whether a column chunk has an OffsetIndex."""

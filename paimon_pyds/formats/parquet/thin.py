@@ -34,16 +34,16 @@ from paimon_pyds.formats.parquet.pagehead import (
 from paimon_pyds.formats.parquet.pages import PagePick
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 
-__all__ = ["can_thin", "thin"]
+__all__ = ["BYTE_ARRAY", "UNCOMPRESSED", "can_thin", "thin"]
 
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
 _DICTIONARIES = frozenset({_PLAIN_DICTIONARY, _RLE_DICTIONARY})
 _CODECS = {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
-_UNCOMPRESSED = 0
+UNCOMPRESSED = 0
 _NUMBERS = {4: "<u4", 8: "<u8"}
 _WIDTHS = {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
-_BINARY = 6
+BYTE_ARRAY = 6
 _LEAST_ROWS_PER_WANTED = 16
 _THREADS_FROM = 64
 """Pages that are worth a thread."""
@@ -59,10 +59,10 @@ def can_thin(pick: PagePick) -> bool:
     chunk = pick.chunk
     return (
         len(pick.local) * _LEAST_ROWS_PER_WANTED <= pick.covered
-        and (chunk.codec in _CODECS or chunk.codec == _UNCOMPRESSED)
-        and (chunk.physical in _WIDTHS or chunk.physical in (_BINARY, FIXED))
+        and (chunk.codec in _CODECS or chunk.codec == UNCOMPRESSED)
+        and (chunk.physical in _WIDTHS or chunk.physical in (BYTE_ARRAY, FIXED))
         and _ENCODINGS.issuperset(chunk.encodings)
-        and (chunk.physical == _BINARY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
+        and (chunk.physical == BYTE_ARRAY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
     )
 
 
@@ -144,7 +144,7 @@ class _Thinner:
         rows = np.array([sum(part.rows) for part in parts], np.int64)
         body = b"".join([prefix, *pages])
         chunk = replace(
-            pick.chunk, codec=_UNCOMPRESSED, encodings=(_PLAIN, _RLE, _RLE_DICTIONARY), uncompressed_size=len(body)
+            pick.chunk, codec=UNCOMPRESSED, encodings=(_PLAIN, _RLE, _RLE_DICTIONARY), uncompressed_size=len(body)
         )
         thinned = replace(
             pick, chunk=chunk, starts=len(prefix) + np.cumsum(sizes) - sizes, sizes=sizes, rows=rows,
