@@ -11,6 +11,7 @@ from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or
 from paimon_pyds.storage.base import BytesSource
@@ -22,9 +23,12 @@ A, B, S = ColumnRef("a", (), INT), ColumnRef("b", (), INT), ColumnRef("s", (), S
 
 
 class Recorder(BytesSource):
-    """A source that tells what was asked of it."""
+    """A source that tells what was asked of it, and in how many calls."""
+
+    calls = 0
 
     def _note(self, ranges: list[tuple[int, int]]) -> None:
+        self.__dict__["calls"] = self.calls + 1
         self.__dict__.setdefault("asked", []).extend(ranges)
 
     @property
@@ -166,9 +170,36 @@ def test_many_points_are_read_together(container: bytes) -> None:
     source = Recorder(container)
     index = FileIndex.open(source)
     wanted = tuple(range(0, 5000, 50))
+    index.evaluate(Leaf(Op.EQ, A, (-1,)), ROWS)  # opens the index
+    before = source.calls
     together = index.evaluate(Leaf(Op.IN, A, wanted), ROWS).selection
+    assert source.calls - before <= 2  # the blocks of the dictionary, then the bitmaps
     apart = FileIndex.open(BytesSource(container)).evaluate(Or(tuple(Leaf(Op.EQ, A, (v,)) for v in wanted)), ROWS)
     assert together == apart.selection
+
+
+@pytest.mark.parametrize("text", ["INT", "STRING"])
+def test_a_range_bitmap_reads_one_chunk_of_its_dictionary(text: str) -> None:
+    type_ = parse_type(text)
+    numbers = pa.array(np.arange(0, 2 * ROWS, 2, np.int32))
+    values = numbers if text == "INT" else pa.array([f"user-{n:06d}" for n in numbers.to_pylist()])
+    builder = FileIndexBuilder(
+        [IndexSpec("c", None, "range-bitmap", {"chunk-size": "4 kb"})], [DataField(0, "c", type_)]
+    )
+    builder.update(pa.record_batch([values], ["c"]))
+    container = builder.finish()
+    assert container is not None
+    source = Recorder(container)
+    index = FileIndex.open(source)
+    wanted = values[77_777].as_py()
+    found = index.evaluate(Leaf(Op.EQ, ColumnRef("c", (), type_), (wanted,)), ROWS)
+    assert found.exact and list(found.selection.to_array(ROWS)) == [77_777]
+    reader = index.reader("c", "range-bitmap", type_)
+    assert isinstance(reader, RangeBitmapReader)
+    where = reader._dictionary_window
+    read = sum(n for offset, n in source.asked if where.origin <= offset < where.origin + where.size)
+    assert where.size > 800_000
+    assert read < where.size // 20  # the heads of all chunks, and one chunk
 
 
 def test_nanoseconds_are_cut_the_safe_way() -> None:

@@ -26,7 +26,8 @@ ROWS = 90
 TYPES = [
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "DECIMAL(18, 4)",
     "CHAR(5)", "VARCHAR(20)", "STRING", "BINARY(4)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)",
-    "TIMESTAMP(9)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "TIMESTAMP(9)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "TIMESTAMP(0)",
+    "TIMESTAMP(5)", "TIMESTAMP(7)", "TIMESTAMP(1) WITH LOCAL TIME ZONE", "TIMESTAMP(8) WITH LOCAL TIME ZONE",
 ]  # fmt: skip
 OPTIONS: dict[str, list[dict[str, str]]] = {
     "bloom-filter": [{"items": "50"}, {"items": "300", "fpp": "0.02"}],
@@ -60,8 +61,8 @@ def random_value(rng: random.Random, text: str) -> Any:
             return rng.randint(-800, 800)
         case "TIME":
             return rng.randrange(86_400) * 1000
-    step = {"3": 1, "6": 1, "9": 1}[text.split("(")[1][0]]
-    return rng.randint(-3000, 3000) * step
+    precision = int(text.split("(")[1][0])
+    return rng.randint(-3000, 3000) * 10 ** (-precision % 3 if precision else 3)
 
 
 def random_column(rng: random.Random, text: str) -> pa.Array:
