@@ -43,11 +43,8 @@ def explain_file(facts: FileFacts, footer: bool) -> FileDecision:
     try:
         return _explain(facts, footer)
     except FileNotFoundError as error:
-        raise SnapshotNotFoundError(
-            "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was explained",
-            path=error.filename or facts.task.path,
-            hint="explain again to see the newest snapshot",
-        ) from error
+        path = error.filename or facts.task.path
+        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
 def _explain(facts: FileFacts, footer: bool) -> FileDecision:

@@ -73,7 +73,7 @@ class IndexedFile:
             try:
                 self._opened.append(FileIndex.open(FileSource(self._spec.io, self.task.index_path)))
             except FileNotFoundError as error:
-                raise _gone(self.task.index_path) from error
+                raise SnapshotNotFoundError.of_file(self.task.index_path) from error
         return [*found, *self._opened]
 
     def _evolution(self, fields: tuple[DataField, ...]) -> Evolution:
@@ -91,7 +91,7 @@ class IndexedFile:
             source = FileSource(self._spec.io, deletion.path)
             vector = read_vector(source, deletion.offset, deletion.length, deletion.cardinality)
         except FileNotFoundError as error:
-            raise _gone(deletion.path) from error
+            raise SnapshotNotFoundError.of_file(deletion.path) from error
         return vector.positions
 
     def count(self) -> int | None:
@@ -155,11 +155,3 @@ class IndexedFile:
         positions = self.candidates.positions
         selection = None if positions is None else positions.serialize()
         return dataclasses.replace(self.task, selection=selection, index_path=None, deletion=None)
-
-
-def _gone(path: str) -> SnapshotNotFoundError:
-    return SnapshotNotFoundError(
-        "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was read",
-        path=path,
-        hint="read again to get the newest snapshot; tags keep a snapshot from expiring",
-    )

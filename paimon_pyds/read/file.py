@@ -110,11 +110,7 @@ def read_file(
     try:
         yield from _timed(_read(spec, task, batch_rows, trace, limit), trace)
     except FileNotFoundError as error:
-        raise SnapshotNotFoundError(
-            "a file of the table is gone: its snapshot has expired, or the table was dropped, while it was read",
-            path=error.filename or task.path,
-            hint="read again to get the newest snapshot; tags keep a snapshot from expiring",
-        ) from error
+        raise SnapshotNotFoundError.of_file(error.filename or task.path) from error
 
 
 def _timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:

@@ -52,11 +52,8 @@ def matching_rows(
     try:
         return _matching(spec, task, container, residual)
     except FileNotFoundError as error:
-        raise SnapshotNotFoundError(
-            "a file of the table is gone: its snapshot has expired, or the table was dropped, meanwhile",
-            path=error.filename or task.path,
-            hint="run the operation again",
-        ) from error
+        path = error.filename or task.path
+        raise SnapshotNotFoundError.of_file(path, "searched", "run the operation again") from error
 
 
 def _matching(spec: ReadSpec, task: FileTask, container: bytes | None, residual: RowMask | None) -> BitMap:
