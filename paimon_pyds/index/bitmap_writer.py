@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index import roaring
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.ranks import sorted_rows
 from paimon_pyds.types import DataType
 
 __all__ = [
@@ -89,14 +91,10 @@ def rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], I64]:
 
 
 def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.uint32]:
-    """Indices that sort the codes, equal ones in order: by radix when few, else with the index as the low half."""
+    """Indices that sort the codes, equal ones in order: counted by Arrow when few."""
     if groups <= 1 << 16:
-        return np.argsort(codes.astype(np.uint16), kind="stable").astype(np.uint32)
-    pairs = codes.astype(np.uint64)
-    pairs <<= np.uint64(32)
-    pairs |= np.arange(len(codes), dtype=np.uint64)
-    pairs.sort()
-    return pairs.astype(np.uint32)
+        return to_numpy(pc.array_sort_indices(from_numpy(codes))).astype(np.uint32)
+    return sorted_rows(codes.astype(np.uint64)).astype(np.uint32)
 
 
 def write_bitmap(column: EncodedColumn, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:

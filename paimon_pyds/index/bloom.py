@@ -35,6 +35,10 @@ _WHOLE = 64 << 10
 _MANY_PROBES = 512
 _INT = 0xFFFFFFFF
 _CHUNK = 1 << 18  # keys hashed at a time, to bound memory
+_AT_ONCE = 1 << 14
+"""Keys whose bits are found at a time: so few that the processor's cache holds them."""
+_DENSE = 16
+"""With more than one bit to set of so many, a byte for each bit and packing them is the faster way."""
 
 I64 = npt.NDArray[np.int64]
 
@@ -56,14 +60,14 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
 
 def _positions(hashes: I64, bits: int, hash_functions: int) -> I64:
     """Bit positions of each hash, one row per hash function."""
-    low = hashes.astype(np.int32)
     high = (hashes >> 32).astype(np.int32)
+    combined = hashes.astype(np.int32)
     places = np.empty((hash_functions, len(hashes)), np.int64)
-    combined = low
+    size = np.uint32(bits)
     for number in range(hash_functions):
-        combined = combined + high
-        places[number] = np.where(combined < 0, ~combined, combined)
-    places %= bits
+        combined += high
+        place = (combined ^ (combined >> 31)).view(np.uint32)  # ~ of a negative one
+        places[number] = place - place // size * size  # numpy divides by a constant faster than it takes remainders
     return places
 
 
@@ -105,13 +109,14 @@ class BloomBuilder:
     def _add(self, keys: pa.Array) -> None:
         for start in range(0, len(keys), _CHUNK):
             hashes = _hash(self._codec, keys.slice(start, _CHUNK))
-            places = _positions(hashes, self._bits, self._hash_functions).reshape(-1)
-            if len(places) * 4 < self._bits:
+            if _DENSE * len(hashes) * self._hash_functions < self._bits:
+                places = _positions(hashes, self._bits, self._hash_functions).reshape(-1)
                 np.bitwise_or.at(self._set, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
-            else:
-                bits = np.zeros(self._bits, np.bool_)
-                bits[places] = True
-                self._set |= np.packbits(bits, bitorder="little")
+                continue
+            bits = np.zeros(self._bits, np.bool_)
+            for first in range(0, len(hashes), _AT_ONCE):
+                bits[_positions(hashes[first : first + _AT_ONCE], self._bits, self._hash_functions)] = True
+            self._set |= np.packbits(bits, bitorder="little")
 
     def finish(self, row_count: int) -> bytes:
         """The serialized index of the ``row_count`` rows given."""

@@ -15,15 +15,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.index.keys import KeyCodec
+from paimon_pyds.index.ranks import is_dense, ranked
 
 __all__ = ["ColumnDictionary", "EncodedColumn"]
 
 _ROWS = 1 << 20
 _BYTES = 64 << 20
+_FREE_ROWS = 1 << 16
+"""So many rows are looked at where they are, when nothing is kept per row."""
 _SAMPLE_RUNS = 4
-_SAMPLE_ROWS = 4096
+_LONG_RUN = 4096
+_SHORT_RUN = 1024
 _DISTINCT_SHARE = 0.97
+"""Where so many keys are distinct, finding those that aren't takes longer than ranking all of them."""
+_REPEATED_SHARE = 0.25
+"""Where fewer are distinct, finding these takes less than looking at all of them."""
 
 Codes = npt.NDArray[np.int32]
 
@@ -44,7 +52,7 @@ class EncodedColumn:
 
     def int_keys(self) -> npt.NDArray[Any]:
         """The distinct keys of a fixed-width type."""
-        return self.keys.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return to_numpy(self.keys)
 
 
 class ColumnDictionary:
@@ -59,6 +67,7 @@ class ColumnDictionary:
         self.codec = codec
         self.rows = 0
         self._keep = keep_codes
+        self._rows_at_once = _ROWS if keep_codes else _FREE_ROWS
         self._pending: list[pa.Array] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -69,14 +78,15 @@ class ColumnDictionary:
         self._listeners: list[Callable[[pa.Array], None]] = []
 
     def on_distinct(self, listener: Callable[[pa.Array], None]) -> None:
-        """Call back with the distinct keys of each stretch of rows: every key at least once, none of them null."""
+        """Call back with the keys of each stretch of rows, none of them null: every key once at least, seldom much more
+        often."""
         self._listeners.append(listener)
 
     def update(self, values: pa.Array) -> None:
         """Append rows: values of the column's Arrow type."""
         keys = self.codec.keys_of(values)
         self.rows += len(keys)
-        if len(keys) >= _ROWS or keys.nbytes >= _BYTES:
+        if len(keys) >= self._rows_at_once or keys.nbytes >= _BYTES:
             self.flush()
             self._encode(keys)
             return
@@ -84,7 +94,7 @@ class ColumnDictionary:
         self._pending.append(pa.concat_arrays([keys, keys[:0]]))
         self._pending_rows += len(keys)
         self._pending_bytes += keys.nbytes
-        if self._pending_rows >= _ROWS or self._pending_bytes >= _BYTES:
+        if self._pending_rows >= self._rows_at_once or self._pending_bytes >= _BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -95,15 +105,20 @@ class ColumnDictionary:
             self._encode(keys)
 
     def _encode(self, keys: pa.Array) -> None:
-        dictionary, codes = _as_they_are(keys) if _nearly_distinct(self.codec, keys) else _encoded(keys)
-        for listener in self._listeners:
-            listener(dictionary)
         if not self._keep:
+            repeated = _distinct_share(keys, _SHORT_RUN) < _REPEATED_SHARE
+            self._tell(keys.unique().drop_null() if repeated else keys.drop_null())
             return
+        dictionary, codes = _encoded(self.codec, keys)
+        self._tell(dictionary)
         self._parts.append((dictionary, codes))
         self._distinct += len(dictionary)
         if self._distinct > 2 * self._merged + (_ROWS << 1):
             self._merge()
+
+    def _tell(self, keys: pa.Array) -> None:
+        for listener in self._listeners:
+            listener(keys)
 
     def _merge(self) -> pa.Array:
         """Bring all parts to one sorted dictionary, which is returned."""
@@ -130,40 +145,45 @@ class ColumnDictionary:
         return self._encoded
 
 
-def _nearly_distinct(codec: KeyCodec, keys: pa.Array) -> bool:
-    """Whether, by a sample, nearly every key is another one: sorting them once is then all that is needed."""
-    if codec.is_binary or len(keys) < _SAMPLE_RUNS * _SAMPLE_ROWS:
-        return False
-    step = (len(keys) - _SAMPLE_ROWS) // (_SAMPLE_RUNS - 1)
-    sample = pa.concat_arrays([keys.slice(i * step, _SAMPLE_ROWS) for i in range(_SAMPLE_RUNS)])
-    return bool(pc.count_distinct(sample, mode="only_valid").as_py() >= _DISTINCT_SHARE * len(sample))
+def _distinct_share(keys: pa.Array, run: int) -> float:
+    """How large a part of the keys are distinct ones, by a sample of a few runs; 0 where that is no sample."""
+    if len(keys) < _SAMPLE_RUNS * run:
+        return 0.0
+    step = (len(keys) - run) // (_SAMPLE_RUNS - 1)
+    sample = pa.concat_arrays([keys.slice(i * step, run) for i in range(_SAMPLE_RUNS)])
+    return float(pc.count_distinct(sample, mode="only_valid").as_py() / len(sample))
 
 
-def _as_they_are(keys: pa.Array) -> tuple[pa.Array, Codes]:
-    """Keys that may repeat in place of a dictionary: merging sorts them and makes equal ones one."""
-    if not keys.null_count:
-        return keys, np.arange(len(keys), dtype=np.int32)
-    valid = keys.is_valid().to_numpy(zero_copy_only=False)
-    return keys.drop_null(), np.where(valid, np.cumsum(valid, dtype=np.int32) - 1, -1).astype(np.int32)
-
-
-def _encoded(keys: pa.Array) -> tuple[pa.Array, Codes]:
+def _encoded(codec: KeyCodec, keys: pa.Array) -> tuple[pa.Array, Codes]:
+    """Keys, among which are all that occur, and for each row which of them it has."""
+    if not codec.is_binary:
+        if _distinct_share(keys, _LONG_RUN) >= _DISTINCT_SHARE:
+            present = keys.drop_null()  # keys may repeat: merging ranks them, and there is no need to do it twice
+            return present, _of_all_rows(keys, np.arange(len(present), dtype=np.int32))
+        if keys.null_count < len(keys):
+            values = to_numpy(keys.drop_null())
+            if is_dense(values):
+                distinct, ranks = ranked(values)
+                return from_numpy(distinct), _of_all_rows(keys, ranks)
     encoded = keys.dictionary_encode()
     codes = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
-    return encoded.dictionary, codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return encoded.dictionary, to_numpy(codes).astype(np.int32, copy=False)
+
+
+def _of_all_rows(keys: pa.Array, codes: Codes) -> Codes:
+    """The codes of the keys that are not null, with -1 for the others."""
+    if not keys.null_count:
+        return codes
+    everywhere = np.full(len(keys), -1, np.int32)
+    everywhere[to_numpy(keys.is_valid())] = codes
+    return everywhere
 
 
 def _merge_ints(codec: KeyCodec, dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:
-    empty = np.zeros(0, f"<i{codec.width}")
-    values = np.concatenate([empty, *(d.to_numpy(zero_copy_only=False) for d in dictionaries)])
-    order = np.argsort(values, kind="stable" if codec.width <= 2 else "quicksort")
-    ordered = values[order]
-    fresh = np.ones(len(values), np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    rank = np.empty(len(values), np.int32)
-    rank[order] = np.cumsum(fresh) - 1
+    parts = [to_numpy(dictionary) for dictionary in dictionaries] or [np.zeros(0, f"<i{codec.width}")]
+    keys, ranks = ranked(np.concatenate(parts) if len(parts) > 1 else parts[0])
     bounds = np.cumsum([len(d) for d in dictionaries])[:-1]
-    return pa.array(ordered[fresh]), np.split(rank, bounds) if dictionaries else []
+    return from_numpy(keys), np.split(ranks, bounds) if dictionaries else []
 
 
 def _merge_binary(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:

@@ -33,12 +33,14 @@ from paimon_pyds.index.roaring_layout import (
     layout,
 )
 
-__all__ = ["RoaringLayout", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask", "layout"]
+__all__ = ["RoaringLayout", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask", "encode_packed",
+           "layout", "whole_containers"]  # fmt: skip
 
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
 
 def decode(data: bytes | memoryview, *, row_count: int | None = None, path: object = None, origin: int = 0) -> BitMap:
@@ -85,29 +87,60 @@ def encode(bitmap: BitMap) -> bytes:
 
 def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
     """The serialized set of positions where ``mask`` is true: one pass over whole columns, no bitmap object."""
-    count = -(-len(mask) // 65536)
-    padded = np.zeros(count * 65536, np.bool_)
-    padded[: len(mask)] = mask
-    rows = padded.reshape(count, 65536)
-    cards = np.count_nonzero(rows, axis=1)
-    rising = rows.copy()
-    rising[:, 1:] &= ~rows[:, :-1]
-    runs = np.count_nonzero(rising, axis=1)
-    packed = np.packbits(rows, axis=1, bitorder="little")
+    packed = np.zeros(whole_containers(len(mask)), np.uint8)
+    bits = np.packbits(mask, bitorder="little")
+    packed[: len(bits)] = bits
+    return encode_packed(packed)
+
+
+def whole_containers(row_count: int) -> int:
+    """Bytes of a bit for each of so many rows, and for those that fill the last container up."""
+    return -(-row_count // 65536) * BITMAP_BYTES
+
+
+def encode_packed(packed: Bytes) -> bytes:
+    """The serialized set of positions whose bits are set, the lowest first; of `whole_containers` bytes."""
+    rows = packed.reshape(-1, BITMAP_BYTES)
+    words = rows.view("<u8")
+    before = words << np.uint64(1)
+    before[:, 1:] |= words[:, :-1] >> np.uint64(63)
+    begins = words & ~before
+    cards, runs = _count_bits(words), _count_bits(begins)
     plain = np.where(cards <= ARRAY_MAX, 2 * cards, BITMAP_BYTES)
     is_run = (2 + 4 * runs) < plain
     keys = np.flatnonzero(cards)
     bodies: list[bytes] = []
-    for key in keys:
+    for key in keys.tolist():
         if is_run[key]:
-            starts = np.flatnonzero(rising[key])
-            falling = np.append(rows[key][:-1] & ~rows[key][1:], rows[key][-1])
-            bodies.append(_run_bytes(starts, np.flatnonzero(falling) - starts))
+            starts = _positions(begins[key])
+            bodies.append(_run_bytes(starts, _positions(_ends(words[key])) - starts))
         elif cards[key] <= ARRAY_MAX:
-            bodies.append(np.flatnonzero(rows[key]).astype("<u2").tobytes())
+            bodies.append(_positions(words[key]).astype("<u2").tobytes())
         else:
-            bodies.append(packed[key].tobytes())
+            bodies.append(rows[key].tobytes())
     return _header(keys, cards[keys], is_run[keys], [len(b) for b in bodies]) + b"".join(bodies)
+
+
+def _ends(words: Words) -> Words:
+    """The last bit of each run of set bits."""
+    after = words >> np.uint64(1)
+    after[:-1] |= words[1:] << np.uint64(63)
+    return words & ~after
+
+
+def _positions(words: Words) -> Ints:
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
+
+
+def _count_bits(words: Words) -> Ints:
+    """The number of bits set in each row of words."""
+    if hasattr(np, "bitwise_count"):  # from numpy 2.0 on
+        return np.asarray(np.bitwise_count(words).sum(axis=1, dtype=np.int64))
+    pairs = words - ((words >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    fours = (pairs & np.uint64(0x3333333333333333)) + ((pairs >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    eights = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    counts = (eights * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return np.asarray(counts.sum(axis=1, dtype=np.int64))
 
 
 def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
@@ -57,8 +58,32 @@ _MOST_STRETCHES = 4
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
-    kind = values.dtype.type
-    return [roaring.encode_mask(values & kind(1 << bit) != 0) for bit in range(count)]
+    encoded: list[bytes] = []
+    each_byte = values.astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(-1, values.itemsize)
+    numbers = np.zeros(8 * roaring.whole_containers(len(values)), np.uint8)
+    for byte in range(-(-count // 8)):
+        numbers[: len(values)] = each_byte[:, byte]
+        bits = _transposed(numbers)
+        encoded += [roaring.encode_packed(bits[:, bit].copy()) for bit in range(min(8, count - 8 * byte))]
+    return encoded
+
+
+def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The bits of eight numbers at a time, turned round: byte ``b`` of row ``r`` has bit ``b`` of the numbers from
+    ``8 * r`` on, the first in its lowest bit.
+
+    After Warren, "Hacker's Delight", section 7-3: a matrix of 8 x 8 bits in one word, its halves, quarters and single
+    bits exchanged.
+    """
+    words = numbers.view("<u8").copy()
+    for shift, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0)):
+        swapped = words >> np.uint64(shift)
+        swapped ^= words
+        swapped &= np.uint64(mask)
+        words ^= swapped
+        swapped <<= np.uint64(shift)
+        words ^= swapped
+    return words.view(np.uint8).reshape(-1, 8)
 
 
 def most_bytes(rows: BitMap) -> int:

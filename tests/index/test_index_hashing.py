@@ -8,9 +8,10 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 from index_support import column
 
-from paimon_pyds.index.bloom import bloom_size
+from paimon_pyds.index.bloom import _positions, bloom_size
 from paimon_pyds.index.hashing import hash_binary, hash_longs
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.types import parse_type
@@ -68,6 +69,41 @@ def test_numbers_hash_alike_one_by_one_and_together(kind: type[np.signedinteger]
 def test_slices_hash_what_they_show() -> None:
     texts = pa.array(["x", "yy", "zzz", "w" * 5000]).cast(pa.binary())
     assert hash_binary(texts[1:3]).tolist() == hash_binary(texts).tolist()[1:3]
+
+
+@pytest.mark.parametrize("size", [*range(33), 64, 200])
+def test_texts_hash_alike_one_by_one_and_together(size: int) -> None:
+    """Values of one length, of many lengths mixed, and in the middle of an array, against the C hash of each."""
+    rng = np.random.default_rng(size)
+    same = [rng.bytes(size) for _ in range(1_100)]
+    mixed = [value[: int(cut)] for value, cut in zip(same, rng.integers(0, size + 1, len(same)), strict=True)]
+    several = same + [value[:-1] for value in same] + [value + b"!" for value in same[:7]]
+    for values in (same, mixed, several, [b"", *same]):
+        expected = [xxhash.xxh64_intdigest(value) for value in values]
+        array = pa.array(values, pa.binary())
+        assert hash_binary(array).view(np.uint64).tolist() == expected
+        assert hash_binary(array[3:]).view(np.uint64).tolist() == expected[3:]
+
+
+def test_no_texts() -> None:
+    assert hash_binary(pa.array([], pa.binary())).tolist() == []
+
+
+@pytest.mark.parametrize("hash_functions", [1, 3, 40])
+@pytest.mark.parametrize("bits", [8, 4_792_536, 2**31 - 8])
+def test_places_are_those_of_integer_arithmetic(bits: int, hash_functions: int) -> None:
+    rng = np.random.default_rng(bits)
+    hashes = np.append(rng.integers(-(2**63), 2**63 - 1, 300), [0, -1, -(2**63), 2**63 - 1, 2**31, -(2**31)])
+    places = _positions(hashes, bits, hash_functions)
+    for found, hashed in zip(places.T.tolist(), hashes.tolist(), strict=True):
+        low, high = _int32(hashed), _int32(hashed >> 32)
+        for number, place in enumerate(found, 1):
+            combined = _int32(low + number * high)
+            assert place == (combined if combined >= 0 else ~combined) % bits
+
+
+def _int32(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31
 
 
 def test_sizes() -> None:

@@ -1,0 +1,59 @@
+"""Bitmaps serialized from arrays are, byte for byte, those of the roaring library."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pyroaring import BitMap
+
+from paimon_pyds.index import roaring
+from paimon_pyds.index.slices import encode_slices
+
+CONTAINER = 65_536
+ROWS = [0, 1, 8, 4_097, CONTAINER - 1, CONTAINER, CONTAINER + 1, 2 * CONTAINER + 77]
+
+
+TIES_ALIKE = roaring.encode(BitMap([1, 4, 5, 6, 7]))[0] == 0x3A
+"""The library of pyroaring 1.0.4 takes runs where they are as long as the positions; Java and later ones don't."""
+
+
+def _check(encoded: bytes, mask: npt.NDArray[np.bool_]) -> None:
+    expected = BitMap(np.flatnonzero(mask).astype(np.uint32))
+    assert roaring.decode(encoded) == expected
+    if TIES_ALIKE:
+        assert encoded == roaring.encode(expected)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.03, 0.0625, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("stretch", [1, 40, 3 * CONTAINER])
+def test_masks(rows: int, share: float, stretch: int) -> None:
+    rng = np.random.default_rng(rows)
+    mask = np.repeat(rng.random(rows // stretch + 1) < share, stretch)[:rows]
+    _check(roaring.encode_mask(mask), mask)
+
+
+def test_runs_over_the_edges_of_words_and_containers() -> None:
+    mask = np.zeros(3 * CONTAINER, np.bool_)
+    for begin, end in ((0, 1), (63, 65), (127, 129), (CONTAINER - 1, CONTAINER + 64), (3 * CONTAINER - 64, None)):
+        mask[begin:end] = True
+    _check(roaring.encode_mask(mask), mask)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize(("kind", "count"), [(np.uint32, 20), (np.uint32, 32), (np.int64, 3), (np.int64, 63)])
+def test_slices(rows: int, kind: type[np.integer], count: int) -> None:
+    values = np.random.default_rng(count).integers(0, 2**count - 1, rows, np.uint64, endpoint=True).astype(kind)
+    values[rows // 3 : rows // 2] = 0
+    encoded = encode_slices(values, count)
+    assert len(encoded) == count
+    for bit, one in enumerate(encoded):
+        _check(one, values >> kind(bit) & kind(1) == 1)
+
+
+def test_without_numpys_own_count_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numpy has it from 2.0 on."""
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    mask = np.random.default_rng(1).random(2 * CONTAINER) < 0.05
+    _check(roaring.encode_mask(mask), mask)
