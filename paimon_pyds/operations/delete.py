@@ -1,7 +1,8 @@
 """DELETE: rows for which a condition is true leave the table; those for which it is false or NULL stay.
 
 A file whose index answers the condition exactly is not opened. With ``deletion-vectors.enabled`` deleted rows are
-marked by vectors, else their files are rewritten without them; whole files and partitions go by metadata alone.
+marked by vectors, else their files are rewritten without them. Files whose partition or statistics say that the
+condition is true for all their rows go by metadata alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from paimon_pyds.operations.row_changes import RowSummary, change_rows, without
 from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits
 from paimon_pyds.operations.row_changes_target import RowTarget
 from paimon_pyds.operations.row_changes_tasks import find_rows
-from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.predicate.tree import Const, Predicate
 
 __all__ = ["delete"]
 
@@ -61,12 +62,13 @@ def delete(
 
 
 def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
-    if condition.residual is None:
-        whole = target.whole_files(condition.predicate)
-        if whole is not None:
-            removed = [RemovedRows(number, None, target.live_rows(number)) for number in whole]
-            return RowEdits(removed, deleted=sum(r.rows for r in removed), reads=condition.predicate)
     candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
-    found = find_rows(candidates, condition.residual, executor, progress)
-    edits = without(target, candidates, found, executor)
-    return replace(edits, deleted=sum(r.rows for r in edits.removed), reads=condition.predicate)
+    whole = [c for c in candidates.files if c.predicate is Const.TRUE and condition.residual is None]
+    seen = sum(c.file.row_count for c in whole)
+    if whole and progress is not None:
+        progress(seen)
+    covered = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
+    rest = replace(candidates, files=tuple(c for c in candidates.files if c not in whole)) if whole else candidates
+    edits = without(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
+    removed = sorted([*covered, *edits.removed], key=lambda r: r.number)
+    return replace(edits, removed=removed, deleted=sum(r.rows for r in removed), reads=condition.predicate)

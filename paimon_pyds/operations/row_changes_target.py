@@ -21,11 +21,10 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.operations.row_changes_ids import keeping_ids
 from paimon_pyds.options import TableOptions, check_known, check_writable
-from paimon_pyds.predicate.prune import partition_filter
-from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.read.positions import ROW_INDEX
-from paimon_pyds.scan.partitions import partition_mask
-from paimon_pyds.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.scan.known import KnownFile, plan_known
+from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.travel import TableState
@@ -42,12 +41,13 @@ _ENABLED = "deletion-vectors.enabled"
 class Candidate:
     """A data file that may hold rows an operation is about. It pickles.
 
-    ``number`` is its row in `RowTarget.entries`; ``container`` its embedded index; ``total_buckets`` that of its
-    partition (-1 for none).
+    ``number`` is its row in `RowTarget.entries`; ``predicate`` what its rows still have to be asked, as partition and
+    statistics settle the rest; ``container`` its embedded index; ``total_buckets`` that of its partition (-1 for none).
     """
 
     number: int
     file: FileTask
+    predicate: Predicate
     container: bytes | None
     total_buckets: int
 
@@ -164,20 +164,6 @@ class RowTarget:
 
     # ---------------------------------------------------------------------------------------------------- planning
 
-    def whole_files(self, predicate: Predicate) -> list[int] | None:
-        """The files whose every row a predicate keeps, when partitions alone tell, and no other file has such rows.
-
-        None when the rows have to be looked at.
-        """
-        if isinstance(predicate, Const):
-            return list(range(self.entries.num_rows)) if predicate is Const.TRUE else []
-        keys = self.schema.partition_keys
-        if not keys or partition_filter(predicate, keys)[1] is not Const.TRUE:
-            return None
-        coded = self.entries["partition"].dictionary_encode()
-        mask = partition_mask(self.schema, predicate, coded.dictionary)
-        return [int(i) for i in np.flatnonzero(mask[coded.indices.to_numpy()])]
-
     def fields_of(self, residual: Residual | None) -> Sequence[DataField]:
         """The columns that the rest of a condition needs."""
         names = () if residual is None else residual.columns
@@ -191,7 +177,7 @@ class RowTarget:
             fields: the columns to read of such rows.
         """
         names = set(root_columns(predicate))
-        plan = plan_scan(
+        known = plan_known(
             self.store,
             ScanRequest(
                 state=TableState(self.snapshot, self.schema),
@@ -201,11 +187,13 @@ class RowTarget:
                 options=self.options,
                 metadata_columns=(ROW_INDEX,),
             ),
+            (),
         )
-        return Candidates(plan.spec, self._candidates(plan.tasks), plan.target_split_size, plan.open_file_cost)
+        plan = known.plan
+        return Candidates(plan.spec, self._candidates(known.files), plan.target_split_size, plan.open_file_cost)
 
-    def _candidates(self, files: Sequence[FileTask]) -> tuple[Candidate, ...]:
-        names = pa.array([file.name for file in files], pa.string())
+    def _candidates(self, files: Sequence[KnownFile]) -> tuple[Candidate, ...]:
+        names = pa.array([file.task.name for file in files], pa.string())
         rows = np.flatnonzero(np.asarray(pc.is_in(self.entries["file_name"], names)))
         chosen = self.entries.take(pa.array(rows))
         columns = (
@@ -216,7 +204,7 @@ class RowTarget:
             for row, partition, bucket, name, container, total in zip(rows, *columns, strict=True)
         }
         return tuple(
-            Candidate(row, file, container, total)
+            Candidate(row, file.task, file.predicate, container, total)
             for file in files
-            for row, container, total in (found[file.partition, file.bucket, file.name],)
+            for row, container, total in (found[file.task.partition, file.task.bucket, file.task.name],)
         )

@@ -13,7 +13,7 @@ from paimon_pyds.expression import Residual
 from paimon_pyds.operations.executor import Executor
 from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids, with_ids
 from paimon_pyds.operations.row_changes_target import Candidate, Candidates, RowTarget
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.positions import live_rows, matching_rows
 from paimon_pyds.scan.split import ReadSpec
@@ -50,17 +50,17 @@ def find_rows(
     residual: Residual | None,
     executor: Executor,
     progress: Callable[[int], None] | None = None,
+    seen: int = 0,
 ) -> list[FoundRows]:
     """The rows meant, file by file; files without any are left out. Writes nothing.
 
     Args:
         candidates: planned for the predicate, with the residual's columns.
-        progress: called with the rows of the files that are done so far.
+        progress: called with the rows of the files that are done so far, ``seen`` of them before.
     """
     tasks = [_FindTask(candidates.spec, files, residual) for files in candidates.packed()]
     rows = {c.number: c.file.row_count for c in candidates.files}
     found: list[FoundRows] = []
-    seen = 0
     for results in executor.map(_find, tasks):
         for result in results:
             seen += rows[result.number]
@@ -74,8 +74,16 @@ def find_rows(
 def _find(task: _FindTask) -> list[FoundRows]:
     mask = None if task.residual is None else task.residual.evaluate
     return [
-        FoundRows(c.number, matching_rows(task.spec, c.file, container=c.container, residual=mask)) for c in task.files
+        FoundRows(c.number, matching_rows(_asking(task.spec, c), c.file, container=c.container, residual=mask))
+        for c in task.files
     ]
+
+
+def _asking(spec: ReadSpec, candidate: Candidate) -> ReadSpec:
+    """How to read a file whose rows have to be asked less than others."""
+    needed = set(root_columns(candidate.predicate))
+    left = tuple(f for f in spec.filter_fields if f.name in needed)
+    return replace(spec, predicate=candidate.predicate, filter_fields=left)
 
 
 # -------------------------------------------------------------------------------------------------------- writing

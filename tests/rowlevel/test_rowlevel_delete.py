@@ -203,7 +203,7 @@ def test_whole_files_and_partitions_go_by_metadata(tmp_path: Path, monkeypatch: 
         summary = table.delete("p = 'p'")
         assert (summary.files_touched, summary.files_removed, summary.bytes_written) == (2, 2, 0)
         assert opened.names == set()
-        summary = table.delete("id >= 20")  # every row of a file, which only its rows tell
+        summary = table.delete("id >= 20")  # every row of a file, as its statistics tell
         assert (summary.rows_deleted, summary.files_removed, summary.files_added) == (10, 1, 0)
         assert table.count() == 10
         snapshot = table.snapshot()
