@@ -22,7 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
-_RESULTS = "ok boolean, result binary"
+_RESULTS = "number int, ok boolean, result binary"
 
 
 class SparkExecutor:
@@ -44,6 +44,9 @@ class SparkExecutor:
 
         What a task says of the data (PaimonError) comes back as it is and ends the work; other errors, and those of the
         storage, are Spark's to try again.
+
+        Raises:
+            PaimonError: Spark lost or doubled tasks, as it may when it repeats a shuffle that it was told not to sort.
         """
         if not tasks:
             return
@@ -60,6 +63,17 @@ class SparkExecutor:
                 failure = failure or value
         if failure is not None:
             raise failure
+        _check_once(done["number"], len(tasks))
+
+
+def _check_once(numbers: pa.ChunkedArray, tasks: int) -> None:
+    found = numbers.unique()
+    if len(found) != tasks or len(numbers) != tasks:
+        doubled = len(numbers) - len(found)
+        raise PaimonError(
+            f"Spark ran {len(found)} of {tasks} tasks" + (f", and {doubled} of them more than once" if doubled else ""),
+            hint="run it again, with spark.sql.execution.sortBeforeRepartition on (the default)",
+        )
 
 
 class _Worker:
@@ -70,10 +84,14 @@ class _Worker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for task in batch.column("task"):
+            for number, task in zip(batch.column("number"), batch.column("task"), strict=True):
                 ok, value = self._run(task.as_py())
-                columns = [pa.array([ok]), pa.array([pickle.dumps(value)], pa.binary())]
-                yield pa.RecordBatch.from_arrays(columns, names=["ok", "result"])
+                columns = [
+                    pa.array([number.as_py()], pa.int32()),
+                    pa.array([ok]),
+                    pa.array([pickle.dumps(value)], pa.binary()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
                 if not ok:
                     return
 
