@@ -8,7 +8,7 @@ import pytest
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.config import INDEX_TYPES, IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
@@ -164,6 +164,29 @@ def test_comparisons_with_null_select_nothing(container: bytes) -> None:
         index.evaluate(Leaf(Op.IN, A, (1, None)), ROWS).selection
         == index.evaluate(Leaf(Op.EQ, A, (1,)), ROWS).selection
     )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "asked"),
+    [
+        (INDEX_TYPES, {Op.EQ: "bitmap", Op.IN: "bitmap", Op.NE: "bitmap", Op.LT: "range-bitmap", Op.IS_NULL: "bitmap"}),
+        (("bsi", "range-bitmap", "bloom-filter"), {Op.EQ: "bsi", Op.GE: "range-bitmap", Op.IS_NOT_NULL: "bsi"}),
+        (("bsi", "bitmap"), {Op.NOT_IN: "bitmap", Op.GT: "bsi"}),
+    ],
+)
+def test_of_several_indexes_the_one_that_answers_best_is_asked_alone(
+    kinds: tuple[str, ...], asked: dict[Op, str]
+) -> None:
+    builder = FileIndexBuilder([IndexSpec("a", None, kind, {}) for kind in kinds], [DataField(0, "a", INT)])
+    builder.update(pa.record_batch([pa.array([None, 1, 2, 3] * 50, pa.int32())], ["a"]))
+    data = builder.finish()
+    assert data is not None
+    index = FileIndex.open(BytesSource(data))
+    for op, kind in asked.items():
+        literals = () if op in (Op.IS_NULL, Op.IS_NOT_NULL) else (1, 9) if op in (Op.IN, Op.NOT_IN) else (2,)
+        result = index.evaluate(Leaf(op, A, literals), 200)
+        assert result.exact
+        assert [t.index_type for t in result.trace] == [kind], op
 
 
 def test_many_points_are_read_together(container: bytes) -> None:
