@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from paimon_pyds.errors import StorageError
 from paimon_pyds.operations import compact_sort as module
 from paimon_pyds.operations.compact_sort import SortSpec, sorted_batches
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.tiny_disk import mounted
 
 FIELDS = (
     DataField(0, "at", parse_type("BIGINT NOT NULL")),
@@ -143,18 +143,11 @@ def test_an_error_of_the_source_comes_through() -> None:
 
 
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mount = tmp_path / "tiny"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with mounted(tmp_path, kib=64) as mount:
         monkeypatch.setattr(tempfile, "tempdir", str(mount))
         with pytest.raises(StorageError, match=r"can't spill the rows of a sort.*TMPDIR"):
             _sorted(_spread("even"), SortSpec(KEYS, buffer=1))
         assert list(mount.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
 
 
 _PEAK = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import zlib
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import BytesSource
-from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
+from paimon_pyds.types import DataType, arrow_type
+from support.oracle_filters import internal_value
 
 EPOCH = dt.datetime(1970, 1, 1)
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -27,33 +27,9 @@ OPS = {
 }  # fmt: skip
 
 
-def internal(value: Any, type_: DataType) -> Any:
-    """The internal value of a JSON value."""
-    if value is None:
-        return None
-    match type_.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            return float(value)
-        case Kind.DECIMAL:
-            return Decimal(value)
-        case Kind.BINARY | Kind.VARBINARY:
-            return bytes.fromhex(value)
-        case Kind.DATE:
-            return (dt.date.fromisoformat(value) - EPOCH.date()).days
-        case Kind.TIME:
-            hours, minutes, seconds = value.split(":")
-            return (int(hours) * 60 + int(minutes)) * 60_000 + round(float(seconds) * 1000)
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_LTZ:
-            whole, _, fraction = value.removesuffix("Z").partition(".")
-            unit = PER_SECOND[timestamp_unit(type_)]
-            seconds = (dt.datetime.fromisoformat(whole) - EPOCH) // dt.timedelta(seconds=1)
-            return seconds * unit + int(fraction.ljust(9, "0")[:9]) * unit // 10**9
-    return value
-
-
 def column(values: Sequence[Any], type_: DataType) -> pa.Array:
     """The Arrow column of JSON values."""
-    return pa.array([internal(value, type_) for value in values], arrow_type(type_))
+    return pa.array([internal_value(value, type_) for value in values], arrow_type(type_))
 
 
 def predicate(json: Mapping[str, Any], types: Mapping[str, DataType]) -> Predicate:
@@ -65,7 +41,7 @@ def predicate(json: Mapping[str, Any], types: Mapping[str, DataType]) -> Predica
     type_ = types[name]
     outer, bracket, inner = name.partition("[")
     ref = ColumnRef(outer, (MapKey(inner[:-1]),) if bracket else (), type_)
-    literals = tuple(internal(value, type_) for value in json.get("literals", ()))
+    literals = tuple(internal_value(value, type_) for value in json.get("literals", ()))
     if json["op"] == "between":
         return And((Leaf(Op.GE, ref, literals[:1]), Leaf(Op.LE, ref, literals[1:])))
     op = OPS[json["op"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,45 +13,15 @@ import pytest
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.row import decode_rows, encode_rows, hash_rows
-from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, parse_type
+from paimon_pyds.types import AtomicType, DataType, parse_type
 from support.fixtures import DEV
+from support.oracle_filters import arrow_column, internal_value
 
 requires_vectors = pytest.mark.skipif(
     DEV is None or not (DEV / "hash_vectors.json").exists(), reason="needs hash_vectors.json of Java Paimon"
 )
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-
-
-def internal(value: Any, type_: DataType) -> Any:
-    """The internal value for a value as the vectors spell it."""
-    if value is None:
-        return None
-    assert isinstance(type_, AtomicType)
-    match type_.kind:
-        case Kind.FLOAT | Kind.DOUBLE:
-            return float(value)
-        case Kind.DECIMAL:
-            return Decimal(value)
-        case Kind.BINARY | Kind.VARBINARY:
-            return bytes.fromhex(value)
-        case Kind.DATE:
-            return datetime.date.fromisoformat(value).toordinal() - _EPOCH.toordinal()
-        case Kind.TIME:
-            time = datetime.time.fromisoformat(value)
-            return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + time.microsecond // 1000
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_LTZ:
-            text, _, fraction = value.rstrip("Z").partition(".")
-            nanos = int(fraction.ljust(9, "0"))
-            delta = datetime.datetime.fromisoformat(text) - _EPOCH
-            seconds = delta.days * 86_400 + delta.seconds
-            unit = 10 ** {"ms": 6, "us": 3, "ns": 0}[arrow_type(type_).unit]
-            return (seconds * 10**9 + nanos) // unit
-    return value
-
-
-def column(values: list[Any], type_: DataType) -> pa.Array:
-    return pa.array([internal(v, type_) for v in values], arrow_type(type_))
 
 
 def vectors() -> dict[str, Any]:
@@ -64,7 +33,7 @@ def vectors() -> dict[str, Any]:
 def fits(value: Any, type_: DataType) -> bool:
     if value is None or not isinstance(type_, AtomicType) or "TIMESTAMP" not in type_.kind.value:
         return True
-    return abs(internal(value, type_)) < 2**63
+    return abs(internal_value(value, type_)) < 2**63
 
 
 def check(values: list[dict[str, Any]], columns: list[pa.Array], types: list[DataType]) -> int:
@@ -102,7 +71,7 @@ def test_every_single_column_vector() -> None:
         type_ = parse_type(entry["type"])
         values = [v for v in entry["values"] if fits(v["value"], type_)]
         assert len(values) >= len(entry["values"]) - 3
-        checked += check(values, [column([v["value"] for v in values], type_)], [type_])
+        checked += check(values, [arrow_column([v["value"] for v in values], type_)], [type_])
     assert checked > 400
 
 
@@ -111,7 +80,7 @@ def test_every_multi_column_vector() -> None:
     for entry in vectors()["rows"]:
         types = [parse_type(f["type"]) for f in entry["fields"]]
         columns = [
-            column([v["row"].get(f["name"]) for v in entry["values"]], type_)
+            arrow_column([v["row"].get(f["name"]) for v in entry["values"]], type_)
             for f, type_ in zip(entry["fields"], types, strict=True)
         ]
         check(entry["values"], columns, types)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from paimon_pyds.errors import StorageError
 from paimon_pyds.storage.local import LocalFileIO
+from support.tiny_disk import mounted
 
 IO = LocalFileIO()
 
@@ -21,15 +21,8 @@ IO = LocalFileIO()
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB, where it can be mounted."""
-    mount = tmp_path / "tiny"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with mounted(tmp_path, kib=256) as mount:
         yield mount
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
 
 
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tiny_disk: Path) -> None:

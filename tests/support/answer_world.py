@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import Phase, note, settings
+from hypothesis import Phase, settings
 
+from support.random_world import random_world
 from support.table_model import Column, Row, order
 from support.table_world import Pools, World
 
@@ -39,19 +37,9 @@ class DeletingWorld(World):
         return options
 
 
-@contextmanager
-def world(pools: Pools, seed: int) -> Iterator[World]:
+def world(pools: Pools, seed: int) -> AbstractContextManager[World]:
     """A table with a random history."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
-        log: list[str] = []
-        try:
-            made = DeletingWorld(pools, seed, Path(directory, "t"), log)
-            for _ in range(made.random.randint(1, 6)):
-                made.step()
-            yield made
-        except BaseException:
-            note("\n".join(log))
-            raise
+    return random_world(pools, seed, DeletingWorld)
 
 
 def ordered_columns(columns: Sequence[Column]) -> list[Column]:
