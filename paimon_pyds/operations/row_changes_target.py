@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit import VectorPlace, vector_places
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.expression import Residual
 from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
@@ -111,15 +111,6 @@ class RowTarget:
                 hint=f"alter the table: {_ENABLED} = true",
             )
         self.entries: pa.RecordBatch = live_of(store, self.snapshot)
-
-    def check_rewritable(self, action: str) -> None:
-        """Raise UnsupportedError when rows would have to move to other files and lose their row ids by that."""
-        if self.options.get("row-tracking.enabled"):
-            raise UnsupportedError(
-                f"{action} would give rows of this table (row-tracking.enabled) new row ids",
-                path=self.store.root,
-                hint="delete by deletion vectors keeps them; for the rest use Java Paimon",
-            )
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None)."""
