@@ -3,23 +3,19 @@ off, and brute force give the same rows."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, note, settings
+from hypothesis import Phase, given, settings
 from pyarrow import orc
 from pyarrow import parquet as pq
 
 from paimon_pyds.operations.query import Scan
+from support.random_world import random_world
 from support.table_model import Row, as_text, evaluate, to_arrow, to_sql, to_tree
 from support.table_world import ID, POOLS, SEEDS, Pools, World
 
@@ -29,21 +25,6 @@ FILTERS = 12
 LONG = settings().max_examples > 100
 EXAMPLES = settings(max_examples=3000 if LONG else 60, phases=[Phase.generate])
 """A shrunken seed is no smaller a case."""
-
-
-@contextmanager
-def world(pools: Pools, seed: int) -> Iterator[World]:
-    """A table with a random history."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
-        log: list[str] = []
-        try:
-            made = World(pools, seed, Path(directory, "t"), log)
-            for _ in range(made.random.randint(1, 6)):
-                made.step()
-            yield made
-        except BaseException:
-            note("\n".join(log))
-            raise
 
 
 def check_filters(w: World) -> None:
@@ -65,7 +46,7 @@ def check_filters(w: World) -> None:
 @EXAMPLES
 @given(POOLS, SEEDS)
 def test_filters(pools: Pools, seed: int) -> None:
-    with world(pools, seed) as w:
+    with random_world(pools, seed) as w:
         check_filters(w)
 
 
@@ -95,7 +76,7 @@ def check_history(w: World) -> None:
 @EXAMPLES
 @given(POOLS, SEEDS)
 def test_history(pools: Pools, seed: int) -> None:
-    with world(pools, seed) as w:
+    with random_world(pools, seed) as w:
         check_history(w)
 
 
@@ -160,7 +141,7 @@ def ids_of_file(path: str) -> list[int]:
 @EXAMPLES
 @given(POOLS, SEEDS)
 def test_shapes(pools: Pools, seed: int) -> None:
-    with world(pools, seed) as w:
+    with random_world(pools, seed) as w:
         check_shapes(w)
 
 
@@ -238,5 +219,5 @@ def bits(table: pa.Table) -> pa.Table:
 @EXAMPLES
 @given(POOLS, SEEDS)
 def test_large_files(pools: Pools, seed: int) -> None:
-    with world(pools, seed) as w:
+    with random_world(pools, seed) as w:
         check_large(w)
