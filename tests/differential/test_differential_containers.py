@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from test_differential_tables import EXAMPLES, world
+from test_differential_tables import EXAMPLES
 
 from paimon_pyds import formats
 from paimon_pyds.formats.base import ReadCounters
@@ -17,6 +17,7 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import arrow_schema
+from support.random_world import random_world
 from support.table_model import to_sql, to_tree
 from support.table_world import POOLS, SEEDS, Pools, World
 
@@ -63,7 +64,7 @@ def test_containers() -> None:
     @EXAMPLES
     @given(POOLS, SEEDS)
     def check(pools: Pools, seed: int) -> None:
-        with world(pools, seed) as w:
+        with random_world(pools, seed) as w:
             claims.append(check_containers(w))
 
     check()
