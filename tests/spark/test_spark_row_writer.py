@@ -38,7 +38,7 @@ def made(path: str, **options: str) -> pp.Table:
 
 def writer(table: pp.Table, data: pa.Table, operation: str, **options: str) -> Any:
     given = {"path": table.path, "operation": operation, **options}
-    return PaimonDataSource(given).writer(from_arrow_schema(data.schema), False)
+    return PaimonDataSource(given).writer(from_arrow_schema(data.schema, prefer_timestamp_ntz=True), False)
 
 
 def save(table: pp.Table, *tasks: pa.Table, operation: str, **options: str) -> None:
