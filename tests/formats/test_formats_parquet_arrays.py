@@ -6,14 +6,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
-from paimon_pyds.formats.parquet.arrays import conform
+from paimon_pyds.formats.parquet.arrays import all_but, conform, rows_at_once, without_rows
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, arrow_type, parse_type
@@ -119,3 +122,66 @@ def test_few_rows_left_out_across_batches_and_row_groups(batch_rows: int, tmp_pa
     reader.close()
     kept = [i for i in range(rows) if i not in gone]
     assert read.to_pydict() == {"i": kept, "s": [texts[i] for i in kept]}
+
+
+def _rows_of(type_: Any, values: st.SearchStrategy[Any]) -> Any:
+    """The Arrow type of a Paimon type, and its values."""
+    return arrow_type(parse_type(type_)), values
+
+
+_INTS = st.integers(-100, 100)
+_TEXTS = st.text(max_size=5)
+_PAIRS = st.fixed_dictionaries({"x": st.none() | _INTS, "y": st.none()})
+_COLUMNS = [
+    _rows_of("BOOLEAN", st.booleans()),
+    _rows_of("TINYINT", _INTS),
+    _rows_of("SMALLINT", _INTS),
+    _rows_of("INT", _INTS),
+    _rows_of("BIGINT", _INTS),
+    _rows_of("FLOAT", _INTS.map(float)),
+    _rows_of("DOUBLE", _INTS.map(float)),
+    _rows_of("DECIMAL(5, 2)", _INTS.map(Decimal)),
+    _rows_of("DECIMAL(38, 2)", _INTS.map(Decimal)),
+    _rows_of("DATE", st.dates()),
+    _rows_of("TIME(3)", st.times().map(lambda t: t.replace(microsecond=0))),
+    _rows_of("TIMESTAMP(6)", _INTS),
+    _rows_of("TIMESTAMP(6) WITH LOCAL TIME ZONE", _INTS),
+    _rows_of("STRING", _TEXTS),
+    _rows_of("BYTES", st.binary(max_size=5)),
+    (pa.binary(3), st.binary(min_size=3, max_size=3)),
+    _rows_of(ROW, _PAIRS),
+    _rows_of(LIST, st.lists(st.none() | _PAIRS, max_size=3)),
+    _rows_of(
+        MAP, st.dictionaries(_TEXTS, st.none() | st.lists(_PAIRS, max_size=2), max_size=2).map(lambda m: [*m.items()])
+    ),
+    (pa.dictionary(pa.int32(), pa.string()), _TEXTS),
+    (pa.large_string(), _TEXTS),
+    (pa.null(), st.none()),
+]
+
+
+@pytest.mark.parametrize(("type_", "values"), _COLUMNS, ids=[str(type_) for type_, _ in _COLUMNS])
+@given(data=st.data())
+def test_rows_left_out_of_any_column(type_: pa.DataType, values: Any, data: Any) -> None:
+    """As taking the other rows one by one leaves them: of slices, too, and beside a bitmap of nulls where none are."""
+    rows = data.draw(st.lists(st.none() | values if data.draw(st.booleans()) else values, max_size=40))
+    drawn = pa.concat_arrays([pa.array(rows, type_), pa.array([None], type_)])  # the null makes a bitmap
+    start = data.draw(st.integers(0, len(rows)))
+    column = drawn.slice(start, data.draw(st.integers(0, len(rows) - start)))
+    before = data.draw(st.integers(0, 9))
+    flags = np.array(data.draw(st.lists(st.booleans(), min_size=before + len(column), max_size=before + len(column))))
+    keep = all_but(np.flatnonzero(~flags.astype(np.bool_)), len(flags)).slice(before, len(column))
+    batch = pa.RecordBatch.from_arrays([column], names=["c"])
+    left = without_rows(batch, keep)
+    left.validate(full=True)
+    expected = [column[i] for i in range(len(column)) if keep[i].as_py()]
+    assert left.schema == batch.schema
+    assert list(left.column(0)) == expected
+    assert left.column(0).null_count == sum(not value.is_valid for value in expected)
+
+
+def test_rows_are_left_out_of_several_batches_at_once_within_bounds() -> None:
+    assert rows_at_once(1_000, 1_000_000, 35_000_000) == 4_000
+    assert rows_at_once(1_000, 1_000_000, 8_000_000_000) == 2_097
+    assert rows_at_once(1_000, 1_000_000, 1 << 40) == 1_000
+    assert rows_at_once(7, 20, 0) == 28

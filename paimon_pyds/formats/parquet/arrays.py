@@ -12,9 +12,12 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
 
-__all__ = ["all_but", "conform", "conform_batch", "without_rows"]
+__all__ = ["all_but", "conform", "conform_batch", "rows_at_once", "without_rows"]
 
 _UNITS = ("s", "ms", "us", "ns")
+_FILTERED_BATCHES = 4
+_FILTERED_BYTES = 16 << 20
+"""What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
@@ -88,9 +91,31 @@ def all_but(dropped: npt.NDArray[np.int64], rows: int) -> pa.BooleanArray:
     return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.packbits(keep, bitorder="little"))])
 
 
+def rows_at_once(batch_rows: int, rows: int, size: int) -> int:
+    """Of how many rows `without_rows` gets batches, where ``batch_rows`` are given out at a time.
+
+    ``rows`` rows have ``size`` bytes in the file before compression.
+    """
+    return max(batch_rows, min(_FILTERED_BATCHES * batch_rows, _FILTERED_BYTES * rows // max(1, size)))
+
+
 def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of the batch for which ``keep`` is true; as long as the batch, without nulls."""
     if keep.true_count == batch.num_rows:
         return batch
     # Column by column: for a whole batch Arrow would make row numbers of the mask first.
-    return pa.RecordBatch.from_arrays([column.filter(keep) for column in batch.columns], schema=batch.schema)
+    columns = [_without_bitmap(column).filter(keep) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _without_bitmap(array: pa.Array) -> pa.Array:
+    """Without the bitmap of nulls, when there are none: flat columns then take Arrow a third of the time to filter."""
+    if array.null_count or not _is_flat(array.type):
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
+
+
+def _is_flat(type_: pa.DataType) -> bool:
+    kinds = pa.types
+    checks = (kinds.is_primitive, kinds.is_decimal, kinds.is_string, kinds.is_binary, kinds.is_fixed_size_binary)
+    return any(check(type_) for check in checks)

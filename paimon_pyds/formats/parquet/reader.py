@@ -17,7 +17,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
 from paimon_pyds.formats.beside import all_of
-from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, without_rows
+from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
@@ -251,7 +251,11 @@ class ParquetReader:
         order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
         place = [order.index(i) for i in range(len(order))]
         done, rows = 0, self._rows_of(task.group)
-        keep = None if task.dropped is None else all_but(task.dropped, rows)
+        keep = None
+        if task.dropped is not None:
+            keep = all_but(task.dropped, rows)
+            size = sum(self._source.footer.chunk(task.group, leaf).uncompressed_size for leaf, _ in leaves)
+            batch_rows = rows_at_once(batch_rows, rows, size)
         with self._source.arrow_file(int96=any(physical == INT96 for _, physical in leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
