@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
+from paimon_pyds.operations.query import Scan
 from paimon_pyds.storage.base import FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 
@@ -171,3 +174,36 @@ class _FaultyInput:
 def files_under(path: str) -> set[str]:
     """Every file below a directory, relative to it."""
     return {os.path.relpath(os.path.join(d, f), path) for d, _, names in os.walk(path) for f in names}
+
+
+def left_behind(path: Path) -> set[str]:
+    """The names of files that no snapshot and no schema names."""
+    return {name.rpartition("/")[2] for name in files_under(str(path))} - _referenced(path)
+
+
+def _referenced(path: Path) -> set[str]:
+    store = pp.Table.open(path).store
+    found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
+    for snapshot in store.snapshots():
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        found |= {f"snapshot-{snapshot.id}", *lists}
+        for manifest in (m for name in lists for m in store.read_manifest_list(name)):
+            entries = store.read_manifest(manifest.file_name)
+            found |= {manifest.file_name, *entries["file_name"].to_pylist()}
+            found.update(name for extra in entries["extra_files"].to_pylist() for name in extra)
+        if snapshot.index_manifest is not None:
+            found |= {snapshot.index_manifest}
+            found.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
+    return found
+
+
+def rows_of_snapshots(table: pp.Table) -> list[list[str]]:
+    """What each snapshot holds; their numbers have no gap."""
+    snapshots = table.snapshots()
+    assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
+    return [texts(table.scan(snapshot=s.id)) for s in snapshots]
+
+
+def texts(scan: Scan) -> list[str]:
+    """The rows of a scan, comparable, in an order of their own."""
+    return sorted(map(str, scan.to_arrow().to_pylist()))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under
+from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, left_behind, rows_of_snapshots, texts
 from hypothesis import settings
 
 import paimon_pyds as pp
@@ -72,31 +72,7 @@ def _prepared(path: Path, mode: dict[str, str]) -> Path:
 def _state(path: Path) -> tuple[object, ...]:
     METADATA_CACHE.clear()
     table = pp.Table.open(path)
-    snapshots = table.snapshots()
-    assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
-    rows = [sorted(map(str, table.scan(snapshot=s.id).to_arrow().to_pylist())) for s in snapshots]
-    return rows, sorted(map(str, table.scan("v >= 3").to_arrow().to_pylist())), table.count()
-
-
-def _referenced(path: Path) -> set[str]:
-    """The names of all files that snapshots and schemas name."""
-    store = pp.Table.open(path).store
-    found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
-    for snapshot in store.snapshots():
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        found |= {f"snapshot-{snapshot.id}", *lists}
-        for manifest in (m for name in lists for m in store.read_manifest_list(name)):
-            entries = store.read_manifest(manifest.file_name)
-            found |= {manifest.file_name, *entries["file_name"].to_pylist()}
-            found.update(name for extra in entries["extra_files"].to_pylist() for name in extra)
-        if snapshot.index_manifest is not None:
-            found |= {snapshot.index_manifest}
-            found.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
-    return found
-
-
-def _left(path: Path) -> set[str]:
-    return {name.rpartition("/")[2] for name in files_under(str(path))} - _referenced(path)
+    return rows_of_snapshots(table), texts(table.scan("v >= 3")), table.count()
 
 
 def _passed_over(at: int, name: str) -> bool:
@@ -123,7 +99,7 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     run(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
     assert old != new
-    assert not _left(whole)
+    assert not left_behind(whole)
     for at, name in enumerate(counting.done):
         if (mode != BEFORE and name in HARMLESS) or _passed_over(at, name):
             continue
@@ -141,7 +117,7 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
         state = _state(path)
         assert state in allowed, f"{io.failed} ({at})"
         if state == old:
-            assert not _left(path), f"{io.failed} ({at})"
+            assert not left_behind(path), f"{io.failed} ({at})"
             run(table)  # the same object goes on as if nothing had been
         assert _state(path) == new
         shutil.rmtree(path)

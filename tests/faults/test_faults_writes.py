@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under
+from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under, left_behind, rows_of_snapshots, texts
 from hypothesis import settings
 
 import paimon_pyds as pp
@@ -23,6 +21,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.create import create_table
 from paimon_pyds.operations.executor import LocalExecutor
 from paimon_pyds.types import from_arrow_schema
+from support.tiny_disk import mounted
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])
 OPTIONS = {
@@ -90,23 +89,7 @@ def _state(path: Path) -> tuple[object, ...]:
     """All that can be read: every snapshot's rows, and the columns."""
     METADATA_CACHE.clear()
     table = pp.Table.open(path)
-    snapshots = table.snapshots()
-    assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
-    rows = [sorted(map(str, table.scan(snapshot=s.id).to_arrow().to_pylist())) for s in snapshots]
-    return table.arrow_schema.names, rows, sorted(map(str, table.scan("p = 'p1'").to_arrow().to_pylist()))
-
-
-def _referenced(path: Path) -> set[str]:
-    """Every file that the table's snapshots and schemas name."""
-    store = pp.Table.open(path).store
-    found = {"snapshot/LATEST", "snapshot/EARLIEST", *(f"schema/schema-{i}" for i in store.schema_ids())}
-    for snapshot in store.snapshots():
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        manifests = [m.file_name for name in lists for m in store.read_manifest_list(name)]
-        found |= {f"snapshot/snapshot-{snapshot.id}", *(f"manifest/{name}" for name in [*lists, *manifests])}
-        for task in pp.Table.open(path).scan(snapshot=snapshot.id).plan().tasks:
-            found |= {str(Path(p).relative_to(path)) for p in (task.path, task.index_path) if p}
-    return found
+    return table.arrow_schema.names, rows_of_snapshots(table), texts(table.scan("p = 'p1'"))
 
 
 LONG = settings().max_examples > 100
@@ -148,8 +131,7 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: st
         state = _state(path)
         assert state in allowed, f"{io.failed} ({at})"
         if state == old:
-            left = files_under(str(path)) - _referenced(path)
-            assert not left, f"{io.failed} ({at}) leaves {left}"
+            assert not left_behind(path), f"{io.failed} ({at})"
         # The same object goes on as if nothing had been.
         write(table) if state == old else table.scan().to_arrow()
         assert _state(path) == new
@@ -181,7 +163,7 @@ def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write
         state = _state(path)
         assert state in (old, new), f"{name} ({at})"
         if forever == "full" and state == old and known:
-            assert not files_under(str(path)) - _referenced(path), f"{name} ({at})"
+            assert not left_behind(path), f"{name} ({at})"
         shutil.rmtree(path)
 
 
@@ -228,15 +210,8 @@ def test_a_fault_while_a_table_is_made(tmp_path: Path, mode: str) -> None:
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 384 KiB, where it can be mounted."""
-    mount = tmp_path / "tiny"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=384k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with mounted(tmp_path, kib=384) as mount:
         yield mount
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"target-file-size": "64 kb"}], ids=["one file", "many files"])
