@@ -75,12 +75,13 @@ def write_range_bitmap(column: EncodedColumn, chunk_size: int = DEFAULT_CHUNK_SI
     codec, cardinality = column.codec, len(column.keys)
     dictionary = write_dictionary(column, chunk_size)
     slices = _write_slices(column)
-    check_limits("range-bitmap", column.row_count, len(dictionary) + sum(map(len, slices)))
+    length = sum(map(len, dictionary))
+    check_limits("range-bitmap", column.row_count, length + sum(map(len, slices)))
     ends = b""
     if cardinality:
         ends = write_key(codec, _key(column, 0)) + write_key(codec, _key(column, cardinality - 1))
-    header = struct.pack(">Bii", _VERSION, column.row_count, cardinality) + ends + struct.pack(">i", len(dictionary))
-    return b"".join([struct.pack(">i", len(header)), header, dictionary, *slices])
+    header = struct.pack(">Bii", _VERSION, column.row_count, cardinality) + ends + struct.pack(">i", length)
+    return b"".join([struct.pack(">i", len(header)), header, *dictionary, *slices])
 
 
 def _key(column: EncodedColumn, number: int) -> Key:

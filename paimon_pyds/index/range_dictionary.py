@@ -51,12 +51,13 @@ def read_key(codec: KeyCodec, cursor: Cursor, field: str) -> Key:
     return int(codec.deserialize(np.frombuffer(cursor.take(codec.width, field), codec.dtype))[0])
 
 
-def write_dictionary(column: EncodedColumn, chunk_size: int) -> bytes:
-    """The serialized dictionary of a column's distinct keys; ``chunk_size`` bounds the other keys of a chunk."""
+def write_dictionary(column: EncodedColumn, chunk_size: int) -> list[bytes]:
+    """The serialized dictionary of a column's distinct keys, in pieces; ``chunk_size`` bounds the other keys of a
+    chunk."""
     write = _write_variable if column.codec.is_binary else _write_fixed
     offsets, chunks, keys = write(column, chunk_size) if len(column.keys) else (b"", b"", [])
     header = struct.pack(">iBiii", _HEADER, _VERSION, len(offsets) // 4, len(offsets), len(chunks))
-    return b"".join([header, offsets, chunks, *keys])
+    return [header, offsets, chunks, *keys]
 
 
 def _write_fixed(column: EncodedColumn, chunk_size: int) -> tuple[bytes, bytes, list[bytes]]:
@@ -71,9 +72,9 @@ def _write_fixed(column: EncodedColumn, chunk_size: int) -> tuple[bytes, bytes, 
     chunk["keys_length"], chunk["key_length"] = others * width, width
     chunk["offset"] = np.cumsum(others * width) - others * width
     offsets = (np.arange(len(firsts)) * chunk.itemsize).astype(">i4")
-    is_other = np.ones(count, np.bool_)
-    is_other[firsts] = False
-    return offsets.tobytes(), chunk.tobytes(), [values[is_other].tobytes()]
+    full = count // per_chunk * per_chunk
+    keys = [values[:full].reshape(-1, per_chunk)[:, 1:].tobytes(), values[full + 1 :].tobytes()]
+    return offsets.tobytes(), chunk.tobytes(), keys
 
 
 def _chunk_dtype(codec: KeyCodec) -> np.dtype[Any]:
