@@ -38,7 +38,7 @@ from paimon_pyds.types import (
     RowType,
 )
 
-__all__ = ["bind", "internal_literal", "resolve_column"]
+__all__ = ["bind", "internal_literal"]
 
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
 _TEXT_OPS = frozenset({
@@ -74,13 +74,6 @@ def bind(
         PredicateError: no such column, types that SQL does not compare, or a literal that is no value of the type.
     """
     return _Binder(fields, case_sensitive, timezone).bind(predicate)
-
-
-def resolve_column(
-    column: ColumnRef, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC"
-) -> ColumnRef:
-    """The column with type and field id, spelled as the table spells it. Raises PredicateError."""
-    return _Binder(fields, case_sensitive, timezone).column(column)
 
 
 class _Binder:

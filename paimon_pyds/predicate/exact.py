@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +19,9 @@ from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Predicate
 from paimon_pyds.types import arrow_type
 
-__all__ = ["column_values", "filter_batch", "matches"]
+__all__ = ["column_values", "matches"]
 
 _Values: TypeAlias = "pa.Array | pa.ChunkedArray"
-_Batch = TypeVar("_Batch", pa.RecordBatch, pa.Table)
 
 _POSITIVE = {
     Op.NE: Op.EQ, Op.NOT_IN: Op.IN, Op.NOT_LIKE: Op.LIKE, Op.NOT_STARTS_WITH: Op.STARTS_WITH,
@@ -45,19 +44,6 @@ def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boolea
     """
     found = _evaluate(predicate, batch)
     return pc.fill_null(found, scalar(False, pa.bool_())) if found.null_count else found
-
-
-def filter_batch(predicate: Predicate, batch: _Batch) -> _Batch:
-    """The rows that the predicate is true for, in their order; the batch itself when these are all."""
-    if predicate is Const.TRUE:
-        return batch
-    if isinstance(predicate, Const):
-        return batch.slice(0, 0)
-    kept = matches(predicate, batch)
-    count = _true_count(kept)
-    if count == batch.num_rows:
-        return batch
-    return batch.slice(0, 0) if count == 0 else batch.filter(kept)
 
 
 def column_values(column: ColumnRef, batch: pa.RecordBatch | pa.Table) -> _Values:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import bind, resolve_column
+from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.show import to_sql
@@ -240,7 +240,9 @@ def test_names() -> None:
         bind(parse_filter("NAME = 'x'"), table, case_sensitive=True)
     with pytest.raises(PredicateError, match=r"did you mean Preis\?"):
         bind(parse_filter("pries = 1"), table)
-    assert resolve_column(ColumnRef("preis"), table).field_id == 3
+    spelled = bind(parse_filter("preis = 1"), table)
+    assert isinstance(spelled, Leaf)
+    assert (spelled.column.name, spelled.column.field_id) == ("Preis", 3)
     found = bound("m['k'].z IS NULL")
     assert isinstance(found, Leaf)
     assert found.column.path == (MapKey("k"), "z")
