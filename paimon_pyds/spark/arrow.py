@@ -1,7 +1,8 @@
 """Arrow batches in exactly the schema wanted: for Spark, which from 4.2 checks it to the last nullable, and from Spark.
 
-Columns and struct members are found by name. Only what loses nothing is cast, with one exception: times and timestamps
-are rounded down to a coarser unit, which is how Spark and Java Paimon see them.
+Columns and struct members are found by name. Only what loses nothing is cast, with two exceptions: times and timestamps
+are rounded down to a coarser unit, which is how Spark and Java Paimon see them, and floating point numbers are rounded
+to a shorter type or a decimal, as Spark does when it stores them.
 """
 
 from __future__ import annotations
