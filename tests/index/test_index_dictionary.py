@@ -30,3 +30,23 @@ def test_codes_are_ranks(distinct: int, nulls: float, batch: int) -> None:
     expected[~mask] = codes
     assert encoded.int_keys().tolist() == keys.tolist()
     assert encoded.codes.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("keep_codes", [True, False])
+@pytest.mark.parametrize("distinct", [3, 5_000, 1 << 40])
+@pytest.mark.parametrize("nulls", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("type_", ["BIGINT", "STRING"])
+@pytest.mark.parametrize("batch", [3 * ROWS, 17_000])
+def test_listeners_are_told_every_key(keep_codes: bool, distinct: int, nulls: float, type_: str, batch: int) -> None:
+    rng = np.random.default_rng(distinct)
+    numbers = pa.array(rng.integers(0, distinct, 3 * ROWS), mask=rng.random(3 * ROWS) < nulls)
+    codec = key_codec(parse_type(type_))
+    values = numbers if type_ == "BIGINT" else numbers.cast(pa.string())
+    dictionary = ColumnDictionary(codec, keep_codes=keep_codes)
+    told: list[pa.Array] = []
+    dictionary.on_distinct(told.append)
+    for start in range(0, len(values), batch):
+        dictionary.update(values[start : start + batch])
+    dictionary.flush()
+    assert not any(keys.null_count for keys in told)
+    assert {key for keys in told for key in keys.to_pylist()} == set(codec.keys_of(values).drop_null().to_pylist())
