@@ -117,6 +117,7 @@ def test_nested_columns_leave_their_siblings_to_pages(flights: pp.Table) -> None
     assert (file.rows_kept, file.pages.choice, file.pages.why) == (100, "pages", "legs read whole")
     flat = len(flights.schema.fields) - 1
     assert (file.pages.pages, file.actual.pages) == (flat, flat)
+    assert file.actual.rows_decoded == 20_000  # of the column that is read whole; those of pages are among them
     (file,) = flights.explain("month = 1 AND gate = 'G7'", columns=["legs"]).files
     assert file.pages is not None and file.pages.why == "legs read whole"
 

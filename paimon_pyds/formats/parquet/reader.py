@@ -297,7 +297,8 @@ class ParquetReader:
         by_pages = [i for i, leaves in enumerate(columns.leaves) if leaves[0].index in tasks[0].picks]
         others = [i for i in range(len(columns.leaves)) if i not in by_pages]
         picks = [[task.picks[columns.leaves[i][0].index] for task in tasks] for i in by_pages]
-        self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
+        if not others:  # else all rows are decoded, these among them
+            self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
         for task in tasks:
             self._count_group(task.group)
         self._note(by_pages, tasks)
