@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression import Scope, bind_expression
 from paimon_pyds.types import from_arrow_schema
+from support.spark_zone import zone
 
 pytestmark = pytest.mark.spark
 
@@ -53,16 +53,6 @@ def rows() -> pa.Table:
         "mp": (pa.map_(pa.string(), pa.int32()), [[("k", 1)], [], None, [("k", None), ("l", 2)]]),
     }
     return pa.table({name: pa.array([pool[n % len(pool)] for n in range(24)], t) for name, (t, pool) in pools.items()})
-
-
-@contextmanager
-def zone(spark: Any, name: str) -> Iterator[None]:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", name)
-    try:
-        yield
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def lines(text: str) -> list[str]:

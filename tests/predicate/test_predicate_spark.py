@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.show import to_sql
 from support import predicate_model as model
+from support.spark_zone import zone
 
 pytestmark = pytest.mark.spark
 
@@ -40,16 +40,6 @@ def spread() -> list[dict[str, Any]]:
     longest = max(map(len, pools.values()))
     rows = [{name: pool[n % len(pool)] for name, pool in pools.items()} for n in range(longest)]
     return [*rows, dict.fromkeys(pools)]
-
-
-@contextmanager
-def zone(spark: Any, name: str) -> Iterator[None]:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", name)
-    try:
-        yield
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def answers(spark: Any, frame: Any, texts: Sequence[str]) -> dict[str, list[bool]]:
