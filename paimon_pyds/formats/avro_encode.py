@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.formats.avro_types import has_string_keys, map_types
 from paimon_pyds.formats.nested import list_window
+from paimon_pyds.metadata.avro_columns import varints
 from paimon_pyds.row.layout import slices
 from paimon_pyds.types import (
     BINARY_KINDS,
@@ -99,7 +100,7 @@ def _items(array: pa.Array, items: pa.Array) -> pa.Array:
     body = pa.Array.from_buffers(
         pa.binary(), len(array), [None, pa.py_buffer(bounds.astype(np.int32)), data or pa.py_buffer(b"")]
     )
-    heads = pc.if_else(pa.array(counts > 0), _varints(counts), _EMPTY)
+    heads = pc.if_else(pa.array(counts > 0), varints(counts), _EMPTY)
     return pc.binary_join_element_wise(heads, body, pa.scalar(_END, pa.binary()), _EMPTY)
 
 
@@ -108,11 +109,11 @@ def _atoms(array: pa.Array, type_: AtomicType) -> pa.Array:
     if kind is Kind.BOOLEAN:
         return _fixed(np.asarray(array.cast(pa.uint8())), 1)
     if kind in INTEGER_KINDS:
-        return _varints(array.cast(pa.int64()).to_numpy())
+        return varints(array.cast(pa.int64()).to_numpy())
     if kind in TIMESTAMP_KINDS:
-        return _varints(array.view(pa.int64()).to_numpy())
+        return varints(array.view(pa.int64()).to_numpy())
     if kind in (Kind.DATE, Kind.TIME):
-        return _varints(array.view(pa.int32()).to_numpy().astype(np.int64))
+        return varints(array.view(pa.int32()).to_numpy().astype(np.int64))
     if kind is Kind.FLOAT:
         return _fixed(array.to_numpy().astype("<f4"), 4)
     if kind is Kind.DOUBLE:
@@ -130,7 +131,7 @@ def _fixed(values: npt.NDArray[np.generic], width: int) -> pa.Array:
 
 def _sized(array: pa.Array) -> pa.Array:
     lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-    return pc.binary_join_element_wise(_varints(lengths), array, _EMPTY)
+    return pc.binary_join_element_wise(varints(lengths), array, _EMPTY)
 
 
 def _decimals(array: pa.Array) -> pa.Array:
@@ -144,21 +145,3 @@ def _decimals(array: pa.Array) -> pa.Array:
     lead = np.cumprod(spare, axis=1).sum(axis=1).astype(np.int64)
     starts = np.arange(count, dtype=np.int64) * 16
     return slices(data.reshape(-1), starts + lead, starts + 16)
-
-
-def _varints(values: npt.NDArray[np.int64]) -> pa.Array:
-    """Zigzag numbers of variable length."""
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    count = len(zigzag)
-    largest = int(zigzag.max()) if count else 0
-    if largest < 0x80:
-        return _fixed(zigzag.astype(np.uint8), 1)
-    width = (largest.bit_length() + 6) // 7
-    rest = zigzag[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7))
-    used = rest != 0
-    used[:, 0] = True
-    table = (rest & np.uint64(0x7F)).astype(np.uint8)
-    table[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(used.sum(axis=1), out=offsets[1:])
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(table[used])])

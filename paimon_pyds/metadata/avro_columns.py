@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_pyds.metadata.avro_container import BLOCK_BYTES
 from paimon_pyds.metadata.avro_schema import Array, Node, Primitive, optional
 
-__all__ = ["blocks_of", "encode_field", "join"]
+__all__ = ["blocks_of", "encode_field", "join", "varints"]
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
@@ -32,10 +32,10 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
         return _optional(member, null, column)
     match node:
         case Primitive("int" | "long"):
-            return [_varints(_integers(column))]
+            return [varints(_integers(column))]
         case Primitive("bytes" | "string"):
             body = column.cast(pa.binary())
-            return [_varints(_lengths(body)), body]
+            return [varints(_lengths(body)), body]
         case Array(item):
             return _array(item, column)
     raise TypeError(f"no writer for columns of {node}")
@@ -96,7 +96,7 @@ def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     else:
         ends = np.frombuffer(offsets, "<i4")[items.offset : items.offset + len(items) + 1]
     together = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends[bounds]), body])
-    head = pc.if_else(pa.array(counts > 0), _varints(counts), pa.scalar(b""))
+    head = pc.if_else(pa.array(counts > 0), varints(counts), pa.scalar(b""))
     end = pa.array([b"\x00"] * len(counts), pa.binary())
     return [head, together, end]
 
@@ -111,8 +111,8 @@ def _lengths(body: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(pc.binary_length(body).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _varints(values: npt.NDArray[np.int64]) -> pa.Array:
-    """Zigzag variable-length numbers, one per element."""
+def varints(values: npt.NDArray[np.int64]) -> pa.Array:
+    """The int or long of each element: zigzag numbers of variable length."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     count = len(zigzag)
     if count == 0:

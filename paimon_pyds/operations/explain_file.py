@@ -16,7 +16,6 @@ from paimon_pyds.scan.explain import FileDecision, PagesTold
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.verdict import Verdict, row_strip, verdicts
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField
 
 __all__ = ["FileFacts", "explain_file"]
 
@@ -104,7 +103,7 @@ def _pages(
             selection = selection & reader.prune(devolved, selection)
         rows, groups = selection.count(task.row_count), len(reader.groups())
         output = file_evolution(spec, task, spec.fields)
-        fields = [*filtering.file_fields, *_others(output, filtering)]
+        fields = [*filtering.file_fields, *output.beyond(filtering)]
         if selection.is_none or not fields:
             return PagesTold(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
         if not isinstance(reader, PlansGroups):
@@ -117,11 +116,6 @@ def _pages(
         return _told(plans, rows, groups, at_most)
     finally:
         reader.close()
-
-
-def _others(output: Evolution, filtering: Evolution) -> list[DataField]:
-    known = {f.name for f in filtering.file_fields}
-    return [f for f in output.file_fields if f.name not in known]
 
 
 def _plans(
@@ -140,7 +134,7 @@ def _plans(
     once, twice = RowSelection.NONE, RowSelection.NONE
     for window, in_two in passes(reader, selection, known, filtering, output):
         once, twice = (once, twice | window) if in_two else (once | window, twice)
-    others = _others(output, filtering)
+    others = output.beyond(filtering)
     plans = list(planner.plan([*filtering.file_fields, *others], once)) if not once.is_none else []
     if not twice.is_none:
         if filtering.file_fields:

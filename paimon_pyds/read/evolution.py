@@ -60,6 +60,11 @@ class Evolution:
         """The file's columns are the table's, name by name and type by type."""
         return self.file_fields == self.read_fields
 
+    def beyond(self, other: Evolution) -> list[DataField]:
+        """The columns of the file that are read for this one and not for the other."""
+        known = {f.name for f in other.file_fields}
+        return [f for f in self.file_fields if f.name not in known]
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
 

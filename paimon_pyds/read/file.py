@@ -212,7 +212,7 @@ def passes(
     """The parts of a selection that are read one after the other, each with whether its filter columns are read first
     and its other columns for the survivors only.
     """
-    rows, others = reader.row_count, bool(_others(output, filtering))
+    rows, others = reader.row_count, bool(output.beyond(filtering))
     if known or selection.count(rows) <= _ONE_PASS_ROWS:
         yield selection, False
         return
@@ -224,15 +224,7 @@ def passes(
 
 def _window(selection: RowSelection, start: int, stop: int) -> RowSelection:
     """The part of a selection inside start … stop-1, positions unchanged."""
-    inside = np.arange(start, stop, dtype=np.uint32) if selection.is_all else None
-    if inside is not None:
-        return RowSelection.of(range(start, stop))
     return selection & RowSelection.of(range(start, stop))
-
-
-def _others(output: Evolution, filtering: Evolution) -> list[DataField]:
-    known = {f.name for f in filtering.file_fields}
-    return [f for f in output.file_fields if f.name not in known]
 
 
 def _one_pass(
@@ -244,7 +236,7 @@ def _one_pass(
     output: Evolution,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    others = _others(output, filtering)
+    others = output.beyond(filtering)
     positions = _Positions(window, task.row_count)
     for batch in _read_or_count(reader, [*filtering.file_fields, *others], window, task.row_count, batch_rows):
         here = positions.take(batch.num_rows)
@@ -279,7 +271,7 @@ def _two_passes(
     rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
     if not len(rows):
         return
-    others = _others(output, filtering)
+    others = output.beyond(filtering)
     survivors = RowSelection.of(rows.astype(np.uint32))
     known = pa.Table.from_batches(kept_batches) if kept_batches and kept_batches[0] is not None else None
     done = 0
