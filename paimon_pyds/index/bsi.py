@@ -25,8 +25,7 @@ from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slice_order import RowOrder, SliceOrders
-from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
+from paimon_pyds.index.slices import BitSlices, encode_slices, rows_between
 from paimon_pyds.index.source import ByteCache, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
@@ -92,15 +91,13 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
     return [head, roaring.encode_mask(members), struct.pack(">i", count), *encode_slices(inside, count)]
 
 
-class _Part:
+class _Part(BitSlices):
     """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
 
     def __init__(self, source: ByteSource, data: memoryview, start: int, row_count: int, cache: ByteCache) -> None:
+        super().__init__(row_count, cache)
         self._source = source
         self._data = data
-        self._row_count = row_count
-        self._cache = cache
-        self._orders = SliceOrders(row_count, cache, id(self))
         version, self.low, self.high = self._unpack(">Bqq", start, "min")
         if version != _VERSION:
             raise corrupt(source, f"bsi version {version} is not known", offset=start, field="version")
@@ -153,16 +150,6 @@ class _Part:
 
     def near(self, rows: BitMap, bits: Sequence[int]) -> None:
         return None  # all of them are in memory
-
-    def recall(self, highest: int) -> BitMap | None:
-        found: BitMap | None = self._cache.get((id(self), "highest", highest))
-        return found
-
-    def remember(self, highest: int, rows: BitMap) -> None:
-        self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
-
-    def order(self) -> RowOrder | None:
-        return self._orders.get(self)
 
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""

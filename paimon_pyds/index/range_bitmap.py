@@ -27,8 +27,7 @@ from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
 from paimon_pyds.index.roaring_parts import containers_of, read_containers
-from paimon_pyds.index.slice_order import RowOrder, SliceOrders
-from paimon_pyds.index.slices import encode_slices, most_bytes, rows_between
+from paimon_pyds.index.slices import BitSlices, encode_slices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
@@ -103,14 +102,12 @@ def _write_slices(column: EncodedColumn) -> list[bytes]:
     return [struct.pack(">i", len(header)), header, existing, *slices]
 
 
-class _Slices:
+class _Slices(BitSlices):
     """The bit slices of an open range bitmap; those that are asked for are read in one request."""
 
     def __init__(self, source: Window, row_count: int, cache: ByteCache) -> None:
+        super().__init__(row_count, cache)
         self._source = source
-        self._row_count = row_count
-        self._cache = cache
-        self._orders = SliceOrders(row_count, cache, id(self))
         cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
         header, version = cursor.i32("header length"), cursor.u8("version")
         if version != _VERSION:
@@ -168,16 +165,6 @@ class _Slices:
             return None
         parts = read_containers(self._source, [self._places[bit] for bit in bits], containers, self._row_count)
         return None if parts is None else dict(zip(bits, parts, strict=True))
-
-    def recall(self, highest: int) -> BitMap | None:
-        found: BitMap | None = self._cache.get((id(self), "highest", highest))
-        return found
-
-    def remember(self, highest: int, rows: BitMap) -> None:
-        self._cache.put((id(self), "highest", highest), rows, most_bytes(rows))
-
-    def order(self) -> RowOrder | None:
-        return self._orders.get(self)
 
 
 class RangeBitmapReader:

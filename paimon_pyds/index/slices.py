@@ -5,47 +5,68 @@ After O'Neil and Quass, "Improved query performance with variant indexes" (1997)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
-from paimon_pyds.index.slice_order import RowOrder
+from paimon_pyds.index.slice_order import RowOrder, SliceOrders
+from paimon_pyds.index.source import ByteCache
 
-__all__ = ["BitSlices", "encode_slices", "most_bytes", "rows_at_least", "rows_between", "rows_equal"]
+__all__ = ["BitSlices", "encode_slices", "rows_at_least", "rows_between", "rows_equal"]
 
 
-class BitSlices(Protocol):
-    """Bit slices that are read when asked for. The bitmaps given are not to be changed."""
+class BitSlices(ABC):
+    """Bit slices that are read when asked for. The bitmaps given are not to be changed.
+
+    Args:
+        row_count: rows of the data file; every position in the slices is below it.
+        cache: where bitmaps, and what was found in them, are kept.
+    """
+
+    def __init__(self, row_count: int, cache: ByteCache) -> None:
+        self._row_count = row_count
+        self._cache = cache
+        self._orders = SliceOrders(row_count, cache, id(self))
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """Number of slices."""
 
+    @abstractmethod
     def existing(self) -> BitMap:
         """Rows that have a value."""
 
+    @abstractmethod
     def load(self, first: int, stop: int | None = None) -> list[BitMap]:
         """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
 
+    @abstractmethod
     def one(self, bit: int) -> BitMap:
         """The slice of one bit."""
 
+    @abstractmethod
     def near(self, rows: BitMap, bits: Sequence[int]) -> dict[int, BitMap] | None:
         """The parts of these bits' slices that lie around some positions; None where whole slices cost no more."""
 
     def recall(self, highest: int) -> BitMap | None:
         """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
         are still there."""
+        found: BitMap | None = self._cache.get((id(self), "highest", highest))
+        return found
 
     def remember(self, highest: int, rows: BitMap) -> None:
         """Keep the rows that have these highest bits, as long as there is room."""
+        self._cache.put((id(self), "highest", highest), rows, _most_bytes(rows))
 
     def order(self) -> RowOrder | None:
         """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""
+        return self._orders.get(self)
 
 
 _REMEMBERED_BITS = 8
@@ -86,7 +107,7 @@ def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return words.view(np.uint8).reshape(-1, 8)
 
 
-def most_bytes(rows: BitMap) -> int:
+def _most_bytes(rows: BitMap) -> int:
     """An upper bound of what a bitmap takes in memory."""
     return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
 
