@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.types import (
@@ -210,11 +211,11 @@ class _Column:
             self._settle()
             self._dictionary, self._used = dictionary, np.zeros(len(dictionary), np.bool_)
         indices = array.indices
-        self._used[(indices.drop_null() if indices.null_count else indices).to_numpy()] = True
+        self._used[to_numpy(indices.drop_null() if indices.null_count else indices)] = True
 
     def _settle(self) -> None:
         if self._dictionary is not None:
-            entries = self._dictionary if self._used.all() else self._dictionary.filter(pa.array(self._used))
+            entries = self._dictionary if self._used.all() else self._dictionary.filter(from_numpy(self._used))
             self._dictionary = None
             self._widen(entries)
 
@@ -266,7 +267,7 @@ def _float_bounds(array: pa.Array) -> tuple[float | None, float | None, bool]:
     numpy's min and max are several times faster than pyarrow's on floats and turn to NaN when there is one.
     """
     if array.null_count == 0:
-        values = array.to_numpy()
+        values = to_numpy(array)
         low = values.min()
         if not np.isnan(low):
             return float(low), float(values.max()), False

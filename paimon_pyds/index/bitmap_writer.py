@@ -190,7 +190,7 @@ def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:
 
 
 def _sizes_of(values: pa.Array) -> pa.Array:
-    sizes = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(">i4")
+    sizes = to_numpy(pc.binary_length(values)).astype(">i4")
     return fixed_binary(sizes.reshape(-1, 1))
 
 

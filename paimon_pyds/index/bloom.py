@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.hashing import hash_binary, hash_bytes, hash_longs
@@ -74,7 +75,7 @@ def _positions(hashes: I64, bits: int, hash_functions: int) -> I64:
 def _hash(codec: KeyCodec, keys: pa.Array) -> I64:
     if codec.is_binary:
         return hash_binary(keys)
-    return hash_longs(codec.serialize(keys.to_numpy(zero_copy_only=False)))
+    return hash_longs(codec.serialize(to_numpy(keys)))
 
 
 class BloomBuilder:

@@ -188,11 +188,11 @@ def _merge_ints(codec: KeyCodec, dictionaries: list[pa.Array]) -> tuple[pa.Array
 
 def _merge_binary(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:
     if not dictionaries:
-        return pa.array([], pa.binary()), []
+        return pa.nulls(0, pa.binary()), []
     lengths = [len(d) for d in dictionaries]
     encoded = pa.chunked_array(dictionaries, pa.binary()).dictionary_encode().combine_chunks()
-    distinct, codes = encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
+    distinct, codes = encoded.dictionary, to_numpy(encoded.indices)
     order = pc.array_sort_indices(distinct)
     rank = np.empty(len(distinct), np.int32)
-    rank[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)
+    rank[to_numpy(order)] = np.arange(len(distinct), dtype=np.int32)
     return distinct.take(order), np.split(rank[codes], np.cumsum(lengths)[:-1])

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import from_numpy
+
 __all__ = ["hash_binary", "hash_bytes", "hash_longs"]
 
 _CHUNK = 1 << 16
@@ -83,7 +85,7 @@ def hash_binary(values: pa.Array) -> I64:
         hashes[rows] = _hash_scattered(data, bounds[rows].astype(np.int64), size)
     rest = np.flatnonzero(~together[np.minimum(sizes, _SHORT)])
     if len(rest):
-        hashes[rest] = _hash_each(values if len(rest) == len(values) else values.take(pa.array(rest)))
+        hashes[rest] = _hash_each(values if len(rest) == len(values) else values.take(from_numpy(rest)))
     return hashes.view(np.int64)
 
 

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
 
@@ -196,8 +196,11 @@ def _values(array: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]
 
 
 def _with_nulls_of(array: pa.Array, keys: npt.NDArray[Any]) -> pa.Array:
-    mask = None if array.null_count == 0 else np.asarray(pc.is_null(array))
-    return pa.array(keys, mask=mask)
+    made = from_numpy(keys)
+    if array.null_count == 0:
+        return made
+    valid = np.packbits(to_numpy(array.is_valid()), bitorder="little")
+    return pa.Array.from_buffers(made.type, len(made), [pa.py_buffer(valid), made.buffers()[1]])
 
 
 def key_codec(type_: DataType) -> KeyCodec:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.index.bitmap_writer import fixed_binary, join_binary
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
@@ -84,7 +85,7 @@ def _chunk_dtype(codec: KeyCodec) -> np.dtype[Any]:
 
 def _write_variable(column: EncodedColumn, chunk_size: int) -> tuple[bytes, bytes, list[bytes]]:
     count = len(column.keys)
-    sizes = pc.binary_length(column.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = to_numpy(pc.binary_length(column.keys)).astype(np.int64)
     prefixes = fixed_binary(sizes.astype(">i4").reshape(-1, 1))
     data, bounds = join_binary(prefixes, column.keys)
     firsts = _variable_firsts(bounds, chunk_size)
@@ -96,7 +97,7 @@ def _write_variable(column: EncodedColumn, chunk_size: int) -> tuple[bytes, byte
     for position, values in enumerate((firsts, np.cumsum(lengths) - lengths, others, 4 * others, keys_lengths)):
         tail[:, position] = values
     version = np.full((len(firsts), 1), _VERSION, np.uint8)
-    taken = pa.array(firsts)
+    taken = from_numpy(firsts)
     chunks, chunk_bounds = join_binary(
         fixed_binary(version), prefixes.take(taken), column.keys.take(taken), fixed_binary(tail)
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_of
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.row import EMPTY_ROW, encode_rows
@@ -141,7 +142,7 @@ class TableWriter:
         order = np.argsort(codes, kind="stable")
         ordered = codes[order]
         starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1, [len(order)]))
-        taken = batch.take(pa.array(order))
+        taken = batch.take(from_numpy(order))
         for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             yield self._key(partitions, int(ordered[start])), taken.slice(start, stop - start)
 
@@ -151,9 +152,9 @@ class TableWriter:
         codes = np.zeros(batch.num_rows, np.int64)
         for at in self._partition_at:
             coded = pc.dictionary_encode(batch.column(at), null_encoding="encode")
-            codes = codes * len(coded.dictionary) + coded.indices.to_numpy()
+            codes = codes * len(coded.dictionary) + to_numpy(coded.indices)
         _, first, dense = np.unique(codes, return_index=True, return_inverse=True)
-        values = [batch.column(at).take(pa.array(first)) for at in self._partition_at]
+        values = [batch.column(at).take(from_numpy(first)) for at in self._partition_at]
         rows = encode_rows(values, self._partition_types, arity=True)
         return rows.to_pylist(), dense.astype(np.int64).reshape(-1)
 
