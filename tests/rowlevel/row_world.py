@@ -43,9 +43,10 @@ class RowWorld(World):
 
     def table_options(self) -> dict[str, str]:
         mode = self.pick(MODES)
-        self.vectors = "deletion-vectors.enabled" in mode
         small = {"source.split.target-size": "1 b"} if self.random.random() < 0.5 else {}
-        return super().table_options() | mode | small
+        options = super().table_options() | mode | small
+        self.vectors = "deletion-vectors.enabled" in options
+        return options
 
     def step(self) -> None:
         """One change of the table, by one of the steps."""
