@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestFile, SimpleStats, live_entries
 from paimon_pyds.metadata.manifest_codec import encode_manifest
@@ -55,7 +56,7 @@ class ManifestWriter:
         name, size = self.store.write_manifest(data)
         self.written.append(name)
         kinds = entries.column("kind")
-        added = pc.sum(pc.equal(kinds, FileKind.ADD)).as_py()
+        added = int(np.count_nonzero(to_numpy(kinds) == FileKind.ADD))
         buckets, levels = pc.min_max(entries.column("bucket")).as_py(), pc.min_max(entries.column("level")).as_py()
         row_ids = entries.column("first_row_id")
         first, last = None, None
@@ -81,7 +82,7 @@ class ManifestWriter:
 def _partition_stats(partitions: pa.Array, types: Sequence[DataType]) -> SimpleStats:
     """Minimum, maximum and number of NULLs of each partition column over some entries."""
     coded = partitions.dictionary_encode()
-    counts = np.bincount(coded.indices.to_numpy(), minlength=len(coded.dictionary))
+    counts = np.bincount(to_numpy(coded.indices), minlength=len(coded.dictionary))
     low, high, nulls = [], [], []
     for column in decode_rows(coded.dictionary, types, arity=True):
         low.append(scalar_to_internal(_extreme(column, "ascending")))

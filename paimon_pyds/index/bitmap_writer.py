@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index import roaring
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
@@ -196,7 +196,7 @@ def _sizes_of(values: pa.Array) -> pa.Array:
 
 def join_binary(*parts: pa.Array) -> tuple[bytes, I64]:
     """The concatenation, row by row, of binary arrays, and where each row begins; one more bound at the end."""
-    joined = pc.binary_join_element_wise(*parts, b"")
+    joined = pc.binary_join_element_wise(*parts, scalar(b"", pa.binary()))
     _, offsets, data = joined.buffers()
     if len(joined) == 0:
         return b"", np.zeros(1, np.int64)

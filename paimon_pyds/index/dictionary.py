@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.ranks import is_dense, ranked
 
@@ -166,7 +166,7 @@ def _encoded(codec: KeyCodec, keys: pa.Array) -> tuple[pa.Array, Codes]:
                 distinct, ranks = ranked(values)
                 return from_numpy(distinct), _of_all_rows(keys, ranks)
     encoded = keys.dictionary_encode()
-    codes = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
+    codes = encoded.indices.fill_null(scalar(-1, pa.int32())) if encoded.indices.null_count else encoded.indices
     return encoded.dictionary, to_numpy(codes).astype(np.int32, copy=False)
 
 

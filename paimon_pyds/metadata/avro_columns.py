@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.metadata.avro_container import BLOCK_BYTES
 from paimon_pyds.metadata.avro_schema import Array, Node, Primitive, optional
 
@@ -45,7 +46,7 @@ def join(pieces: Sequence[pa.Array]) -> pa.Array:
     """The pieces of each record in a row, as one binary array."""
     import pyarrow.compute as pc
 
-    return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(*pieces, scalar(b"", pa.binary()))
 
 
 def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
@@ -64,15 +65,15 @@ def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
 def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
     import pyarrow.compute as pc
 
-    here, absent = pa.scalar(bytes([2 * (1 - null)])), pa.scalar(bytes([2 * null]))
+    here, absent = (scalar(bytes([2 * at]), pa.binary()) for at in (1 - null, null))
     if column.null_count == len(column):
-        return [pa.array([absent.as_py()] * len(column), pa.binary())]
+        return [array([absent.as_py()] * len(column), pa.binary())]
     valid = column.is_valid()
     marker = pc.if_else(valid, here, absent)
     if column.null_count == 0:
         return [marker, *encode_field(member, column)]
-    filled = column.fill_null(_blank(column.type)) if not pa.types.is_list(column.type) else column
-    nothing = pa.scalar(b"")
+    filled = column.fill_null(scalar(_blank(column.type), column.type)) if not pa.types.is_list(column.type) else column
+    nothing = scalar(b"", pa.binary())
     return [marker, *(pc.if_else(valid, piece, nothing) for piece in encode_field(member, filled))]
 
 
@@ -85,7 +86,8 @@ def _blank(type_: pa.DataType) -> object:
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     import pyarrow.compute as pc
 
-    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = pc.list_value_length(column)
+    counts = to_numpy(lengths.fill_null(scalar(0, lengths.type))).astype(np.int64)
     items = join(encode_field(item, column.flatten()))
     bounds = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=bounds[1:])
@@ -96,19 +98,19 @@ def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     else:
         ends = np.frombuffer(offsets, "<i4")[items.offset : items.offset + len(items) + 1]
     together = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends[bounds]), body])
-    head = pc.if_else(pa.array(counts > 0), varints(counts), pa.scalar(b""))
-    end = pa.array([b"\x00"] * len(counts), pa.binary())
+    head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))
+    end = array([b"\x00"] * len(counts), pa.binary())
     return [head, together, end]
 
 
 def _integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(to_numpy(column.cast(pa.int64())), np.int64)
 
 
 def _lengths(body: pa.Array) -> npt.NDArray[np.int64]:
     import pyarrow.compute as pc
 
-    return np.asarray(pc.binary_length(body).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(to_numpy(pc.binary_length(body)), np.int64)
 
 
 def varints(values: npt.NDArray[np.int64]) -> pa.Array:
@@ -116,7 +118,7 @@ def varints(values: npt.NDArray[np.int64]) -> pa.Array:
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     count = len(zigzag)
     if count == 0:
-        return pa.array([], pa.binary())
+        return pa.nulls(0, pa.binary())
     largest = int(zigzag.max())
     if largest < 0x80:
         offsets = np.arange(count + 1, dtype=np.int32)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import scalar
+from paimon_pyds.buffers import array, scalar
 
 __all__ = [
     "ENTRY_SCHEMA",
@@ -152,7 +152,7 @@ def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
         for f in (e.file,)
     ]  # fmt: skip
     columns = zip(*rows, strict=True) if rows else [()] * len(ENTRY_SCHEMA)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
+    arrays = [array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
 
 

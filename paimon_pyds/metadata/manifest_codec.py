@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata import avro, manifest_schemas
 from paimon_pyds.metadata.avro import Container
@@ -192,7 +192,7 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
     from paimon_pyds.metadata.avro_columns import encode_field
 
     columns = {place: entries.column(name) for name, place in manifest_schemas.ENTRY_PATHS.items()}
-    columns["_VERSION"] = pa.array(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))
+    columns["_VERSION"] = from_numpy(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))
     pieces: list[pa.Array] = []
 
     def add(record: Record, prefix: str) -> None:
