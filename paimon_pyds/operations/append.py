@@ -13,7 +13,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaErr
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_writable
+from paimon_pyds.options import TableOptions, check_known, check_shape, check_writable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.scan.partitions import partition_mask
@@ -27,9 +27,15 @@ Progress = Callable[[int], None]
 
 
 def write_context(store: TableStore, options: Mapping[str, str] | None = None) -> WriteContext:
-    """What tasks need to write to the table. Raises UnsupportedError for a table that can't be written to."""
+    """What tasks need to write to the table.
+
+    Raises:
+        UnsupportedError: a table that can't be written to.
+        OptionError: an unknown option, or one that would shape the table otherwise.
+    """
     schema = store.latest_schema()
     check_known(options or ())
+    check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     return WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from paimon_pyds.options.checks import check_known, check_readable, check_writable, describe_options, restore_case
+from paimon_pyds.options.checks import (
+    check_known,
+    check_readable,
+    check_shape,
+    check_writable,
+    describe_options,
+    restore_case,
+)
 from paimon_pyds.options.option import Option, Scope, Status
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, OPTIONS, TableOptions, option_of
 from paimon_pyds.options.values import Kind, parse_duration_ms, parse_memory, parse_value
@@ -17,6 +24,7 @@ __all__ = [
     "TableOptions",
     "check_known",
     "check_readable",
+    "check_shape",
     "check_writable",
     "describe_options",
     "option_of",

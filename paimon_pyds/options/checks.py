@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.table_options import INDEX_TYPES, OPTIONS, TableOptions, option_of
+from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ __all__ = [
     "SchemaLike",
     "check_known",
     "check_readable",
+    "check_shape",
     "check_writable",
     "describe_options",
     "refused_kind",
     "restore_case",
 ]
 
+_BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _NO_PRIMARY_KEYS = (
     "tables with a primary key can't be {} yet: their rows have to be merged by key",
     "use Java Paimon for this table, or an append table (no primary key)",
@@ -73,6 +75,21 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
         )
+
+
+def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> None:
+    """Raises OptionError where options of one write say something else of the table's shape than the table at ``path``.
+
+    What is immutable, and how rows are spread over buckets, only a rewrite of the table may change.
+    """
+    own, wanted = TableOptions(schema.options), TableOptions(options)
+    for key, text in options.items():
+        if key in IMMUTABLE_OPTIONS | _BUCKETS and own.get(key) != wanted.get(key):
+            raise OptionError(
+                f"{key} is {text} here and {own.get(key)} in the table",
+                path=path,
+                hint="what shapes a table is settled when it is made; leave the option out",
+            )
 
 
 def refused_kind(type_: DataType) -> str | None:

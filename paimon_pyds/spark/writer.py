@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, TableNotFoundError
-from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_writable, restore_case
+from paimon_pyds.options import check_shape, check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear import clear_errors
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["PaimonWriter", "dynamic_options", "open_writer"]
-
-_SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type"})
-"""Options that only a rewrite of the table may change."""
 
 
 class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
@@ -136,14 +133,7 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
             path=table.path,
             hint="a table's partitions are settled when it is made; leave the option out",
         )
-    own, wanted = TableOptions(schema.options), TableOptions(given)
-    for key in given:
-        if key in IMMUTABLE_OPTIONS | _SHAPE and own.get(key) != wanted.get(key):
-            raise OptionError(
-                f"{key} is {given[key]} here and {own.get(key)} in the table",
-                path=table.path,
-                hint="what shapes a table is settled when it is made; leave the option out",
-            )
+    check_shape(schema, given, table.path)
     check_writable(schema, given)
     return given
 

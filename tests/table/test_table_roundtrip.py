@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.types import DataField
 from support.strategies import ATOMS, NESTED, tables
 
@@ -91,3 +91,17 @@ def test_files_roll_at_the_target_size(tmp_path: Path) -> None:
     assert len(sizes) >= 4
     assert max(sizes) < 600_000
     assert table.scan().to_arrow().sort_by("a").equals(rows.cast(table.arrow_schema))
+
+
+@pytest.mark.parametrize(
+    "options", [{"bucket": "4", "bucket-key": "id"}, {"bucket": "1"}, {"row-tracking.enabled": "true"}]
+)
+def test_options_of_one_write_do_not_shape_the_table(tmp_path: Path, options: dict[str, str]) -> None:
+    """Rows in buckets that the table does not have would be lost to those who look for them by its own options."""
+    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    rows = pa.table({"id": [1, 2, 3]})
+    for write in (table.append, table.overwrite):
+        with pytest.raises(OptionError, match="in the table"):
+            write(rows, options=options)
+    table.append(rows, options={"bucket": "-1", "target-file-size": "1 mb"})
+    assert table.count() == 3
