@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
+from paimon_pyds.metadata.avro_values import put_long
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
@@ -165,7 +166,7 @@ def test_truncated_files(length: int) -> None:
 def test_lengths_that_lie_cost_neither_time_nor_memory() -> None:
     """Huge counts and sizes where each can stand: lists, bytes, blocks."""
     huge = bytearray()
-    avro.put_long(huge, 2**62)
+    put_long(huge, 2**62)
     tracemalloc.start()
     started = time.perf_counter()
     for at in range(0, len(BLOCK), 331):
@@ -189,8 +190,8 @@ def test_arrays_without_end_are_bounded() -> None:
     }  # fmt: skip
     block = bytearray(b"\x04\x00\x18" + bytes(12))
     for _ in range(300):
-        avro.put_long(block, 200)
-        avro.put_long(block, 200)
+        put_long(block, 200)
+        put_long(block, 200)
         block += bytes(200) + b"\x00"
     started = time.perf_counter()
     data = avro.write_container(schema, "null", [(60, bytes(block) * 30)])
