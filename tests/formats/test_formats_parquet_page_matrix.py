@@ -18,6 +18,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 from support.fixtures import ROOT
+from support.pages import always_pages
 
 N = 12_000
 PAGE_ROWS = 500
@@ -104,8 +105,9 @@ def test_kinds_of_pages(version: str, dictionary: bool, codec: str, tmp_path: Pa
             assert plan.bytes < plan.whole_bytes
 
 
-def test_columns_that_share_no_page_edges(tmp_path: Path) -> None:
+def test_columns_that_share_no_page_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each column is cut where its own bytes end; rows stay together."""
+    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
     path = tmp_path / "a.parquet"
     pq.write_table(TABLE, path, row_group_size=N, data_page_size=2_000, write_page_index=True, use_dictionary=["few"])
     for rows in SELECTIONS.values():
