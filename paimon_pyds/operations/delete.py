@@ -63,12 +63,14 @@ def delete(
 
 def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
     candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
-    whole = [c for c in candidates.files if c.predicate is Const.TRUE and condition.residual is None]
+    settled = condition.residual is None
+    whole = [c for c in candidates.files if settled and c.predicate is Const.TRUE]
+    others = [c for c in candidates.files if not settled or c.predicate is not Const.TRUE]
     seen = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
         progress(seen)
     covered = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
-    rest = replace(candidates, files=tuple(c for c in candidates.files if c not in whole)) if whole else candidates
+    rest = replace(candidates, files=tuple(others))
     edits = without(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
     removed = sorted([*covered, *edits.removed], key=lambda r: r.number)
     return replace(edits, removed=removed, deleted=sum(r.rows for r in removed), reads=condition.predicate)
