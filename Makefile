@@ -6,7 +6,7 @@ OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
 # Tests without Spark that `make test` runs after those with Spark: both lanes then take the same time.
-APART := tests/commit tests/faults tests/interop
+APART := tests/commit tests/interop
 ALL_BUT_APART := $(APART:%=--ignore=%)
 
 # Extra arguments for pytest: make test-newest ARGS="-k bitmap -x"
