@@ -19,6 +19,7 @@ from paimon_pyds.selection import RowSelection
 
 __all__ = ["FileFacts", "explain_file"]
 
+_MOST_NAMES = 3
 _UNITS = {"orc": "stripes", "avro": "blocks"}
 """What formats other than Parquet read at least."""
 
@@ -170,8 +171,10 @@ def _choice(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
 
 
 def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
-    """What the estimates do not tell: columns that are never read by pages, and row groups without a choice."""
-    whole = dict.fromkeys(name for p in by_pages for name in p.whole_columns)
+    """What the estimates do not tell: columns that are not read by pages, and row groups without a choice."""
+    whole = list(dict.fromkeys(name for p in by_pages for name in p.whole_columns))
     reasons = dict.fromkeys(p.reason for p in plans if p.reason)
-    told = [f"{', '.join(whole)} read whole"] if whole else []
+    names = ", ".join(whole if len(whole) <= _MOST_NAMES else whole[:2])
+    more = f" and {len(whole) - 2} more columns" if len(whole) > _MOST_NAMES else ""
+    told = [f"{names}{more} read whole"] if whole else []
     return "; ".join([*told, *reasons])

@@ -122,6 +122,20 @@ def test_nested_columns_leave_their_siblings_to_pages(flights: pp.Table) -> None
     assert file.pages is not None and file.pages.why == "legs read whole"
 
 
+def test_many_columns_that_are_read_whole_are_counted(tmp_path: Path) -> None:
+    """All pages are wanted: texts are cut out of theirs, numbers are decoded."""
+    n = 40_000
+    columns = {f"c{i}": pa.array(np.arange(n) * (i + 1)) for i in range(8)}
+    texts = pa.array([f"customer {i * 7919 % n}" for i in range(n)])
+    rows = pa.table({**columns, **{f"name{i}": texts for i in range(4)}})
+    options = {"file-index.bitmap.columns": "c0", "parquet.page.row.count.limit": "4096"}
+    table = pp.Table.create(tmp_path / "t", rows.schema, options=options)
+    table.append(rows)
+    (file,) = table.explain(f"c0 IN ({', '.join(map(str, range(100, n, 1000)))})").files
+    assert file.pages is not None
+    assert file.pages.why == "c0, c1 and 6 more columns read whole"
+
+
 def test_without_a_filter(flights: pp.Table) -> None:
     e = flights.explain(analyze=True)
     assert _steps(e) == {"table": (4, 80_000), "pages": (4, 80_000), "result": (4, 80_000)}
