@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, TableNotFoundError
-from paimon_pyds.options import check_shape, check_writable, restore_case
+from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear import clear_errors
@@ -117,14 +117,12 @@ def _created(schema: StructType, options: WriteOptions) -> Table:
 
 
 def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
-    """Options of this write on a table that is there.
+    """Options of this write on a table that is there, for `Table.write_context` to check.
 
     Raises:
-        OptionError: an option that shapes the table says something else than the table.
-        UnsupportedError: an option that is refused.
+        OptionError: the table is partitioned otherwise.
     """
     schema = table.schema
-    given = restore_case(options.table, [f.name for f in schema.fields])
     asked = options.partition_by
     if asked is not None and [n.casefold() for n in asked] != [n.casefold() for n in schema.partition_keys]:
         raise OptionError(
@@ -133,9 +131,7 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
             path=table.path,
             hint="a table's partitions are settled when it is made; leave the option out",
         )
-    check_shape(schema, given, table.path)
-    check_writable(schema, given)
-    return given
+    return restore_case(options.table, [f.name for f in schema.fields])
 
 
 def _exact(name: str, names: Sequence[str], option: str) -> str:
