@@ -42,12 +42,13 @@ class Encodings:
     widest: float
 
 
-def choose_encodings(table: pa.Table, *, dictionary: bool) -> Encodings:
+def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> Encodings:
     """Encodings for the columns of a table that is like the rest of the file.
 
     Args:
         table: rows of the first row group.
         dictionary: whether dictionaries are allowed (``parquet.enable.dictionary``).
+        find_dense: whether to look for columns that compression hardly shortens.
     """
     with_dictionary: list[str] = []
     dense: set[str] = set()
@@ -63,7 +64,7 @@ def choose_encodings(table: pa.Table, *, dictionary: bool) -> Encodings:
         values = values.combine_chunks()
         if dictionary and _repeats(values):
             with_dictionary.append(column.name)
-        elif _dense(values):
+        elif find_dense and _dense(values):
             dense.add(column.name)
     return Encodings(with_dictionary, frozenset(dense), widest)
 

@@ -134,15 +134,14 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
     known = pq.ParquetWriter.__init__.__code__.co_varnames
     limits_rows = "max_rows_per_page" in known
 
-    encodings = choose_encodings(first_rows, dictionary=options.dictionary)
+    encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
     batch_rows = _BATCH_ROWS
     while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
         batch_rows //= 2  # pages are cut between write batches only
-    dense = frozenset() if options.compress_all else encodings.dense
     leaves = [leaf for field in first_rows.schema for leaf in leaf_paths(field.name, field.type)]
-    compressed = [leaf for leaf in leaves if leaf not in dense]
+    compressed = [leaf for leaf in leaves if leaf not in encodings.dense]
     wanted = {
-        "compression": {leaf: "none" if leaf in dense else options.compression for leaf in leaves},
+        "compression": {leaf: "none" if leaf in encodings.dense else options.compression for leaf in leaves},
         "compression_level": None if options.level is None else dict.fromkeys(compressed, options.level),
         "use_dictionary": encodings.dictionary,
         "dictionary_pagesize_limit": DICTIONARY_LIMIT,
