@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.metadata.avro_schema import Array, Mapping, Node, Primitive, Record, Sized, Union
 from paimon_pyds.row.layout import Words, slices, unaligned_words
+from paimon_pyds.row.varints import LONGER, signed, unsigned
 
 __all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", "walk_records"]
 
@@ -37,9 +38,6 @@ MAX_STEPS = 50_000
 """Numbers read from all lanes together, so that no file keeps the reader busy for long."""
 
 _FAILED = np.int64(2**61)
-_LOW_7 = np.uint64(0x7F7F7F7F7F7F7F7F)
-_STOP = np.uint64(0x8080808080808080)
-_U1 = np.uint64(1)
 
 
 @dataclass(slots=True)
@@ -169,19 +167,12 @@ class _Walker:
         if not (first & np.uint8(0x80)).any():
             values = first.astype(np.int64)
             return (values >> 1) ^ -(values & 1), at + 1
-        word = self._words[where]
-        # The lowest byte without the continuation bit ends the number; what lies above it is cut off.
-        stop = ~word & _STOP
-        stop &= np.uint64(0) - stop
-        group = word & (stop | (stop - _U1)) & _LOW_7
-        size = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1) if _HAS_BITCOUNT else _stop_bytes(stop)
-        group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
-        group = ((group & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)) | (group & np.uint64(0x00003FFF00003FFF))
-        group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
+        group, size = unsigned(self._words[where])
         after = at + size
-        if not stop.all():
-            self._long_tail(np.flatnonzero(stop == 0), where, group, after)
-        return (group >> _U1).view(np.int64) ^ -(group & _U1).view(np.int64), after
+        longer = np.flatnonzero(size == LONGER)
+        if len(longer):
+            self._long_tail(longer, where, group, after)
+        return signed(group), after
 
     def _long_tail(self, lanes: _Lanes, where: Positions, group: Words, after: Positions) -> None:
         """Numbers of nine and ten bytes."""
@@ -262,15 +253,6 @@ class _Walker:
 
 
 _NULL = Primitive("null")
-_HAS_BITCOUNT = hasattr(np, "bitwise_count")
-
-
-def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
-    """Bytes up to the one whose highest bit is set (numpy before 2.0 can't count bits)."""
-    size = np.full(stop.shape, 9, np.uint8)
-    for byte in range(8):
-        size[stop == np.uint64(0x80 << (8 * byte))] = byte + 1
-    return size
 
 
 def _spread(found: Capture, lanes: _Lanes, mine: _Mask, at: Positions) -> Capture:

@@ -92,7 +92,7 @@ def test_structs_round_trip(fields: thrift.Struct, tail: bytes) -> None:
 def test_any_bytes_as_thrift(data: bytes) -> None:
     for parse in (
         decode_struct,
-        decode_locations,
+        lambda d: decode_locations([d]),
         lambda d: decode_column_index(d, 3),
         lambda d: Footer(d, "x", 10**6),
     ):

@@ -18,7 +18,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.formats.parquet.cost import choose
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
-from paimon_pyds.formats.parquet.pageindex import decode_locations, decode_offset_index, encode_offset_index
+from paimon_pyds.formats.parquet.pageindex import decode_locations, decode_offset_indexes, encode_offset_index
 from paimon_pyds.formats.parquet.pages import PagePick
 from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
@@ -199,11 +199,14 @@ def test_offset_index_round_trip(pages: list[tuple[int, int, int]]) -> None:
         {1: (I64, int(o)), 2: (I32, int(s)), 3: (I64, int(r))} for o, s, r in zip(offsets, sizes, rows, strict=True)
     ]
     assert data == encode_struct({1: (LIST, (STRUCT, plain))})
-    for got, wanted in zip(decode_locations(data), (offsets, sizes, rows), strict=True):
-        assert got.tolist() == wanted.tolist()
     other = encode_struct({1: (LIST, (STRUCT, [{**p, 9: (I32, 1)} for p in plain])), 4: (I32, 7)})
-    for got, wanted in zip(decode_locations(other), (offsets, sizes, rows), strict=True):
-        assert got.tolist() == wanted.tolist()
+    more = encode_struct({1: (LIST, (STRUCT, plain)), 2: (LIST, (I64, [1 << 40] * len(plain)))})
+    for together in ([data], [other], [more], [data, more, data], [more, other, data]):
+        found = decode_locations(together)
+        assert len(found) == len(together)
+        for locations in found:
+            for got, wanted in zip(locations, (offsets, sizes, rows), strict=True):
+                assert got.tolist() == wanted.tolist()
 
 
 def _footer(path: Path) -> tuple[Footer, Any]:
@@ -217,8 +220,9 @@ def test_offset_index_that_lies(path: Path) -> None:
     chunk = footer.chunk(0, 0)
     assert chunk.offset_index is not None
     rows = footer.groups[0][1]
-    offsets, sizes, first = decode_locations(io.read_range(str(path), *chunk.offset_index))
-    decode_offset_index(encode_offset_index(offsets, sizes, first), chunk, rows)
+    [(offsets, sizes, first)] = decode_locations([io.read_range(str(path), *chunk.offset_index)])
+    good = encode_offset_index(offsets, sizes, first)
+    decode_offset_indexes([good], [chunk], [rows])
     back = first[::-1].copy()
     for bad in [
         (offsets + 10**7, sizes, first),
@@ -229,25 +233,25 @@ def test_offset_index_that_lies(path: Path) -> None:
         (offsets[::-1].copy(), sizes, first),
     ]:
         with pytest.raises(CorruptFileError):
-            decode_offset_index(encode_offset_index(*bad), chunk, rows)
+            decode_offset_indexes([good, encode_offset_index(*bad)], [chunk, chunk], [rows, rows])
     with pytest.raises(CorruptFileError):
-        decode_offset_index(encode_offset_index(offsets, sizes, first), chunk, int(first[-1]))
+        decode_offset_indexes([good], [chunk], [int(first[-1])])
     with pytest.raises(CorruptFileError):
-        decode_offset_index(encode_offset_index(offsets[:0], sizes[:0], first[:0]), chunk, rows)
+        decode_offset_indexes([encode_offset_index(offsets[:0], sizes[:0], first[:0])], [chunk], [rows])
 
 
 def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that gives a page a row of its neighbour would shift rows; the page headers say so."""
     from paimon_pyds.formats.parquet import source
 
-    real = source.decode_offset_index
+    real = source.decode_offset_indexes
 
-    def shifted(data: bytes, chunk: Any, rows: int) -> Any:
-        table = real(data, chunk, rows)
-        table.first_rows[1] += 1
-        return table
+    def shifted(*args: Any) -> Any:
+        tables = real(*args)
+        tables[0].first_rows[1] += 1
+        return tables
 
-    monkeypatch.setattr(source, "decode_offset_index", shifted)
+    monkeypatch.setattr(source, "decode_offset_indexes", shifted)
     with pytest.raises(CorruptFileError, match="page index"):
         _read(path, FIELDS[:1], RowSelection.of([5]))
 

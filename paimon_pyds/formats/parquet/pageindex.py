@@ -6,7 +6,9 @@ with an entry per page; the usual spelling is decoded with numpy for all pages a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -30,9 +32,12 @@ from paimon_pyds.formats.parquet.thrift import (
     write_varint,
     zigzag,
 )  # fmt: skip
+from paimon_pyds.row.layout import unaligned_words
+from paimon_pyds.row.varints import LONGER, signed, unsigned
 
 __all__ = [
-    "ColumnIndex", "PageTable", "decode_column_index", "decode_locations", "decode_offset_index", "encode_offset_index",
+    "ColumnIndex", "PageTable", "decode_column_index", "decode_locations", "decode_offset_indexes",
+    "encode_offset_index",
 ]  # fmt: skip
 
 
@@ -62,21 +67,26 @@ class ColumnIndex:
     null_counts: npt.NDArray[np.int64] | None
 
 
-def decode_offset_index(data: bytes, chunk: Chunk, rows: int) -> PageTable:
-    """The page table of a chunk in a row group of ``rows`` rows.
+def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: Sequence[int]) -> list[PageTable]:
+    """The page tables of column chunks, each in a row group of so many rows.
 
     Raises:
-        CorruptFileError: pages outside the chunk, overlapping, or rows that do not ascend from 0.
+        CorruptFileError: pages outside their chunk, overlapping, or rows that do not ascend from 0.
     """
-    offsets, sizes, first = decode_locations(data)
+    return [_table(*told) for told in zip(decode_locations(data), chunks, rows, strict=True)]
+
+
+def _table(locations: _Columns, chunk: Chunk, rows: int) -> PageTable:
+    offsets, sizes, first = locations
     if not len(offsets):
         if rows:
             raise CorruptFileError(f"no pages for {rows} rows", field="page_locations")
         return PageTable(offsets, sizes, np.zeros(1, np.int64))
     ends = offsets + sizes
-    if offsets[0] < chunk.start or ends[-1] > chunk.stop or (sizes <= 0).any() or (offsets[1:] < ends[:-1]).any():
+    if offsets[0] < chunk.start or ends[-1] > chunk.stop or sizes.min() <= 0 or (offsets[1:] < ends[:-1]).any():
         raise CorruptFileError("pages outside their column chunk, or overlapping", field="PageLocation.offset")
-    first_rows = np.append(first, rows)
+    first_rows = np.empty(len(first) + 1, np.int64)
+    first_rows[:-1], first_rows[-1] = first, rows
     if first_rows[0] != 0 or (first_rows[1:] <= first_rows[:-1]).any():
         raise CorruptFileError("first rows of pages do not ascend", field="PageLocation.first_row_index")
     return PageTable(offsets, sizes, first_rows)
@@ -87,14 +97,15 @@ _NULL_PAGES, _MIN_VALUES, _MAX_VALUES, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
 _TOKENS_PER_PAGE = 7
-_HEADS = ((0, 0x16), (2, 0x15), (4, 0x16), (6, 0x00))
+_HEADS = (0x16, 0x15, 0x16, 0x00)
 """Single-byte tokens of a PageLocation: field heads of offset (i64), size (i32), first row (i64), and the stop byte."""
+_WORD = 8
 
 
-def decode_locations(data: bytes) -> _Columns:
-    """Offsets, sizes and first rows of an OffsetIndex, unchecked. Raises CorruptFileError when it is not one."""
-    columns = _locations_at_once(data)
-    return _locations_one_by_one(data) if columns is None else columns
+def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
+    """Offsets, sizes and first rows of OffsetIndexes, unchecked. Raises CorruptFileError when one of them is none."""
+    found = _locations_at_once(data) if data else []
+    return [_locations_one_by_one(d) for d in data] if found is None else found
 
 
 def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -> bytes:
@@ -109,7 +120,7 @@ def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -
         head.append(0xF0 | STRUCT)
         write_varint(head, count)
     parts, used = [], []
-    for (_, token), values in zip(_HEADS, (offsets, sizes, first_rows), strict=False):
+    for token, values in zip(_HEADS, (offsets, sizes, first_rows), strict=False):
         groups, lengths = _varints(values << 1)
         parts += [np.full((count, 1), token, np.uint8), groups]
         used += [np.ones((count, 1), np.bool_), np.arange(groups.shape[1]) < lengths[:, None]]
@@ -128,36 +139,44 @@ def _varints(values: _Int64s) -> tuple[npt.NDArray[np.uint8], _Int64s]:
     return (groups | (more << 7)).astype(np.uint8), lengths
 
 
-def _locations_at_once(data: bytes) -> _Columns | None:
-    """All PageLocations when each is spelled as its three fields in order; None when one is not."""
-    if len(data) < 3 or data[0] != 0x19:  # field 1, list
+def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:
+    """All PageLocations when each is spelled as its three fields in order; None when one is not.
+
+    Numbers, field heads and the stop byte are LEB128 tokens: one look for bytes without the continuation bit cuts all
+    indexes into tokens.
+    """
+    heads = [_head_of_locations(d) for d in data]
+    if any(size == 0 or d[-1] != 0 for d, (size, _) in zip(data, heads, strict=True)):
         return None
-    size, pos = data[1] >> 4, 2
-    if data[1] & 0x0F != STRUCT:
+    bodies = [d[pos:] for d, (_, pos) in zip(data, heads, strict=True)]
+    body = np.frombuffer(b"".join([*bodies, bytes(_WORD)]), np.uint8)
+    last = np.flatnonzero(body < 0x80)
+    edges = np.searchsorted(last, [0, *accumulate(map(len, bodies))]).tolist()
+    stops = [low + size * _TOKENS_PER_PAGE for low, (size, _) in zip(edges, heads, strict=False)]
+    if any(stop > high for stop, high in zip(stops, edges[1:], strict=True)):
         return None
-    if size == 15:
-        try:
-            size, pos = varint(data, 2)
-        except IndexError:
-            return None
-    body = np.frombuffer(data, np.uint8, offset=pos)
-    last = np.flatnonzero(body < 0x80)[: size * _TOKENS_PER_PAGE]
-    if not size or len(last) < size * _TOKENS_PER_PAGE:
+    of_pages = np.concatenate([np.arange(low, stop) for low, stop in zip(edges, stops, strict=False)])
+    tokens = (np.append(-1, last)[of_pages] + 1).reshape(-1, _TOKENS_PER_PAGE)
+    if (body[tokens[:, ::2]] != _HEADS).any():
         return None
-    first = np.concatenate(([0], last[:-1] + 1))
-    lengths = last - first + 1
-    if lengths.max() > 9:  # more than 63 bits
+    numbers, size = unsigned(unaligned_words(body)[tokens[:, 1::2].T])
+    if size.max() == LONGER:
         return None
-    body = body[: last[-1] + 1]
-    place = np.arange(len(body), dtype=np.int64) - np.repeat(first, lengths)
-    values = np.add.reduceat((body & 0x7F).astype(np.int64) << (7 * place), first)
-    tokens = values.reshape(size, _TOKENS_PER_PAGE)
-    lengths = lengths.reshape(size, _TOKENS_PER_PAGE)
-    for column, head in _HEADS:
-        if (tokens[:, column] != head).any() or (lengths[:, column] != 1).any():
-            return None
-    offsets, sizes, rows = ((v >> 1) ^ -(v & 1) for v in (tokens[:, 1], tokens[:, 3], tokens[:, 5]))
-    return offsets, sizes, rows
+    columns = signed(numbers)
+    pages = pairwise(accumulate((size for size, _ in heads), initial=0))
+    return [(columns[0, low:high], columns[1, low:high], columns[2, low:high]) for low, high in pages]
+
+
+def _head_of_locations(data: bytes) -> tuple[int, int]:
+    """How many PageLocations there are, and where the first begins; no pages where anything else stands there."""
+    if len(data) < 3 or data[0] != 0x19 or data[1] & 0x0F != STRUCT:  # field 1, a list of structs
+        return 0, 0
+    if data[1] >> 4 < 15:
+        return data[1] >> 4, 2
+    try:
+        return varint(data, 2)
+    except IndexError:
+        return 0, 0
 
 
 def _locations_one_by_one(data: bytes) -> _Columns:

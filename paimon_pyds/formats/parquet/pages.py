@@ -9,7 +9,7 @@ Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DataP
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,24 +21,19 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.decoding import decoding, open_file
 from paimon_pyds.formats.parquet.footer import MAGIC, Chunk, Leaf
 from paimon_pyds.formats.parquet.int96 import FIXED, INT96, as_fixed
+from paimon_pyds.formats.parquet.pagehead import (
+    DATA_PAGE,
+    DATA_PAGE_V2,
+    DICTIONARY_PAGE,
+    PageHead,
+    read_head,
+    read_heads,
+)
 from paimon_pyds.formats.parquet.pageindex import PageTable
-from paimon_pyds.formats.parquet.thrift import (
-    BINARY,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    Struct,
-    encode_struct,
-    field_head,
-    skip_field,
-    varint,
-    zigzag,
-)  # fmt: skip
+from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, encode_struct
 
 __all__ = ["PagePick", "decode_picks", "pick_pages"]
 
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _THREADS_FROM = 16
 _Int64s = npt.NDArray[np.int64]
 
@@ -73,27 +68,39 @@ class PagePick:
     def ranges(self) -> list[tuple[int, int]]:
         """What to read: (offset, length), the dictionary page first, pages that touch in one."""
         found = [self.prefix] if self.prefix[1] else []
-        gaps = np.flatnonzero(self.starts[1:] != self.starts[:-1] + self.sizes[:-1]) + 1
-        first = np.concatenate(([0], gaps))
-        begin = self.starts[first]
-        end = (self.starts + self.sizes)[np.concatenate((gaps - 1, [len(self.starts) - 1]))]
-        found.extend(zip(begin.tolist(), (end - begin).tolist(), strict=True))
+        ends = self.starts + self.sizes
+        gaps = np.flatnonzero(self.starts[1:] != ends[:-1]).tolist()
+        for first, last in zip([0, *(gap + 1 for gap in gaps)], [*gaps, -1], strict=True):
+            begin = int(self.starts[first])
+            found.append((begin, int(ends[last]) - begin))
         return found
 
 
-def pick_pages(leaf: Leaf, chunk: Chunk, table: PageTable, rows: _Int64s) -> PagePick:
-    """The pages that hold ``rows`` (numbers within the row group, ascending, at least one)."""
-    at = np.searchsorted(table.first_rows, rows, side="right") - 1
-    pages = at[np.concatenate(([True], at[1:] != at[:-1]))]
-    first = table.first_rows[pages]
-    counts = table.first_rows[pages + 1] - first
+def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
+    """The pages of column chunks of one row group that hold ``rows`` (numbers within it, ascending, at least one).
+
+    The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
+    """
+    cuts: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
+    picks = {}
+    for number, (leaf, chunk, table) in pages.items():
+        key = table.first_rows.tobytes()
+        if key not in cuts:
+            cuts[key] = _cut_pages(table.first_rows, rows)
+        at, counts, local, cut = cuts[key]
+        prefix = (chunk.start, int(table.offsets[0]) - chunk.start)
+        picks[number] = PagePick(leaf, chunk, table.offsets[at], table.sizes[at], counts, local, prefix, cut)
+    return picks
+
+
+def _cut_pages(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
+    """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and a name of the cut."""
+    wanted = np.diff(np.searchsorted(rows, first_rows))
+    pages = np.flatnonzero(wanted)
+    first = first_rows[pages]
+    counts = first_rows[pages + 1] - first
     before = np.cumsum(counts) - counts
-    place = np.searchsorted(pages, at)
-    prefix = (chunk.start, int(table.offsets[0]) - chunk.start)
-    return PagePick(
-        leaf, chunk, table.offsets[pages], table.sizes[pages], counts, rows - first[place] + before[place], prefix,
-        first.tobytes() + counts.tobytes(),
-    )  # fmt: skip
+    return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
 
 
 def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.Array]:
@@ -181,58 +188,33 @@ def _footer(leaves: Sequence[Leaf], groups: list[Struct], rows: int) -> bytes:
     return encode_struct({1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, rows), 4: (LIST, (STRUCT, groups))})
 
 
-# ------------------------------------------------------------------------------------------------------ page headers
-
-
 def _check_pages(pick: PagePick, data: bytes, path: str) -> None:
     """Each page is as long, and holds as many values, as the index says: else rows would shift."""
-    position = pick.prefix[1]
+    begin = pick.prefix[1]
     try:
-        if position:
-            kind, size, _ = _page_header(data, 0, pick.chunk.uncompressed_size)
-            if kind != _DICTIONARY_PAGE or size != position:
+        if begin:
+            head = read_head(data, 0)
+            if head.kind != DICTIONARY_PAGE or _size(head, pick.chunk.uncompressed_size) != begin:
                 raise CorruptFileError(
                     "what stands before the first data page is no dictionary page", field="PageHeader"
                 )
-        for size, rows in zip(pick.sizes.tolist(), pick.rows.tolist(), strict=True):
-            kind, found, values = _page_header(data, position, pick.chunk.uncompressed_size)
-            if kind not in (_DATA_PAGE, _DATA_PAGE_V2) or found != size or values != rows:
+        heads = read_heads(data, begin + np.cumsum(pick.sizes) - pick.sizes)
+        for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
+            found, values = _size(head, pick.chunk.uncompressed_size), head.fields.get(1)
+            if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
                 raise CorruptFileError(
                     f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
                     field="PageHeader",
                 )
-            position += size
-    except IndexError:
-        raise CorruptFileError("a page header is cut off", path=path, field="PageHeader") from None
     except CorruptFileError as error:
         raise CorruptFileError(error.message, path=path) from None
 
 
-def _page_header(data: bytes, pos: int, limit: int) -> tuple[int, int, int]:
-    """Type, whole length and number of values of the page at ``pos``, none of whose claims exceeds ``limit`` bytes."""
-    start, field_id = pos, 0
-    kind = uncompressed = compressed = values = -1
-    while True:
-        wire, field_id, pos = field_head(data, pos, field_id)
-        if wire == 0:
-            break
-        if field_id <= 3 and wire == I32:
-            raw, pos = varint(data, pos)
-            if field_id == 1:
-                kind = zigzag(raw)
-            elif field_id == 2:
-                uncompressed = zigzag(raw)
-            else:
-                compressed = zigzag(raw)
-        elif field_id in (5, 8) and wire == STRUCT and data[pos] == 0x15:  # num_values is the first field of both
-            raw, _ = varint(data, pos + 1)
-            values = zigzag(raw)
-            pos = skip_field(data, pos, wire)
-        else:
-            pos = skip_field(data, pos, wire)
-    if compressed < 0 or not 0 <= uncompressed <= limit:
+def _size(head: PageHead, limit: int) -> int:
+    """Bytes of a page with its header, when decompressing it gives no more than ``limit`` bytes."""
+    if not 0 <= head.uncompressed <= limit:
         raise CorruptFileError(
-            f"a page of {compressed} bytes that claims to become {uncompressed}, its column chunk has {limit}",
+            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its chunk has {limit}",
             field="PageHeader.uncompressed_page_size",
         )
-    return kind, pos - start + compressed, values
+    return head.length + head.compressed

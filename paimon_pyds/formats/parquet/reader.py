@@ -193,12 +193,11 @@ class ParquetReader:
         if task.rows is None:
             return task
         footer, tables = self._source.footer, self._source.tables(())
-        picks: dict[int, tuple[PagePick, int]] = {}
-        for leaf in flat:
-            table = tables.get((task.group, leaf))
-            if table is not None:
-                pick = pick_pages(footer.leaves[leaf], footer.chunk(task.group, leaf), table, task.rows)
-                picks[leaf] = pick, len(table)
+        known = [leaf for leaf in flat if (task.group, leaf) in tables]
+        found = pick_pages(
+            {i: (footer.leaves[i], footer.chunk(task.group, i), tables[task.group, i]) for i in known}, task.rows
+        )
+        picks = {leaf: (pick, len(tables[task.group, leaf])) for leaf, pick in found.items()}
         if not picks:
             return task
         chosen, cost = choose(picks, self._rows_of(task.group))

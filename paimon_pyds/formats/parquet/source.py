@@ -14,7 +14,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_file
 from paimon_pyds.formats.parquet.footer import read_footer
 from paimon_pyds.formats.parquet.int96 import footer_without_int96
-from paimon_pyds.formats.parquet.pageindex import ColumnIndex, PageTable, decode_column_index, decode_offset_index
+from paimon_pyds.formats.parquet.pageindex import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["ParquetSource"]
@@ -63,13 +63,15 @@ class ParquetSource:
     def tables(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], PageTable]:
         """Page tables of (row group, leaf) chunks that have one, read together."""
         keys = [k for k in wanted if k not in self._tables and self.has_pages(*k)]
-        places = [self.footer.chunk(*k).offset_index or (0, 0) for k in keys]
-        for key, data in zip(keys, self.read(places, index=True), strict=True):
-            start, stop = self.footer.groups[key[0]]
-            try:
-                self._tables[key] = decode_offset_index(data, self.footer.chunk(*key), stop - start)
-            except CorruptFileError as error:
-                raise CorruptFileError(error.message, path=self.path) from error
+        if not keys:
+            return self._tables
+        chunks = [self.footer.chunk(*key) for key in keys]
+        rows = [stop - start for start, stop in (self.footer.groups[group] for group, _ in keys)]
+        data = self.read([chunk.offset_index or (0, 0) for chunk in chunks], index=True)
+        try:
+            self._tables.update(zip(keys, decode_offset_indexes(data, chunks, rows), strict=True))
+        except CorruptFileError as error:
+            raise CorruptFileError(error.message, path=self.path) from error
         return self._tables
 
     def bounds(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], ColumnIndex]:

@@ -68,7 +68,7 @@ class Stitcher:
                 offset_index, start = _cut(chunk, 4, 5, view)
                 pages_end = min(pages_end, start)
                 if offset_index is not None:
-                    offsets, sizes, rows = decode_locations(offset_index)
+                    [(offsets, sizes, rows)] = decode_locations([offset_index])
                     offset_index = encode_offset_index(offsets + shift, sizes, rows)
                 _shift(chunk, (2,), shift)
                 _shift(chunk[3][1], (9, 10, 11, 14), shift)

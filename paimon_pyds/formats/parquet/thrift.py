@@ -215,6 +215,8 @@ def _skip_struct(data: bytes, pos: int, depth: int) -> int:
             else:
                 length, pos = varint(data, pos)
                 pos += length
+        elif wire == STRUCT:
+            pos = _skip_struct(data, pos, depth + 1)
         elif wire > BOOL_FALSE:
             pos = _skip_value(data, pos, wire, depth)
         elif wire == 0:
@@ -228,9 +230,18 @@ def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
         if depth > _MAX_DEPTH:
             raise CorruptFileError(f"lists nested deeper than {_MAX_DEPTH} levels", offset=pos, field="list")
         element, size, pos = list_head(data, pos)
+        if I16 <= element <= I64:
+            for _ in range(size):
+                while data[pos] >= 0x80:
+                    pos += 1
+                pos += 1
+            return pos
         for _ in range(size):
             pos = _skip_value(data, pos, element, depth + 1)
         return pos
+    if wire == BINARY:
+        length, pos = varint(data, pos)
+        return pos + length
     # What is left is rare in Parquet, or short: decoding it skips it.
     return int(_read_value(data, pos, wire, depth + 1)[1])
 
@@ -265,7 +276,13 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
             out.append(wire)
             write_varint(out, field_id << 1 if field_id >= 0 else ~(field_id << 1))
         last = field_id
-        if wire > BOOL_FALSE:
+        if I16 <= wire <= I64:
+            rest = value << 1 if value >= 0 else ~(value << 1)
+            while rest > 0x7F:
+                out.append(rest & 0x7F | 0x80)
+                rest >>= 7
+            out.append(rest)
+        elif wire > BOOL_FALSE:
             _write_value(out, wire, value)
     out.append(0)
 
