@@ -8,6 +8,8 @@ here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,21 @@ _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
 _NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
 _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _MAX_OFFSET = 2**31 - 1
+_KEPT = frozenset({int, bool, type(None)})
+"""Types of values whose scalars are kept: small, and those that compare as equal are."""
 
 
 def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     """The same as ``pa.scalar(value, type_)``, errors too."""
+    return _kept(value, type_) if type(value) in _KEPT else _scalar(value, type_)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _kept(value: object, type_: pa.DataType) -> pa.Scalar:
+    return _scalar(value, type_)
+
+
+def _scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     made = _array([value], type_)
     return pa.scalar(value, type_) if made is None else made[0]
 
@@ -108,8 +121,8 @@ def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataT
         numbers = np.array([0 if value is None else value for value in values], np.int64)
     except OverflowError:
         return None
-    narrow = numbers.astype(_INTEGERS[type_])
-    if not np.array_equal(narrow, numbers):
+    narrow = numbers.astype(_INTEGERS[type_], copy=False)
+    if narrow is not numbers and (narrow != numbers).any():
         return None
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(narrow)])
 
@@ -135,5 +148,5 @@ def _lists(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType
 
 
 def _offsets(lengths: Sequence[int]) -> pa.Buffer | None:
-    ends = np.cumsum([0, *lengths], dtype=np.int64)
-    return pa.py_buffer(ends.astype(np.int32)) if ends[-1] <= _MAX_OFFSET else None
+    ends = list(accumulate(lengths, initial=0))
+    return pa.py_buffer(np.array(ends, np.int32)) if ends[-1] <= _MAX_OFFSET else None

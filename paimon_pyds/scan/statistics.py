@@ -178,6 +178,8 @@ def statistics_groups(
 
 def _groups(entries: pa.RecordBatch) -> list[npt.NDArray[np.int64]]:
     """Row numbers of the entries, grouped by schema, statistics columns, written columns and statistics arity."""
+    if entries.num_rows == 1:
+        return [np.zeros(1, np.int64)]
     key = pc.binary_join_element_wise(
         pc.cast(entries.column("schema_id"), pa.string()),
         _joined(entries.column("value_stats_cols")),
