@@ -191,6 +191,10 @@ def _has_timestamps(type_: DataType) -> bool:
     return type_.kind in TIMESTAMP_KINDS or any(map(_has_timestamps, type_.children()))
 
 
+def _has_rows(type_: DataType) -> bool:
+    return type_.kind is Kind.ROW or any(map(_has_rows, type_.children()))
+
+
 def _type_count(type_: DataType) -> int:
     """How many columns a type is in ORC's count: itself and everything inside it."""
     inside = sum(map(_type_count, type_.children()))
@@ -265,11 +269,12 @@ def _compacted(array: pa.Array) -> pa.Array:
 
 def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
     """The column as pyarrow's ORC writer wants it, with zeros for timestamps."""
-    if array.type == target and not _has_timestamps(type_):
+    if array.type == target and not _has_timestamps(type_) and not _has_rows(type_):
         return array
     match type_:
         case RowType():
-            children = [_to_orc(array.field(i), f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
+            inside = array.flatten()  # NULL where the row is: pyarrow writes what lies below a NULL that is in a ROW
+            children = [_to_orc(inside[i], f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
             return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
         case ArrayType():
             return rebuild(array, target, [_to_orc(array.values, type_.element, target.value_type)])

@@ -317,6 +317,23 @@ def test_nested_timestamps(tmp_path: Path) -> None:
     assert lines(_read(path, fields)) == lines(pa.concat_tables([table.slice(1), table]))
 
 
+@pytest.mark.parametrize("inner", ["INT", "TIMESTAMP(6)"])
+@pytest.mark.parametrize("around", ["ROW", "ARRAY", "MAP"])
+def test_nulls_inside_rows_that_are_not_null(around: str, inner: str, tmp_path: Path) -> None:
+    row = {"type": "ROW", "fields": [{"id": 10, "name": "x", "type": inner}, {"id": 11, "name": "y", "type": "DATE"}]}
+    outer = {"type": "ROW", "fields": [{"id": 12, "name": "r", "type": row}]}
+    place, types = {
+        "ROW": (lambda v: {"o": v}, {"type": "ROW", "fields": [{"id": 13, "name": "o", "type": outer}]}),
+        "ARRAY": (lambda v: [v], {"type": "ARRAY", "element": outer}),
+        "MAP": (lambda v: [("k", v)], {"type": "MAP", "key": "STRING NOT NULL", "value": outer}),
+    }[around]
+    fields = _fields(outer, types)
+    rows = [{"r": None}, {"r": {"x": 1, "y": 2}}, {"r": {"x": None, "y": 3}}, {"r": None}, {"r": {"x": 4, "y": None}}]
+    table = _table(fields, rows, [place(v) for v in rows])
+    _write(tmp_path / "a.orc", fields, table)
+    assert lines(_read(tmp_path / "a.orc", fields)) == lines(table)
+
+
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
 def test_wide_timestamps_by_another_writer(zone: str, tmp_path: Path) -> None:
     pyorc = pytest.importorskip("pyorc")
