@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.errors import PaimonError, SnapshotNotFoundError
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
@@ -37,6 +38,18 @@ class _PinnedStore(TableStore):
 
     def latest_snapshot_id(self, refresh: bool = False) -> int | None:
         return self._pin.snapshot_id
+
+    def latest_snapshot(self) -> Snapshot | None:
+        if self._pin.snapshot_id is None:
+            return None
+        try:
+            return self.snapshot(self._pin.snapshot_id)
+        except SnapshotNotFoundError as error:
+            raise SnapshotNotFoundError(
+                f"the snapshot that this DataFrame was loaded from is gone: {error.message}",
+                path=self.root,
+                hint="load the table again; a tag keeps a snapshot from expiring",
+            ) from error
 
     def latest_schema(self) -> TableSchema:
         return self.schema(self._pin.schema_id)

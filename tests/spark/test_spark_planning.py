@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.datasource import InputPartition
 
 import paimon_pyds as pp
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.spark.options import parse_read_options
 from paimon_pyds.spark.plans import planned
 from paimon_pyds.spark.source import PaimonDataSource
@@ -32,6 +34,17 @@ def test_a_source_is_pinned_when_it_is_pickled(six):
     assert sum(p.split.row_count for p in partitions) == 6
     assert source(six.path, **{"scan.snapshot-id": "1"}).__getstate__()["_pin"] is None
     assert source(six.path + "x").__getstate__()["_pin"] is None  # no table yet: the read itself will say so
+
+
+def test_a_pinned_snapshot_that_is_gone_is_said_to_be(six):
+    made = source(six.path)
+    schema = made.schema()
+    made = pickle.loads(pickle.dumps(made))
+    fields = six.arrow_schema
+    shutil.rmtree(six.path)
+    pp.Table.create(six.path, fields).append(pa.table({"id": pa.array([7], pa.int32()), "color": ["x"], "size": [0.0]}))
+    with pytest.raises(SnapshotNotFoundError, match=r"was loaded from is gone: snapshot 2 .*load the table"):
+        made.reader(schema).partitions()
 
 
 def test_a_task_gets_no_secrets_and_little_else(six):
