@@ -44,6 +44,11 @@ class AvroFormat:
         """
         return AvroReader(io, path, size, counters)
 
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raises OptionError and UnsupportedError as `open_writer`."""
+        write_schema(fields)
+        avro_codec(options)
+
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
         """Create a data file.
 

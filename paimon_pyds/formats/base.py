@@ -123,6 +123,9 @@ class FileFormat(Protocol):
     def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> FormatReader:
         """Open a data file; ``size`` is the manifest's file size in bytes."""
 
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raise what `open_writer` would of columns and options, without a file."""
+
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
     ) -> FormatWriter:

@@ -32,7 +32,7 @@ from paimon_pyds.formats.orc_tail import (
     parse_tail,
 )
 from paimon_pyds.formats.orc_timestamps import decode_timestamps
-from paimon_pyds.formats.orc_writer import OrcWriter
+from paimon_pyds.formats.orc_writer import OrcWriter, orc_settings
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
@@ -93,6 +93,10 @@ class OrcFormat:
             StorageError: the file can't be read.
         """
         return OrcReader(io, path, size, counters)
+
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raises OptionError and UnsupportedError as `open_writer`."""
+        orc_settings(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> OrcWriter:
         """Create a data file.

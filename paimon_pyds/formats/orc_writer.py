@@ -33,7 +33,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["OrcWriter"]
+__all__ = ["OrcWriter", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
@@ -87,7 +87,7 @@ class OrcWriter:
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         import pyarrow.orc as orc
 
-        settings = _settings(options)
+        settings = orc_settings(options)
         self._path = path
         self._fields = tuple(fields)
         self._schema = pa.schema([_orc_field(f) for f in fields])
@@ -211,7 +211,8 @@ def _number_timestamps(type_: DataType, number: int, found: dict[int, list[Momen
     return number + (type_.kind is Kind.MULTISET)
 
 
-def _settings(options: Mapping[str, str]) -> dict[str, Any]:
+def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
+    """What the table's options say to pyarrow's ORC writer. Raises OptionError and UnsupportedError."""
     compression = options.get("orc.compress", options.get("file.compression", "zstd")).strip().lower()
     if compression not in _COMPRESSIONS:
         raise UnsupportedError(

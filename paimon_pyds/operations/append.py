@@ -19,6 +19,7 @@ from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, 
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write.checks import check_files
 from paimon_pyds.write.conform import as_batches
 
 __all__ = ["abort_messages", "append", "commit_messages", "overwrite", "partition_predicate", "write_context"]
@@ -37,7 +38,9 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     check_known(options or ())
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
-    return WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    check_files(schema.fields, context.raw_options)
+    return context
 
 
 def append(

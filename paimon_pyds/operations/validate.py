@@ -15,6 +15,7 @@ from paimon_pyds.options import TableOptions, check_known, check_writable, optio
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.read.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataField, Kind
+from paimon_pyds.write.checks import check_files
 
 __all__ = ["SYSTEM_NAMES", "check_default", "check_new_fields", "validate_schema"]
 
@@ -46,6 +47,7 @@ def validate_schema(schema: TableSchema) -> None:
     _check_format(schema.fields, options)
     if not schema.primary_keys:
         check_writable(schema)
+        check_files(schema.fields, schema.options)
 
 
 def check_new_fields(fields: Sequence[DataField]) -> None:

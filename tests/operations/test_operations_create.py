@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -216,3 +217,24 @@ def test_the_store_of_the_new_table_is_ready(tmp_path: Path) -> None:
     store = create_table(IO, str(tmp_path / "t"), ORDERS)
     assert isinstance(store, TableStore) and store.latest_snapshot_id() is None
     assert json.loads(schema_to_json(TableStore.open(tmp_path / "t").latest_schema()))["id"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "message"),
+    [
+        ({"file.compression": "foo"}, "a", "'foo' is unknown"),
+        ({"file.compression": "zstd", "file.compression.zstd-level": "99"}, "a", "99 is not between 1 and 22"),
+        ({"file.format": "orc", "orc.compress": "lzo"}, "a", "can't be compressed with 'lzo'"),
+        ({"file.format": "avro"}, "a b", "a b"),
+        ({"parquet.page.size": "0"}, "a", "greater than 0"),
+        ({"metadata.stats-mode": "some"}, "a", "not a statistics mode"),
+        ({"manifest.compression": "brotli"}, "a", "'brotli' is not known"),
+        ({"data-file.prefix": "a/b"}, "a", "data-file.prefix='a/b' can't begin a file's name"),
+    ],
+)
+def test_a_table_that_no_row_could_be_written_to_is_not_made(
+    tmp_path: Path, options: dict[str, str], name: str, message: str
+) -> None:
+    with pytest.raises((OptionError, UnsupportedError, SchemaError), match=re.escape(message)):
+        _create(tmp_path, _fields(**{name: "INT"}), options=options)
+    assert not list(tmp_path.iterdir())

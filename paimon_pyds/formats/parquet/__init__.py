@@ -32,6 +32,12 @@ class ParquetFormat:
 
         return ParquetReader(io, path, size, counters)
 
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raises OptionError and UnsupportedError as `open_writer`."""
+        from paimon_pyds.formats.parquet.settings import WriterOptions
+
+        WriterOptions.parse(options)
+
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
     ) -> ParquetWriter:
