@@ -39,7 +39,9 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
         if agrees and not most >> bit & 1:
             continue
         if parts is None and len(left) <= _FEW:
-            parts = slices.near(left, [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1])
+            asked = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
+            near = slices.near(left, asked)
+            parts = None if near is None else dict(zip(asked, near, strict=True))
         members = slices.one(bit) if parts is None or bit not in parts else parts[bit]
         better = left & members if largest else left - members
         if len(found) + len(better) >= n:

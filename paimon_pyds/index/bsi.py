@@ -11,7 +11,6 @@ Negative values are stored by their absolute value, in a part of their own. Java
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,9 @@ from paimon_pyds.index.bitmap_writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slices import BitSlices, encode_slices, rows_between
-from paimon_pyds.index.source import ByteCache, corrupt
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
+from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
@@ -94,62 +94,25 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
 class _Part(BitSlices):
     """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
 
-    def __init__(self, source: ByteSource, data: memoryview, start: int, row_count: int, cache: ByteCache) -> None:
-        super().__init__(row_count, cache)
-        self._source = source
-        self._data = data
-        version, self.low, self.high = self._unpack(">Bqq", start, "min")
+    def __init__(self, data: bytes, source: Held, start: int, row_count: int, cache: ByteCache) -> None:
+        cursor = Cursor(source, start, step=17)
+        version, self.low, self.high = cursor.u8("version"), cursor.i64("min"), cursor.i64("max")
         if version != _VERSION:
             raise corrupt(source, f"bsi version {version} is not known", offset=start, field="version")
         if not 0 <= self.low <= self.high:
             raise corrupt(source, f"values from {self.low} to {self.high}", offset=start + 1, field="min")
-        position = start + 17
-        self._places = [self._measure(position)]
-        position += self._places[0][1]
-        (self._count,) = self._unpack(">i", position, "bit slice bitmap count")
-        if not (self.high - self.low).bit_length() <= self._count <= 64:
-            message = f"{self._count} slices for values from {self.low} to {self.high}"
-            raise corrupt(source, message, offset=position, field="bit slice bitmap count")
-        position += 4
-        for _ in range(self._count):
-            self._places.append(self._measure(position))
-            position += self._places[-1][1]
-        self.end = position
-
-    def _unpack(self, form: str, start: int, field: str) -> tuple[int, ...]:
-        if start + struct.calcsize(form) > len(self._data):
-            raise corrupt(self._source, "a bsi index that ends early", offset=start, field=field)
-        return struct.unpack_from(form, self._data, start)
-
-    def _measure(self, start: int) -> tuple[int, int]:
-        origin: int = getattr(self._source, "origin", 0)
-        return start, roaring.layout(self._data, start, path=self._source.name, origin=origin).size
-
-    def _bitmap(self, number: int) -> BitMap:
-        start, size = self._places[number]
-        bitmap: BitMap | None = self._cache.get((id(self), start))
-        if bitmap is None:
-            origin = getattr(self._source, "origin", 0) + start
-            data = self._data[start : start + size]
-            bitmap = roaring.decode(data, row_count=self._row_count, path=self._source.name, origin=origin)
-            self._cache.put((id(self), start), bitmap, size + 64)
-        return bitmap
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    def existing(self) -> BitMap:
-        return self._bitmap(0)
-
-    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
-        return [self._bitmap(1 + number) for number in range(self._count)[first:stop]]
-
-    def one(self, bit: int) -> BitMap:
-        return self._bitmap(1 + bit)
-
-    def near(self, rows: BitMap, bits: Sequence[int]) -> None:
-        return None  # all of them are in memory
+        existing = _measure(data, source, cursor.position)
+        cursor = Cursor(source, sum(existing), step=4)
+        count = cursor.i32("bit slice bitmap count")
+        if not (self.high - self.low).bit_length() <= count <= 64:
+            message = f"{count} slices for values from {self.low} to {self.high}"
+            raise corrupt(source, message, offset=sum(existing), field="bit slice bitmap count")
+        self.end = cursor.position
+        places = []
+        for _ in range(count):
+            places.append(_measure(data, source, self.end))
+            self.end = sum(places[-1])
+        super().__init__(source, existing, places, row_count, cache)
 
     def between(self, low: int, high: int) -> BitMap:
         """Rows whose absolute value lies between ``low`` and ``high``, both included."""
@@ -159,28 +122,32 @@ class _Part(BitSlices):
         return rows_between(self, max(low - self.low, 0), top)
 
 
+def _measure(data: bytes, source: Held, start: int) -> tuple[int, int]:
+    """Where the bitmap that starts there lies, as offset and length."""
+    return start, roaring.layout(data, start, path=source.name, origin=source.origin).size
+
+
 class BsiReader:
     """An open bit-slice index. It is read whole: the format tells no lengths."""
 
     def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
         cache = cache if cache is not None else ByteCache(_CACHE)
         self._codec = codec
-        self._data = memoryview(source.read(0, source.size))
-        if len(self._data) < 7:
-            raise corrupt(source, f"{len(self._data)} bytes are too few for a bsi index", offset=0, field="version")
-        version, rows = struct.unpack_from(">Bi", self._data)
+        data = source.read(0, source.size)
+        held = Held(data, source, 0)
+        cursor = Cursor(held, step=7)
+        version = cursor.u8("version")
         if version != _VERSION:
             raise corrupt(source, f"bsi index version {version} is not known", offset=0, field="version")
-        if rows < 0:
-            raise corrupt(source, f"{rows} rows", offset=1, field="row count")
-        self.row_count: int = rows
-        position = 5
+        self.row_count: int = cursor.i32("row count")
+        if self.row_count < 0:
+            raise corrupt(source, f"{self.row_count} rows", offset=1, field="row count")
         parts: list[_Part | None] = []
         for field in ("has positive value", "has negative value"):
-            if position >= len(self._data):
-                raise corrupt(source, "a bsi index that ends early", offset=position, field=field)
-            part = _Part(source, self._data, position + 1, rows, cache) if self._data[position] else None
-            position = position + 1 if part is None else part.end
+            there = cursor.u8(field)
+            part = _Part(data, held, cursor.position, self.row_count, cache) if there else None
+            if part is not None:
+                cursor = Cursor(held, part.end, step=1)
             parts.append(part)
         self._positive, self._negative = parts
 

@@ -23,6 +23,7 @@ from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.range_dictionary import RangeDictionary
+from paimon_pyds.index.slice_codec import numbers_of
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 
@@ -122,11 +123,9 @@ def _joined(parts: list[Any], codec: KeyCodec) -> pa.Array:
 # ------------------------------------------------------------------------------------------------------- bit slices
 
 
-def _values(slices: BitSlices, row_count: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+def _values(slices: BitSlices, row_count: int) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]]:
     """The value of each row, and which rows have one."""
-    values = np.zeros(row_count, np.uint64)
-    for bit, members in enumerate(slices.load(0)):
-        values[_rows(members)] |= np.uint64(1 << bit)
+    values = numbers_of(slices.load(0), row_count, np.uint64)
     existing = np.zeros(row_count, np.bool_)
     existing[_rows(slices.existing())] = True
     return values, existing

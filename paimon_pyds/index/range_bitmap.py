@@ -13,7 +13,6 @@ Without a value other than NULL there is no min and max, and Java writes 64 empt
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
-from paimon_pyds.index.roaring_parts import containers_of, read_containers
-from paimon_pyds.index.slices import BitSlices, encode_slices, rows_between
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
@@ -41,8 +40,6 @@ _VERSION = 1
 _SLICES_OF_NOTHING = 64
 _MAX_SLICES = 64
 _CACHE = 16 << 20
-_SHARE_OF_LISTS = 8
-"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
 
 
 class RangeBitmapBuilder:
@@ -102,69 +99,22 @@ def _write_slices(column: EncodedColumn) -> list[bytes]:
     return [struct.pack(">i", len(header)), header, existing, *slices]
 
 
-class _Slices(BitSlices):
-    """The bit slices of an open range bitmap; those that are asked for are read in one request."""
-
-    def __init__(self, source: Window, row_count: int, cache: ByteCache) -> None:
-        super().__init__(row_count, cache)
-        self._source = source
-        cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
-        header, version = cursor.i32("header length"), cursor.u8("version")
-        if version != _VERSION:
-            raise corrupt(source, f"bit slices of version {version} are not known", offset=4, field="version")
-        self._count = cursor.u8("slices size")
-        existing, indexes = cursor.count("ebm length"), cursor.count("indexes length")
-        if self._count > _MAX_SLICES or indexes != 8 * self._count or header != 10 + indexes:
-            raise corrupt(source, f"{self._count} slices in a header of {header}", offset=5, field="slices size")
-        places = np.frombuffer(cursor.take(indexes, "indexes"), ">i4").astype(np.int64).reshape(self._count, 2)
-        at = cursor.position
-        if bool((places < 0).any()) or bool((places.sum(axis=1) + at + existing > source.size).any()):
-            raise corrupt(source, "slices that lie outside the index", offset=14, field="indexes")
-        self._existing = (at, existing)
-        self._places = [(at + existing + int(offset), int(length)) for offset, length in places]
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    def _load(self, places: list[tuple[int, int]]) -> list[BitMap]:
-        loaded: dict[int, BitMap] = {}
-        missing = []
-        for place in places:
-            bitmap = self._cache.get((id(self), place[0]))
-            if bitmap is None:
-                missing.append(place)
-            else:
-                loaded[place[0]] = bitmap
-        for (offset, length), data in zip(missing, self._source.read_many(missing), strict=True):
-            origin = self._source.origin + offset
-            bitmap = roaring.decode(data, row_count=self._row_count, path=self._source.name, origin=origin)
-            self._cache.put((id(self), offset), bitmap, length + 64)
-            loaded[offset] = bitmap
-        return [loaded[offset] for offset, _ in places]
-
-    def existing(self) -> BitMap:
-        return self._load([self._existing])[0]
-
-    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
-        places = self._places[first:stop]
-        loaded: list[BitMap] | None = self._cache.get((id(self), first, len(places)))
-        if loaded is None:
-            loaded = self._load(places)
-            size = sum(length + 64 for _, length in places)
-            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
-                self._cache.put((id(self), first, len(places)), loaded, size)
-        return loaded
-
-    def one(self, bit: int) -> BitMap:
-        return self._load([self._places[bit]])[0]
-
-    def near(self, rows: BitMap, bits: Sequence[int]) -> dict[int, BitMap] | None:
-        containers = containers_of(rows, self._row_count)
-        if containers is None:
-            return None
-        parts = read_containers(self._source, [self._places[bit] for bit in bits], containers, self._row_count)
-        return None if parts is None else dict(zip(bits, parts, strict=True))
+def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
+    """The bit slices of a range bitmap."""
+    cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
+    header, version = cursor.i32("header length"), cursor.u8("version")
+    if version != _VERSION:
+        raise corrupt(source, f"bit slices of version {version} are not known", offset=4, field="version")
+    count = cursor.u8("slices size")
+    existing, indexes = cursor.count("ebm length"), cursor.count("indexes length")
+    if count > _MAX_SLICES or indexes != 8 * count or header != 10 + indexes:
+        raise corrupt(source, f"{count} slices in a header of {header}", offset=5, field="slices size")
+    places = np.frombuffer(cursor.take(indexes, "indexes"), ">i4").astype(np.int64).reshape(count, 2)
+    at = cursor.position
+    if bool((places < 0).any()) or bool((places.sum(axis=1) + at + existing > source.size).any()):
+        raise corrupt(source, "slices that lie outside the index", offset=14, field="indexes")
+    in_source = [(at + existing + offset, length) for offset, length in places.tolist()]
+    return BitSlices(source, (at, existing), in_source, row_count, cache)
 
 
 class RangeBitmapReader:
@@ -193,7 +143,7 @@ class RangeBitmapReader:
         self._dictionary_window = Window(source, at, length)
         self._slices_window = Window(source, at + length, source.size - at - length)
         self._open_dictionary: RangeDictionary | None = None
-        self._open_slices: _Slices | None = None
+        self._opened_slices: BitSlices | None = None
 
     @staticmethod
     def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> RangeBitmapReader:
@@ -208,14 +158,14 @@ class RangeBitmapReader:
         return self._open_dictionary
 
     @property
-    def _slices(self) -> _Slices:
-        if self._open_slices is None:
-            slices = _Slices(self._slices_window, self.row_count, self._cache)
+    def _slices(self) -> BitSlices:
+        if self._opened_slices is None:
+            slices = _open_slices(self._slices_window, self.row_count, self._cache)
             if slices.count < (self.cardinality - 1).bit_length():
                 message = f"{slices.count} slices for {self.cardinality} values"
                 raise corrupt(self._slices_window, message, offset=5, field="slices size")
-            self._open_slices = slices
-        return self._open_slices
+            self._opened_slices = slices
+        return self._opened_slices
 
     def _existing(self) -> BitMap:
         return self._slices.existing() if self.cardinality else BitMap()

@@ -33,8 +33,8 @@ from paimon_pyds.index.roaring_layout import (
     layout,
 )
 
-__all__ = ["RoaringLayout", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask", "encode_packed",
-           "layout", "whole_containers"]  # fmt: skip
+__all__ = ["RoaringLayout", "container_entries", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask",
+           "encode_packed", "header", "layout", "packed", "whole_containers"]  # fmt: skip
 
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
@@ -118,7 +118,27 @@ def encode_packed(packed: Bytes) -> bytes:
             bodies.append(_positions(words[key]).astype("<u2").tobytes())
         else:
             bodies.append(rows[key].tobytes())
-    return _header(keys, cards[keys], is_run[keys], [len(b) for b in bodies]) + b"".join(bodies)
+    sizes = np.array([len(b) for b in bodies], np.int64)
+    return header(container_entries(keys, cards[keys]), is_run[keys], sizes) + b"".join(bodies)
+
+
+def packed(rows: BitMap, row_count: int) -> Bytes:
+    """A bit for each of so many rows, the lowest first, in `whole_containers` bytes: what `encode_packed` takes."""
+    data = rows.serialize()
+    found = layout(data)
+    bits = np.zeros((whole_containers(row_count) // BITMAP_BYTES, BITMAP_BYTES), np.uint8)
+    is_bitmap = ~found.is_run & (found.cards > ARRAY_MAX)
+    starts, ends = found.head + found.sizes.cumsum() - found.sizes, found.cards.cumsum()
+    for number in is_bitmap.nonzero()[0].tolist():
+        bits[found.keys[number]] = np.frombuffer(data, np.uint8, BITMAP_BYTES, starts[number])
+    if is_bitmap.all():
+        return bits.reshape(-1)
+    members = np.frombuffer(rows.to_array(), np.uint32)
+    for number in (~is_bitmap).nonzero()[0].tolist():
+        one = np.zeros(65536, np.bool_)
+        one[members[ends[number] - found.cards[number] : ends[number]] & 0xFFFF] = True
+        bits[found.keys[number]] = np.packbits(one, bitorder="little")
+    return bits.reshape(-1)
 
 
 def _ends(words: Words) -> Words:
@@ -151,21 +171,23 @@ def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
     return pairs.tobytes()
 
 
-def _header(keys: Ints, cards: Ints, is_run: npt.NDArray[np.bool_], sizes: list[int]) -> bytes:
-    count = len(keys)
+def header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_], sizes: Ints) -> bytes:
+    """The header of a bitmap of containers of these sizes in bytes; `container_entries` makes their ``entries``."""
+    count = len(entries)
     has_runs = bool(is_run.any())
     if has_runs:
         head = struct.pack("<HH", COOKIE_RUNS, count - 1) + np.packbits(is_run, bitorder="little").tobytes()
     else:
         head = struct.pack("<II", COOKIE_PLAIN, count)
-    pairs = np.empty((count, 2), "<u2")
-    pairs[:, 0] = keys
-    pairs[:, 1] = cards - 1
-    head += pairs.tobytes()
+    head += entries.tobytes()
     if not has_runs or count >= NO_OFFSETS_BELOW:
-        first = len(head) + 4 * count
-        head += (first + np.concatenate(([0], np.cumsum(sizes[:-1], dtype=np.int64)))[:count]).astype("<u4").tobytes()
+        head += (sizes.cumsum() - sizes + (len(head) + 4 * count)).astype("<u4").tobytes()
     return head
+
+
+def container_entries(keys: Ints, cards: Ints) -> npt.NDArray[np.uint32]:
+    """What a header says of each container: its key and its cardinality less one."""
+    return (keys | cards - 1 << 16).astype("<u4")
 
 
 # ------------------------------------------------------------------------------------------ many bitmaps at once

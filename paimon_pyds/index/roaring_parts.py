@@ -1,45 +1,111 @@
-"""Some containers of a serialized RoaringBitmap, without reading the others: each holds 65,536 positions.
+"""Several serialized RoaringBitmaps at once, whole or only some containers of each: 65,536 positions are in one.
 
-The header tells where containers lie (`paimon_pyds.index.roaring` has the format); what is read is put together as a
-bitmap of these containers only, and checked as any other.
+Their headers become columns (`paimon_pyds.index.roaring` has the format), so that one pass checks the containers of all
+of them. Containers that are picked out are put together as bitmaps of these only.
 """
 
 from __future__ import annotations
 
-import struct
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
-from paimon_pyds.index.roaring_layout import ARRAY_MAX, BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, NO_OFFSETS_BELOW
-from paimon_pyds.index.source import Window, corrupt
+from paimon_pyds.index.roaring_layout import (
+    BITMAP_BYTES,
+    COOKIE_PLAIN,
+    COOKIE_RUNS,
+    MAX_CONTAINERS,
+    NO_OFFSETS_BELOW,
+    wrong_container,
+)
+from paimon_pyds.index.source import corrupt
+from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["containers_of", "read_containers"]
+__all__ = ["containers_of", "decode_all", "head_bytes", "read_containers"]
 
-_FEW = 1 << 12
 _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""
+
+_GAP = 2048
+"""Containers at most so many bytes apart are read together, with what lies between."""
+
+_CONTRADICTION = "a bitmap whose members contradict its header"
+_NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
 
 Ints = npt.NDArray[np.int64]
 
 
 def containers_of(rows: BitMap, row_count: int) -> Ints | None:
     """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
-    if len(rows) > _FEW:
+    count: int = rows.get_statistics()["n_containers"]
+    if _SHARE * count > -(-row_count // 65536):
         return None
-    numbers = np.unique(np.asarray(rows.to_array(), np.int64) >> 16)
-    return numbers if _SHARE * len(numbers) <= -(-row_count // 65536) else None
+    numbers: list[int] = []
+    after = 0
+    for _ in range(count):
+        numbers.append(rows.next_set_bit(after) >> 16)
+        after = numbers[-1] + 1 << 16
+    return np.array(numbers, np.int64)
+
+
+def head_bytes(row_count: int) -> int:
+    """The most that the header of a bitmap of so many positions takes."""
+    containers = -(-row_count // 65536)
+    return 8 + containers // 8 + 1 + 8 * containers
+
+
+def decode_all(
+    parts: Sequence[bytes], *, row_count: int, path: object = None, origins: Sequence[int] | None = None
+) -> list[BitMap]:
+    """The bitmaps of exactly these bytes each; as `roaring.decode`, and less work where they are many.
+
+    Args:
+        parts: one serialized bitmap each.
+        row_count: every position must be below it.
+        path: for errors.
+        origins: where each begins in the file, for errors.
+
+    Raises:
+        CorruptFileError: as `roaring.decode` does.
+    """
+    headers = _headers(parts, [len(part) for part in parts]) if len(parts) > 1 else 0
+    right = set() if isinstance(headers, int) else _right_ones(parts, headers)
+    found = []
+    for number, part in enumerate(parts):
+        bitmap = _bitmap(part) if number in right else None
+        if bitmap is None or (bitmap and bitmap.max() >= row_count):  # if it is wrong, this tells how
+            bitmap = roaring.decode(part, row_count=row_count, path=path, origin=origins[number] if origins else 0)
+        found.append(bitmap)
+    return found
+
+
+def _right_ones(parts: Sequence[bytes], headers: _Headers) -> set[int]:
+    """The numbers of bitmaps whose containers were found to be as their header says."""
+    numbers = [number for number in range(len(parts)) if number not in headers.without_offsets]
+    bodies = b"".join([parts[number][headers.lengths[number] :] for number in numbers])
+    return set(numbers) if headers.containers.wrong_one(bodies) is None else set()
+
+
+def _bitmap(data: bytes) -> BitMap | None:
+    """The bitmap of bytes that were checked; None where the library finds more: runs that could be one."""
+    try:
+        return BitMap.deserialize(data)
+    except ValueError:
+        return None
 
 
 def read_containers(
-    source: Window, places: Sequence[tuple[int, int]], wanted: Ints, row_count: int
-) -> list[BitMap] | None:
-    """The members of some bitmaps that lie in the wanted containers; None when one does not tell where these are.
+    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Ints, row_count: int
+) -> list[BitMap]:
+    """The members of some bitmaps that lie in the wanted containers, and maybe others.
 
-    All headers are read in one request, and all containers in another.
+    All headers are read in one request, and all containers in another. A bitmap of so few containers that its header
+    does not tell where they are is read whole.
 
     Args:
         source: what holds the bitmaps.
@@ -50,78 +116,149 @@ def read_containers(
     Raises:
         CorruptFileError: a bitmap's header, or one of the containers, contradicts itself.
     """
-    most = -(-row_count // 65536)
-    head_bytes = 8 + most // 8 + 1 + 8 * most
-    read = source.read_many([(offset, min(length, head_bytes)) for offset, length in places])
-    heads = [_Head(data, length) for data, (_, length) in zip(read, places, strict=True)]
-    for head, (offset, _) in zip(heads, places, strict=True):
-        if not head.is_right:
-            raise corrupt(source, "the header of a bitmap contradicts itself", offset=offset, field="bitmap")
-        if head.starts is None:
-            return None
-    chosen = [np.flatnonzero(np.isin(head.keys, wanted)) for head in heads]
-    ranges = [head.ranges(at, part) for head, (at, _), part in zip(heads, places, chosen, strict=True)]
-    bodies = iter(source.read_many([one for of_head in ranges for one in of_head]))
-    found = []
-    for head, part, of_head in zip(heads, chosen, ranges, strict=True):
-        data = head.header_of(part) + b"".join([next(bodies) for _ in of_head])
-        origin = source.origin + (of_head[0][0] if of_head else 0)
-        found.append(roaring.decode(data, row_count=row_count, path=source.name, origin=origin))
+    most = head_bytes(row_count)
+    heads = source.read_many([(offset, min(length, most)) for offset, length in places])
+    headers = _headers(heads, [length for _, length in places])
+    if isinstance(headers, int):
+        message = "the header of a bitmap contradicts itself"
+        raise corrupt(source, message, offset=places[headers][0], field="bitmap")
+    whole = sorted(headers.without_offsets)
+    chosen = headers.containers.take(np.isin(headers.containers.keys, wanted))
+    begins = np.array([offset for offset, _ in places], np.int64)[chosen.owners] + chosen.starts
+    ranges, within = _together(begins, chosen.sizes)
+    read = source.read_many([*ranges, *(places[number] for number in whole)])
+    body = _picked(b"".join(read[: len(ranges)]), within, chosen.sizes)
+    wrong = chosen.wrong_one(body)
+    if wrong is not None:
+        raise corrupt(source, _CONTRADICTION, offset=int(begins[wrong]), field="containers")
+    entries = roaring.container_entries(chosen.keys, chosen.cards)
+    at, found = 0, []
+    for begin, end in itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist()):
+        sizes = chosen.sizes[begin:end]
+        head, until = roaring.header(entries[begin:end], chosen.is_run[begin:end], sizes), at + int(sizes.sum())
+        bitmap = _bitmap(head + body[at:until])
+        if bitmap is None:
+            raise corrupt(source, _CONTRADICTION, offset=int(begins[begin]), field="containers")
+        found.append(bitmap)
+        at = until
+    for number, data in zip(whole, read[len(ranges) :], strict=True):
+        origin = getattr(source, "origin", 0) + places[number][0]
+        found[number] = roaring.decode(data, row_count=row_count, path=source.name, origin=origin)
+    for (offset, _), bitmap in zip(places, found, strict=True):
+        if bitmap and bitmap.max() >= row_count:
+            message = f"position {bitmap.max()} in a file of {row_count} rows"
+            raise corrupt(source, message, offset=offset, field="bitmap")
     return found
 
 
-class _Head:
-    """The header of a bitmap of ``length`` bytes. ``starts`` is None where containers have no offsets."""
+def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
+    """What to read, as (offset, length), to have what lies there, and where it lies in the bytes of all these.
 
-    def __init__(self, head: bytes, length: int) -> None:
-        self.is_right = False
-        self.starts: Ints | None = None
-        if len(head) < 8:
-            return
-        cookie = int.from_bytes(head[:4], "little")
+    Args:
+        begins: the offsets, ascending in each bitmap.
+        sizes: in bytes.
+    """
+    ends = begins + sizes
+    apart = np.ones(len(begins), np.bool_)
+    gaps = begins[1:] - ends[:-1]
+    apart[1:] = (gaps < 0) | (gaps > _GAP)
+    first = apart.nonzero()[0]
+    offsets = begins[first]
+    lengths = ends[np.append(first[1:], len(begins))[: len(first)] - 1] - offsets
+    moved = lengths.cumsum() - lengths - offsets
+    return list(zip(offsets.tolist(), lengths.tolist(), strict=True)), begins + moved[apart.cumsum() - 1]
+
+
+def _picked(data: bytes, begins: Ints, sizes: Ints) -> bytes:
+    """The bytes that lie there, one after another."""
+    if int(sizes.sum()) == len(data):
+        return data
+    return b"".join([data[begin : begin + size] for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True)])
+
+
+# ------------------------------------------------------------------------------------------------------------- headers
+
+
+@dataclass(frozen=True, slots=True)
+class _Containers:
+    """Containers as columns: of which bitmap each is, its key and cardinality, whether it is of runs, where it starts
+    in its bitmap, and its size in bytes."""
+
+    owners: Ints
+    keys: Ints
+    cards: Ints
+    is_run: npt.NDArray[np.bool_]
+    starts: Ints
+    sizes: Ints
+
+    def take(self, which: npt.NDArray[np.bool_]) -> _Containers:
+        """Those for which there is True."""
+        keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
+        return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
+
+    def wrong_one(self, body: bytes) -> int | None:
+        """The number of one that contradicts its header; ``body`` are these containers one after another."""
+        return wrong_container(np.frombuffer(body, "<u2"), self.cards, self.sizes, self.is_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Headers:
+    """The headers of several bitmaps: the length of each, and the containers of all, bitmap after bitmap.
+
+    Bitmaps ``without_offsets`` do not tell where their containers are: these are not listed.
+    """
+
+    lengths: list[int]
+    without_offsets: set[int]
+    containers: _Containers
+
+
+def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
+    """The headers of bitmaps of these lengths, which ``heads`` begin with; or the number of one that is wrong.
+
+    Sizes of run containers follow from where the next one begins: whether so many runs are there is yet to be seen.
+    """
+    own_lengths, counts, alone = [], [], set[int]()
+    entries, starts, flags = [], [], []
+    for number, head in enumerate(heads):
+        cookie, count = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
+        table, flag_bytes = 8, 0
         has_runs = cookie & 0xFFFF == COOKIE_RUNS
-        count = (cookie >> 16) + 1 if has_runs else int.from_bytes(head[4:8], "little")
-        flags_at = 4 if has_runs else 8
-        table = flags_at + ((count + 7) // 8 if has_runs else 0)
+        if has_runs:
+            count = (cookie >> 16) + 1
+            flag_bytes = (count + 7) // 8
+            table = 4 + flag_bytes
+        elif cookie != COOKIE_PLAIN or count > MAX_CONTAINERS:
+            return number
         with_offsets = not has_runs or count >= NO_OFFSETS_BELOW
-        first = table + (8 if with_offsets else 4) * count
-        if (not has_runs and cookie != COOKIE_PLAIN) or first > len(head):
-            return
-        pairs = np.frombuffer(head, "<u2", 2 * count, table).reshape(count, 2)
-        self.keys, self.cards = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64) + 1
-        bits = np.frombuffer(head, np.uint8, table - flags_at, flags_at)
-        self.is_run = (
-            np.unpackbits(bits, bitorder="little", count=count).astype(bool) if has_runs else np.zeros(count, bool)
-        )
+        size = table + (8 if with_offsets else 4) * count
+        if size > len(head):
+            return number
         if not with_offsets:
-            self.is_right = True
-            return
-        starts = np.frombuffer(head, "<u4", count, first - 4 * count).astype(np.int64)
-        self.sizes = np.diff(np.append(starts, length))
-        plain = np.where(self.cards <= ARRAY_MAX, 2 * self.cards, BITMAP_BYTES)
-        self.starts = starts
-        self.is_right = (
-            (count == 0 or int(starts[0]) == first)
-            and bool((self.sizes > 0).all())
-            and bool((self.sizes == plain)[~self.is_run].all())
-            and bool((self.keys[1:] > self.keys[:-1]).all())
-        )
-
-    def ranges(self, offset: int, chosen: Ints) -> list[tuple[int, int]]:
-        """Where these containers lie, as offsets and lengths, when the bitmap begins at ``offset``."""
-        assert self.starts is not None
-        return [(offset + int(self.starts[i]), int(self.sizes[i])) for i in chosen]
-
-    def header_of(self, chosen: Ints) -> bytes:
-        """The header of a bitmap of these containers only."""
-        is_run, sizes = self.is_run[chosen], self.sizes[chosen]
-        count = len(chosen)
-        if is_run.any():
-            head = struct.pack("<HH", COOKIE_RUNS, count - 1) + np.packbits(is_run, bitorder="little").tobytes()
-        else:
-            head = struct.pack("<II", COOKIE_PLAIN, count)
-        head += np.stack([self.keys[chosen], self.cards[chosen] - 1], axis=1).astype("<u2").tobytes()
-        if is_run.any() and count < NO_OFFSETS_BELOW:
-            return head
-        first = len(head) + 4 * count
-        return head + (first + np.cumsum(sizes) - sizes).astype("<u4").tobytes()
+            alone.add(number)
+            count = 0
+        own_lengths.append(size)
+        counts.append(count)
+        entries.append(np.frombuffer(head, "<u4", count, table))
+        starts.append(np.frombuffer(head, "<u4", count, size - 4 * count))
+        bits = np.frombuffer(head, np.uint8, flag_bytes, 4) if has_runs else _NO_FLAGS
+        flags.append(np.unpackbits(bits, count=count, bitorder="little"))
+    every, number_of = np.concatenate(entries), np.array(counts, np.int64)
+    keys, cards = (every & 0xFFFF).astype(np.int64), (every >> 16).astype(np.int64) + 1
+    begins, is_run = np.concatenate(starts).astype(np.int64), np.concatenate(flags).view(np.bool_)
+    some = number_of.nonzero()[0]
+    last = number_of.cumsum()[some] - 1
+    first = last + 1 - number_of[some]
+    ends = np.empty_like(begins)
+    ends[:-1] = begins[1:]
+    ends[last] = np.array(lengths, np.int64)[some]
+    sizes = ends - begins
+    right = np.where(is_run, (sizes >= 6) & (sizes & 3 == 2), sizes == np.minimum(2 * cards, BITMAP_BYTES))
+    ascends = keys[1:] > keys[:-1]
+    ascends[first[1:] - 1] = True
+    right[1:] &= ascends
+    right[first] &= begins[first] == np.array(own_lengths, np.int64)[some]
+    owners = np.repeat(np.arange(len(heads)), number_of)
+    if not right.all():
+        return int(owners[right.argmin()])
+    return _Headers(own_lengths, alone, _Containers(owners, keys, cards, is_run, begins, sizes))

@@ -5,54 +5,123 @@ After O'Neil and Quass, "Improved query performance with variant indexes" (1997)
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.index import roaring
+from paimon_pyds.index.roaring_parts import containers_of, decode_all, head_bytes, read_containers
 from paimon_pyds.index.slice_order import RowOrder, SliceOrders
 from paimon_pyds.index.source import ByteCache
+from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["BitSlices", "encode_slices", "rows_at_least", "rows_between", "rows_equal"]
+__all__ = ["BitSlices", "rows_between"]
+
+Place = tuple[int, int]
+
+_SHARE_OF_LISTS = 8
+"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
+
+_HEADS = 4
+"""Parts of slices are read where all slices take so many times what their headers do."""
+
+_PARTS = 4
+"""After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
 
 
-class BitSlices(ABC):
+class BitSlices:
     """Bit slices that are read when asked for. The bitmaps given are not to be changed.
 
     Args:
+        source: what holds the bitmaps.
+        existing: where the bitmap of the rows that have a value lies in there, as offset and length.
+        places: where each slice lies, lowest bit first.
         row_count: rows of the data file; every position in the slices is below it.
         cache: where bitmaps, and what was found in them, are kept.
     """
 
-    def __init__(self, row_count: int, cache: ByteCache) -> None:
+    def __init__(
+        self, source: ByteSource, existing: Place, places: Sequence[Place], row_count: int, cache: ByteCache
+    ) -> None:
+        self._source = source
+        self._existing = existing
+        self._places = places
         self._row_count = row_count
         self._cache = cache
         self._orders = SliceOrders(row_count, cache, id(self))
+        self._parts_asked = 0
 
     @property
-    @abstractmethod
     def count(self) -> int:
         """Number of slices."""
+        return len(self._places)
 
-    @abstractmethod
+    @property
+    def lower(self) -> int:
+        """Number of slices below the highest ones, which leave few rows to look for in these."""
+        return max(len(self._places) - _HIGHEST, 0)
+
     def existing(self) -> BitMap:
         """Rows that have a value."""
+        return self._load([self._existing])[0]
 
-    @abstractmethod
-    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
-        """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
-
-    @abstractmethod
     def one(self, bit: int) -> BitMap:
         """The slice of one bit."""
+        return self._load([self._places[bit]])[0]
 
-    @abstractmethod
-    def near(self, rows: BitMap, bits: Sequence[int]) -> dict[int, BitMap] | None:
-        """The parts of these bits' slices that lie around some positions; None where whole slices cost no more."""
+    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
+        """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
+        return self._load_list(first, self._places[first:stop])
+
+    def above(self, first: int) -> tuple[BitMap, list[BitMap]]:
+        """Rows that have a value, and the slices from ``first`` up."""
+        existing, *slices = self._load_list(~first, [self._existing, *self._places[first:]])
+        return existing, slices
+
+    def near(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
+        """The slices of these bits as far as they lie around some positions, and maybe farther; None where whole
+        slices cost no more."""
+        places = [self._places[bit] for bit in bits]
+        whole = sum(length for _, length in places)
+        if whole <= _HEADS * len(places) * head_bytes(self._row_count):
+            return None
+        if self._parts_asked >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
+            return None
+        containers = containers_of(rows, self._row_count)
+        if containers is None:
+            return None
+        self._parts_asked += 1
+        return read_containers(self._source, places, containers, self._row_count)
+
+    def _load_list(self, name: int, places: Sequence[Place]) -> list[BitMap]:
+        loaded: list[BitMap] | None = self._cache.get((id(self), name, len(places)))
+        if loaded is None:
+            loaded = self._load(places)
+            size = sum(length + 64 for _, length in places)
+            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
+                self._cache.put((id(self), name, len(places)), loaded, size)
+        return loaded
+
+    def _load(self, places: Sequence[Place]) -> list[BitMap]:
+        loaded: dict[int, BitMap] = {}
+        missing = []
+        for place in places:
+            bitmap = self._cache.get((id(self), place[0]))
+            if bitmap is None:
+                missing.append(place)
+            else:
+                loaded[place[0]] = bitmap
+        if missing:
+            origin: int = getattr(self._source, "origin", 0)
+            bitmaps = decode_all(
+                self._source.read_many(missing),
+                row_count=self._row_count,
+                path=self._source.name,
+                origins=[origin + offset for offset, _ in missing],
+            )
+            for (offset, length), bitmap in zip(missing, bitmaps, strict=True):
+                self._cache.put((id(self), offset), bitmap, length + 64)
+                loaded[offset] = bitmap
+        return [loaded[offset] for offset, _ in places]
 
     def recall(self, highest: int) -> BitMap | None:
         """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
@@ -69,42 +138,12 @@ class BitSlices(ABC):
         return self._orders.get(self)
 
 
-_REMEMBERED_BITS = 8
-_REMEMBERED = (_REMEMBERED_BITS, 4)
-"""Highest bits of a value: the rows of each combination are kept once they were found. The fewer bits spare the many
-others that begin with them the steps among most rows."""
+_HIGHEST = 8
+_LEVELS = (4, 0)
+"""Rows that were found to have the same so many highest bits are remembered. The fewer bits spare the many others that
+begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
-
-
-def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
-    """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
-    encoded: list[bytes] = []
-    each_byte = values.astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(-1, values.itemsize)
-    numbers = np.zeros(8 * roaring.whole_containers(len(values)), np.uint8)
-    for byte in range(-(-count // 8)):
-        numbers[: len(values)] = each_byte[:, byte]
-        bits = _transposed(numbers)
-        encoded += [roaring.encode_packed(bits[:, bit].copy()) for bit in range(min(8, count - 8 * byte))]
-    return encoded
-
-
-def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The bits of eight numbers at a time, turned round: byte ``b`` of row ``r`` has bit ``b`` of the numbers from
-    ``8 * r`` on, the first in its lowest bit.
-
-    After Warren, "Hacker's Delight", section 7-3: a matrix of 8 x 8 bits in one word, its halves, quarters and single
-    bits exchanged.
-    """
-    words = numbers.view("<u8").copy()
-    for shift, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0)):
-        swapped = words >> np.uint64(shift)
-        swapped ^= words
-        swapped &= np.uint64(mask)
-        words ^= swapped
-        swapped <<= np.uint64(shift)
-        words ^= swapped
-    return words.view(np.uint8).reshape(-1, 8)
 
 
 def _most_bytes(rows: BitMap) -> int:
@@ -112,96 +151,95 @@ def _most_bytes(rows: BitMap) -> int:
     return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
 
 
-def rows_at_least(slices: BitSlices, value: int) -> BitMap:
-    """Rows whose value is ``value`` or more. The bitmap is not to be changed: it may be a slice itself.
-
-    From the lowest set bit of ``value`` upwards, a set bit keeps those above that have it too, a clear one adds those
-    that have it.
-    """
-    if value <= 0:
-        return slices.existing()
-    if value >> slices.count:
-        return BitMap()
-    lowest = (value & -value).bit_length() - 1
-    loaded = slices.load(lowest)
-    rows = loaded[0]
-    for bit, members in enumerate(loaded[1:], lowest + 1):
-        if bit == lowest + 1:  # the first step makes a new bitmap: a copy would cost as much as ten steps
-            rows = rows & members if value >> bit & 1 else rows | members
-        elif value >> bit & 1:
-            rows &= members
-        else:
-            rows |= members
-    return rows
-
-
-def rows_equal(slices: BitSlices, value: int) -> BitMap:
-    """Rows whose value is ``value``. The bitmap is not to be changed."""
-    if value < 0 or value >> slices.count:
-        return BitMap()
-    return _with_bits(slices, value, 0)
-
-
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     """Rows whose value is at least ``low`` and at most ``high`` (None: no bound). The bitmap is not to be changed.
 
-    The bits that both bounds have in common leave few rows, among which the others are then compared.
+    Rows that have their highest bits in common with a bound are few: only these are compared by the other bits.
     """
-    if high is None:
-        return rows_at_least(slices, low)
-    if low > high or high < 0 or low >> slices.count > 0:
+    most = (1 << slices.count) - 1
+    low, high = max(low, 0), most if high is None else min(high, most)
+    if low > high:
         return BitMap()
-    low, high = max(low, 0), min(high, (1 << slices.count) - 1)
+    if low == 0 and high == most:
+        return slices.existing()
     order = slices.order()
     rows = None if order is None else order.between(low, high)
     if rows is not None:
         return rows
-    free, step = (low ^ high).bit_length(), max(slices.count - _REMEMBERED_BITS, 0)
-    first, last = low >> step, high >> step
-    if low == high:
-        return rows_equal(slices, low)
-    if 0 < last - first <= _MOST_STRETCHES and step:
-        bits = slices.load(0, step)
-        ends = _at_least(_with_bits(slices, low, step), bits, low) | _at_most(
-            _with_bits(slices, high, step), bits, high
+    below = (1 << slices.lower) - 1
+    first, last = low >> slices.lower, high >> slices.lower
+    if first == last:
+        return _compared(slices, [(first, low & below, high & below)])
+    ends = _compared(slices, [(first, low & below, below), (last, 0, high & below)])
+    if last - first <= _MOST_STRETCHES:
+        return BitMap.union(
+            ends, *(_with_highest(slices, n, slices.count - slices.lower) for n in range(first + 1, last))
         )
-        return BitMap.union(ends, *(_with_bits(slices, n << step, step) for n in range(first + 1, last)))
-    rows = _with_bits(slices, low, free)
-    if not rows:
-        return rows
-    *bits, highest = slices.load(0, free)
-    upper = rows & highest
-    return _at_least(rows - upper, bits, low) | _at_most(upper, bits, high)
+    existing, bits = slices.above(slices.lower)
+    return ends | _between(existing, bits, first + 1, last - 1)
 
 
-def _with_bits(slices: BitSlices, value: int, lowest: int) -> BitMap:
-    """Rows that have the bits of ``value`` from ``lowest`` up; the highest first, as few rows are left soon.
+def _compared(slices: BitSlices, stretches: Sequence[tuple[int, int, int]]) -> BitMap:
+    """Rows of stretches: each has the same highest bits, and the number of its lower ones from one to another."""
+    found, whole, unbounded = BitMap(), None, (0, (1 << slices.lower) - 1)
+    for highest, *bounds in stretches:
+        rows = _with_highest(slices, highest, slices.count - slices.lower)
+        if rows and tuple(bounds) != unbounded:
+            bits = whole or slices.near(rows, range(slices.lower))
+            if bits is None:
+                bits = whole = slices.load(0, slices.lower)
+            rows = _between(rows, bits, *bounds)
+        found = found | rows if found else rows
+    return found
+
+
+def _with_highest(slices: BitSlices, highest: int, count: int) -> BitMap:
+    """Rows whose ``count`` highest bits, of those above the lower ones, are those of ``highest``.
 
     The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered.
     """
-    start = next((slices.count - bits for bits in _REMEMBERED if lowest <= slices.count - bits), None)
-    if start is None:
-        return _narrow(slices.existing(), slices, value, lowest, slices.count)
-    highest = 1 << slices.count - start | value >> start
-    rows = slices.recall(highest)
+    rows = slices.recall(1 << count | highest)
     if rows is None:
-        rows = _narrow(_with_bits(slices, value, start + 1), slices, value, start, start + 1)
-        slices.remember(highest, rows)
-    return rows if lowest == start else _narrow(rows, slices, value, lowest, start)
-
-
-def _narrow(rows: BitMap, slices: BitSlices, value: int, lowest: int, stop: int) -> BitMap:
-    """Those of ``rows`` that have the bits of ``value`` from ``lowest`` up to ``stop``."""
-    for bit, members in zip(reversed(range(lowest, stop)), reversed(slices.load(lowest, stop)), strict=True):
-        if not rows:
-            break
-        rows = rows & members if value >> bit & 1 else rows - members
+        rows, bits = slices.above(slices.lower)
+        if count:
+            bits = bits[len(bits) - count :]
+            level = next(level for level in _LEVELS if level < count)
+            rows = _narrow(_with_highest(slices, highest >> count - level, level), bits[: count - level], highest)
+            slices.remember(1 << count | highest, rows)
     return rows
 
 
-def _at_least(rows: BitMap, bits: list[BitMap], value: int) -> BitMap:
+def _narrow(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is that of ``value``.
+
+    Set bits come first: where rows lie in runs, what two sets share is found several times sooner than what they don't.
+    """
+    for bit in sorted(range(len(bits)), key=lambda bit: (value >> bit & 1, bit), reverse=True):
+        if not rows:
+            break
+        rows = rows & bits[bit] if value >> bit & 1 else rows - bits[bit]
+    return rows
+
+
+def _between(rows: BitMap, bits: Sequence[BitMap], low: int, high: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least ``low`` and at most ``high``.
+
+    The bits that both bounds have in common leave few rows, among which the others are then compared.
+    """
+    free = (low ^ high).bit_length()
+    rows = _narrow(rows, bits[free:], low >> free)
+    if not rows or not free:
+        return rows
+    *lower, highest = bits[:free]
+    upper = rows & highest
+    return _at_least(rows - upper, lower, low) | _at_most(upper, lower, high)
+
+
+def _at_least(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
     """Those of ``rows`` whose number in ``bits`` is at least that of ``value``: from the highest bit, as few are left
     soon."""
+    if not value & (1 << len(bits)) - 1:
+        return rows
     equal, greater = rows, BitMap()
     for bit in reversed(range(len(bits))):
         if not equal:
@@ -215,8 +253,10 @@ def _at_least(rows: BitMap, bits: list[BitMap], value: int) -> BitMap:
     return greater | equal
 
 
-def _at_most(rows: BitMap, bits: list[BitMap], value: int) -> BitMap:
+def _at_most(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
     """Those of ``rows`` whose number in ``bits`` is at most that of ``value``."""
+    if not ~value & (1 << len(bits)) - 1:
+        return rows
     equal, less = rows, BitMap()
     for bit in reversed(range(len(bits))):
         if not equal:

@@ -8,7 +8,7 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.index import roaring
-from paimon_pyds.index.slices import encode_slices
+from paimon_pyds.index.slice_codec import encode_slices, numbers_of
 
 CONTAINER = 65_536
 ROWS = [0, 1, 8, 4_097, CONTAINER - 1, CONTAINER, CONTAINER + 1, 2 * CONTAINER + 77]
@@ -50,6 +50,8 @@ def test_slices(rows: int, kind: type[np.integer], count: int) -> None:
     assert len(encoded) == count
     for bit, one in enumerate(encoded):
         _check(one, values >> kind(bit) & kind(1) == 1)
+    again = numbers_of([roaring.decode(one) for one in encoded], rows, np.uint32 if count <= 32 else np.uint64)
+    assert np.array_equal(again, values)
 
 
 def test_without_numpys_own_count_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +59,15 @@ def test_without_numpys_own_count_of_bits(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delattr(np, "bitwise_count", raising=False)
     mask = np.random.default_rng(1).random(2 * CONTAINER) < 0.05
     _check(roaring.encode_mask(mask), mask)
+
+
+@pytest.mark.parametrize("rows", [1, 7, CONTAINER, 5 * CONTAINER - 9])
+def test_packed_is_the_inverse_of_its_encoding(rows: int) -> None:
+    """Arrays, bitmaps and runs, and containers that are not there."""
+    rng = np.random.default_rng(rows)
+    mask = rng.random(rows) < np.repeat([0.5, 0.01, 0.0, 0.3, 0.001], CONTAINER)[:rows]
+    mask[3 * CONTAINER : 3 * CONTAINER + 40_000] = True
+    encoded = roaring.encode_mask(mask)
+    bits = roaring.packed(roaring.decode(encoded), rows)
+    assert np.array_equal(np.unpackbits(bits, bitorder="little")[:rows], mask)
+    assert roaring.encode_packed(bits) == encoded
