@@ -35,6 +35,7 @@ from paimon_pyds.types import DataType
 __all__ = ["BsiBuilder", "BsiReader", "write_bsi"]
 
 _VERSION = 1
+_LEAST = 7
 _MIN_LONG = -(1 << 63)
 _CACHE = 16 << 20
 
@@ -134,6 +135,8 @@ class BsiReader:
         cache = cache if cache is not None else ByteCache(_CACHE)
         self._codec = codec
         data = source.read(0, source.size)
+        if len(data) < _LEAST:
+            raise corrupt(source, f"{len(data)} bytes are too few for a bsi index", offset=0, field="version")
         held = Held(data, source, 0)
         cursor = Cursor(held, step=7)
         version = cursor.u8("version")
