@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known, check_readable
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, resolve_between
+from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
@@ -78,7 +79,11 @@ class Scan:
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
         self._state = resolve_state(store, given)
-        self._between = resolve_between(store, given)
+        between = resolve_between(store, given)
+        self._between = None if isinstance(between, Difference) else between
+        self._since = between.start if isinstance(between, Difference) else None
+        if isinstance(between, Difference):
+            self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
         known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
         check_known(known)
@@ -148,6 +153,7 @@ class Scan:
             metadata_columns=self._metadata,
             limit=self._limit if self._top_n is None else None,
             between=self._between,
+            since=self._since,
             explain=explain,
         )
 

@@ -62,6 +62,8 @@ class ScanRequest:
     limit: int | None = None
     between: tuple[Snapshot, ...] | None = None
     """Read only what these snapshots added (incremental), instead of the state."""
+    since: Snapshot | None = None
+    """Leave out the files that were there in this older state (incremental)."""
     explain: bool = False
     """Note which step left out which file, and what indexes said."""
 
@@ -161,7 +163,12 @@ class Planner:
 
     def entries_of(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
         batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in manifests]
-        return one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
+        entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
+        if self.request.since is None:
+            return entries
+        before = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in self.manifests_of(self.request.since)]
+        names = live_entries(before).column("file_name")
+        return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
         """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
@@ -185,8 +192,9 @@ class Planner:
                 for manifest in self.store.read_manifest_list(snapshot.delta_manifest_list)
             ]
         snapshot = self.request.state.snapshot
-        if snapshot is None:
-            return []
+        return [] if snapshot is None else self.manifests_of(snapshot)
+
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         return [manifest for name in lists for manifest in self.store.read_manifest_list(name)]
 
