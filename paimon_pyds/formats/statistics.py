@@ -225,7 +225,12 @@ class _Column:
             self.nan |= nan
         else:
             both = pc.min_max(array)
-            low, high = scalar_to_internal(both["min"]), scalar_to_internal(both["max"])
+            try:
+                low, high = scalar_to_internal(both["min"]), scalar_to_internal(both["max"])
+            except UnicodeDecodeError:
+                raise SchemaError(
+                    f"column {self.field.name!r} holds a text that is not UTF-8", hint="write it as BINARY"
+                ) from None
         if low is None:
             return
         # Internal values compare as the columns do; text by code points, which is the order of its UTF-8 bytes.

@@ -140,6 +140,13 @@ def test_wrong_number_of_columns() -> None:
         StatsCollector(_fields("INT"), ["full"]).update(pa.record_batch([], names=[]))
 
 
+def test_a_text_that_is_not_utf8_is_refused_by_column() -> None:
+    offsets, data = pa.py_buffer(struct.pack("<3i", 0, 1, 2)), pa.py_buffer(b"a\xff")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+    with pytest.raises(SchemaError, match="column 'c0' holds a text that is not UTF-8"):
+        StatsCollector(_fields("STRING"), ["full"]).update(pa.record_batch([texts], names=["c0"]))
+
+
 def test_truncation_at_the_end_of_unicode() -> None:
     assert truncate_max("ab\U0010ffff\U0010ffffz", 4) == "ac"
     assert truncate_max("\U0010ffff" * 5, 4) is None
