@@ -112,6 +112,8 @@ def mismatch(literal: Literal, type_: AtomicType) -> PredicateError:
     """The error for types that SQL does not compare."""
     assert literal.type is not None
     shown = repr(literal.value) if isinstance(literal.value, str | bytes) else str(literal.value)
+    if literal.type.kind in TIMESTAMP_KINDS | {Kind.DATE, Kind.TIME, Kind.BOOLEAN}:
+        shown = casts.literal_text(literal, "UTC") + ("Z" if literal.type.kind is Kind.TIMESTAMP_LTZ else "")
     hint = None
     if type_.kind in STRING_KINDS:
         hint = f"put it in quotes: '{literal.value}'" if literal.type.kind in _EXACT else "put the text in quotes"
