@@ -14,6 +14,7 @@ from paimon_pyds.metadata.store import require_fields
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.read.cast_text import PARSERS, decimal_text, parser
+from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataField, Kind
 from paimon_pyds.write.checks import check_files
 
@@ -60,6 +61,11 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
             raise SchemaError(f"not a column name: {field.name!r}")
         if field.name in SYSTEM_NAMES or field.name.startswith(_KEY_PREFIX):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
+        if field.name in METADATA_FIELDS:
+            raise SchemaError(
+                f"{field.name} is the name of a metadata column, which tells where a row lies",
+                hint="drop or rename it before writing",
+            )
         refused = refused_kind(field.type)
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")

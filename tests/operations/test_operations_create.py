@@ -137,6 +137,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "not a column name", {"fields": _fields(**{"": "INT"})}),
     (SchemaError, "reserved", {"fields": _fields(_SEQUENCE_NUMBER="BIGINT")}),
     (SchemaError, "reserved", {"fields": _fields(rowkind="STRING")}),
+    (SchemaError, "metadata column", {"fields": _fields(__paimon_file_path="STRING")}),
     (SchemaError, "reserved", {"fields": _fields(_KEY_a="INT")}),
     (UnsupportedError, "column v of type VARIANT", {"fields": _fields(v="VARIANT")}),
     (UnsupportedError, "column v of type BLOB", {"fields": _fields(v={"type": "ARRAY", "element": "BLOB"})}),
