@@ -435,6 +435,11 @@ class TableStore:
             if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
                 return f"this is a warehouse: name a table in it, such as {self.root}/DATABASE.db/TABLE"
             parent, _, name = self.root.rpartition("/")
+            table, _, part = name.partition("$")
+            if part and self.io.exists(f"{parent}/{table}/schema"):
+                branch = part.removeprefix("branch_")
+                asked = f"give branch {branch!r} too" if branch != part else f"ask for its system table {part!r}"
+                return f"name the table, {parent}/{table}, and {asked}"
             inside = [e.name for e in here if e.is_dir and self.io.exists(f"{self.root}/{e.name}/schema")]
             if inside:
                 return near_hint(name, inside, "the tables in it") or ""

@@ -108,9 +108,10 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         UnsupportedError: an option that is not built.
     """
     given = _checked(options)
+    path, branch = _location(given)
     return ReadOptions(
-        path=_location(given),
-        branch=given.get("branch"),
+        path=path,
+        branch=branch,
         filter=given.get("filter"),
         columns=given.get("columns"),
         limit=_count(given, "limit"),
@@ -150,9 +151,10 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
             raise OptionError(f"{name} goes with mode('overwrite'), and this is an append")
     if partition is not None and dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
+    path, branch = _location(given)
     return WriteOptions(
-        path=_location(given),
-        branch=given.get("branch"),
+        path=path,
+        branch=branch,
         create=_flag(given, "create-if-missing", True),
         partition_by=_names(given, "partition" if "partition" in given else "partition-by"),
         comment=given.get("comment"),
@@ -248,26 +250,36 @@ def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
     return found
 
 
-def _location(given: Mapping[str, str]) -> str:
-    path, warehouse = given.get("path"), given.get("warehouse")
+def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
+    """The path of the table, and its branch when one is named."""
+    path, warehouse, branch = given.get("path"), given.get("warehouse"), given.get("branch")
     if path is not None:
         clash = [name for name in ("warehouse", "database", "table") if name in given]
         if clash:
             raise OptionError(f"path and {clash[0]} both name a table", hint="give path, or warehouse and table")
-        return path
+        return path, branch
     if warehouse is None or "table" not in given:
         raise OptionError(
             "no table is named",
             hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
             "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
         )
-    database, _, table = given["table"].rpartition(".")
-    if database and "database" in given and given["database"] != database:
-        raise OptionError(f"table names the database {database!r}, database names {given['database']!r}")
-    database = database or given.get("database", "")
-    if not database or not table:
-        raise OptionError(f"table must be 'database.table', not {given['table']!r}", hint="or give database too")
-    return f"{warehouse.rstrip('/')}/{database}.db/{table}"
+    from paimon_pyds.catalog.identifier import parse_identifier
+
+    text, database = given["table"], given.get("database")
+    if "." not in text and database is None:
+        raise OptionError(f"table must be 'database.table', not {text!r}", hint="or give database too")
+    name = parse_identifier(text, *([] if database is None else [database]))
+    if database not in (None, name.database):
+        raise OptionError(f"table names the database {name.database!r}, database names {database!r}")
+    if name.system is not None:
+        raise UnsupportedError(
+            f"{name} is a system table, which Spark can't read",
+            hint=f'paimon_pyds.Table.open(…).system("{name.system}") gives it as an Arrow table',
+        )
+    if name.branch is not None and branch not in (None, name.branch):
+        raise OptionError(f"table names the branch {name.branch!r}, branch names {branch!r}")
+    return f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}", name.branch or branch
 
 
 # ----------------------------------------------------------------------------------------------------------- names

@@ -97,10 +97,24 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         from paimon_pyds.scan.split import METADATA_FIELDS
         from paimon_pyds.spark.projection import resolve_schema
 
+        self._check_projection()
         available = [*self._state.scan().schema.fields, *METADATA_FIELDS.values()]
         names = resolve_schema(available, compat.target_schema(self._schema))
         hidden = [name for name in names if name in METADATA_FIELDS]
         return self._state.scan((*(name for name in names if name not in METADATA_FIELDS), *hidden))
+
+    def _check_projection(self) -> None:
+        """Raise OptionError where the option ``columns`` and a user's ``.schema(…)`` name different columns."""
+        if self._options.columns is None:
+            return
+        from paimon_pyds.spark.state import state_schema
+
+        named = state_schema(self._state, self._options).names
+        if [n.casefold() for n in named] != [n.casefold() for n in self._schema.names]:
+            raise OptionError(
+                f"the option columns names {', '.join(named)}, the schema given {', '.join(self._schema.names)}",
+                hint="leave one of them out",
+            )
 
     @clear_errors
     def partitions(self) -> Sequence[InputPartition]:

@@ -7,10 +7,11 @@ method needs it: no pyarrow, no pandas.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.spark.clear import clear_errors
 
 if TYPE_CHECKING:
@@ -92,6 +93,22 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         from paimon_pyds.spark.writer import open_writer
 
         return open_writer(schema, options, overwrite=overwrite)
+
+    @clear_errors
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Raises UnsupportedError: there is no streaming read."""
+        raise UnsupportedError(
+            "tables can't be read as streams yet",
+            hint="spark.read with the option incremental-between reads what came between two snapshots",
+        )
+
+    @clear_errors
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises UnsupportedError: there is no streaming write."""
+        raise UnsupportedError(
+            "tables can't be written as streams yet",
+            hint="writeStream.foreachBatch hands over DataFrames, which df.write.format('paimon') appends",
+        )
 
     def _read_options(self) -> ReadOptions:
         from paimon_pyds.spark.options import parse_read_options

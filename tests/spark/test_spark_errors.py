@@ -68,6 +68,28 @@ def test_options_are_refused_when_the_table_is_loaded(frames, six, options, mess
     assert re.search(message, text), text
 
 
+def test_parts_of_a_table_by_a_path(frames, six):
+    text = failure(lambda: frames.load(f"{six.path}$files"))
+    assert f"name the table, {six.path}, and ask for its system table 'files'" in text
+    assert "and give branch 'b' too" in failure(lambda: frames.load(f"{six.path}$branch_b"))
+
+
+def test_a_schema_and_the_option_columns_that_differ(spark, six):
+    reader = spark.read.format("paimon").option("columns", "id").schema("color string")
+    assert "columns names id, the schema given color" in failure(lambda: (reader.load(six.path).collect(), None)[1])
+
+
+def test_streams(spark, six, tmp_path):
+    rate = spark.readStream.format("rate").load()
+    for stream, message in (
+        (spark.readStream.format("paimon").load(six.path).writeStream.format("noop"), "can't be read as streams yet"),
+        (rate.writeStream.format("paimon").option("path", six.path), "can't be written as streams yet"),
+    ):
+        query = stream.option("checkpointLocation", str(tmp_path / message))
+        with pytest.raises(Exception, match=message):
+            query.start().processAllAvailable()
+
+
 def test_a_table_with_a_primary_key(frames, path):
     schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
     pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "1"})

@@ -83,6 +83,9 @@ def test_defaults():
         ({"warehouse": "/wh/", "table": "db.t"}, "/wh/db.db/t"),
         ({"warehouse": "s3://b/wh", "database": "db", "table": "t"}, "s3://b/wh/db.db/t"),
         ({"warehouse": "/wh", "database": "db", "table": "db.t"}, "/wh/db.db/t"),
+        ({"warehouse": "/wh", "table": "db.t.x"}, "/wh/db.db/t.x"),
+        ({"warehouse": "/wh", "table": "`d.b`.`t.x`"}, "/wh/d.b.db/t.x"),
+        ({"warehouse": "/wh", "table": "`t.x`", "database": "d.b"}, "/wh/d.b.db/t.x"),
         ({"path": "/t", "owner": "me", "provider": "paimon", "location": "file:/t"}, "/t"),
     ],
 )
@@ -91,9 +94,20 @@ def test_where_the_table_is(options, path):
     assert parse_write_options(options, overwrite=True).path == path
 
 
+def test_a_branch_in_the_name_of_the_table():
+    options = {"warehouse": "/wh", "table": "db.t$branch_b"}
+    assert parse_read_options(options).branch == parse_write_options(options, overwrite=False).branch == "b"
+    assert parse_read_options(options).path == "/wh/db.db/t"
+    with pytest.raises(OptionError, match="table names the branch 'b', branch names 'c'"):
+        parse_read_options({**options, "branch": "c"})
+    with pytest.raises(UnsupportedError, match=r"db\.t\$files is a system table.*system"):
+        parse_read_options({"warehouse": "/wh", "table": "db.t$files"})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"warehouse": "/wh", "table": "db.../t"}, "not a name of a table"),
         ({}, "no table is named.*CREATE TEMPORARY VIEW"),
         ({"warehouse": "/wh"}, "no table is named"),
         ({"path": "/t", "warehouse": "/wh"}, "path and warehouse both name a table"),
