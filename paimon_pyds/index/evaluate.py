@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
+from paimon_pyds.index.column import ColumnIndexes
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import NOTHING, Answer, IndexReader, Interval, Points, Probe, make_probe
+from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
@@ -35,28 +37,15 @@ _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = 
     BSI: BsiReader,
     RANGE_BITMAP: RangeBitmapReader,
 }
-_BOUNDS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-_ORDERS = {Points: (BITMAP, BSI, RANGE_BITMAP, BLOOM_FILTER), Interval: (RANGE_BITMAP, BSI, BITMAP)}
-_BY_NULLS = (BITMAP, BSI, RANGE_BITMAP)
 _EMPTY_REMAINS = frozenset(
     {Op.IS_NULL, Op.NE, Op.NOT_IN, Op.NOT_LIKE, Op.NOT_STARTS_WITH, Op.NOT_ENDS_WITH, Op.NOT_CONTAINS}
 )
-_BEYOND_JAVA = frozenset(
-    {
-        Op.LIKE,
-        Op.NOT_LIKE,
-        Op.STARTS_WITH,
-        Op.NOT_STARTS_WITH,
-        Op.ENDS_WITH,
-        Op.NOT_ENDS_WITH,
-        Op.CONTAINS,
-        Op.NOT_CONTAINS,
-    }
-)
+_UNKNOWN = Answer(RowSelection.ALL, False)
+_EVERY_ROW = Answer(RowSelection.ALL, True)
+_NO_ROW = Answer(RowSelection.NONE, True)
 
 
-@dataclass(frozen=True, slots=True)
-class LeafTrace:
+class LeafTrace(NamedTuple):
     """What one index said to one leaf of the predicate; ``index_type`` is None when no index was asked.
 
     AND-ed bounds of one column (``a >= 1 AND a < 9``) are asked together: each has the answer to all of them.
@@ -98,9 +87,10 @@ class FileIndex:
     Heads, dictionary blocks and bitmaps that were read are kept, up to ``cache_bytes``.
     """
 
-    def __init__(self, source: ByteSource, head: ContainerHead, cache_bytes: int) -> None:
+    def __init__(self, source: MeteredSource, head: ContainerHead, cache_bytes: int) -> None:
         self._source = source
         self._cache = ByteCache(cache_bytes)
+        self._columns: dict[str, ColumnIndexes] = {}
         self._readers: dict[tuple[str, str, DataType], IndexReader] = {}
         self._reported = 0
         self.head = head
@@ -118,7 +108,7 @@ class FileIndex:
     @property
     def bytes_read(self) -> int:
         """What the storage was asked for so far."""
-        return self._source.bytes_read if isinstance(self._source, MeteredSource) else 0
+        return self._source.bytes_read
 
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
         """The open index of a column; None when there is none, it is EMPTY, or its type is not known.
@@ -162,107 +152,106 @@ class FileIndex:
                 return self._and(children, question)
             case Or(children):
                 return self._or(children, question)
-        if predicate is Const.TRUE:
-            return Answer(RowSelection.ALL, True)
-        return Answer(RowSelection.NONE, True)
-
-    def _cost(self, predicate: Predicate) -> int:
-        """A rough order of what is cheap to ask: an early answer spares the rest."""
-        if isinstance(predicate, Const):
-            return 0
-        if not isinstance(predicate, Leaf):
-            return 4
-        column = _container_column(predicate.column)
-        ranges = {} if column is None else self.head.columns.get(column, {})
-        if not ranges or any(where.is_empty for where in ranges.values()):
-            return 0
-        points = predicate.op in (Op.EQ, Op.IN)
-        return 1 if points and (BITMAP in ranges or BLOOM_FILTER in ranges) else 2 if BITMAP in ranges else 3
+        return _EVERY_ROW if predicate is Const.TRUE else _NO_ROW
 
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:
-        selection, exact = RowSelection.ALL, True
+        selection, exact = _EVERY_ROW
         for group in self._groups(children):
-            if isinstance(group, list):
-                answer = self._leaf(group, question)
-            else:
-                answer = self._tree(group, question)
+            answer = self._leaf(group, question) if isinstance(group, list) else self._tree(group, question)
             selection, exact = selection & answer.selection, exact and answer.exact
             if selection.is_none:
-                return Answer(RowSelection.NONE, True)
+                return _NO_ROW
         return Answer(selection, exact)
 
     def _groups(self, children: Sequence[Predicate]) -> list[Predicate | list[Leaf]]:
         """The children, cheap ones first; the bounds of one column are a list."""
-        bounds: dict[ColumnRef, list[Leaf]] = {}
+        bounds: dict[tuple[str, tuple[str | MapKey, ...]], list[Leaf]] = {}
         groups: list[Predicate | list[Leaf]] = []
         for child in children:
-            if not isinstance(child, Leaf) or child.op not in _BOUNDS:
+            if not isinstance(child, Leaf) or child.op not in BOUNDS:
                 groups.append(child)
-            elif child.column in bounds:
-                bounds[child.column].append(child)
+                continue
+            place = child.column.name, child.column.path
+            if place in bounds:
+                bounds[place].append(child)
             else:
-                groups.append(bounds.setdefault(child.column, [child]))
+                groups.append(bounds.setdefault(place, [child]))
         if len(groups) > 1:
-            groups.sort(key=lambda g: self._cost(g[0] if isinstance(g, list) else g))
+            groups.sort(key=lambda group: self._cost(group[0] if isinstance(group, list) else group))
         return groups
 
     def _or(self, children: Sequence[Predicate], question: _Question) -> Answer:
-        selection, exact = RowSelection.NONE, True
+        selection, exact = _NO_ROW
         for child in sorted(children, key=self._cost):
             answer = self._tree(child, question)
-            selection, exact = selection | answer.selection, exact and answer.exact
+            selection = answer.selection if selection.is_none else selection | answer.selection
+            exact = exact and answer.exact
             if selection.is_all:
                 break
         return Answer(selection, exact)
 
+    def _cost(self, predicate: Predicate) -> int:
+        """A rough order of what is cheap to ask: an early answer spares the rest."""
+        if isinstance(predicate, Leaf):
+            column = self._indexes_of(predicate.column)
+            return 0 if column is None else column.cost(predicate.op)
+        return 0 if isinstance(predicate, Const) else 4
+
     # --------------------------------------------------------------------------------------------------- one leaf
+
+    def _indexes_of(self, ref: ColumnRef) -> ColumnIndexes | None:
+        """What a column's indexes can be asked; None where it has none."""
+        name, type_ = _container_column(ref) if ref.path else ref.name, ref.type
+        if name is None or type_ is None:
+            return None
+        column = self._columns.get(name)
+        if column is None or (column.type is not type_ and column.type != type_):
+            ranges = self.head.columns.get(name)
+            if not ranges:
+                return None
+            column = self._columns[name] = ColumnIndexes(name, type_, ranges)
+        return column
 
     def _leaf(self, leaves: Sequence[Leaf], question: _Question) -> Answer:
         """The rows that may match a leaf, or all of several bounds of one column."""
-        leaf = leaves[0]
-        column, type_ = _container_column(leaf.column), leaf.column.type
-        ranges = {} if column is None else self.head.columns.get(column, {})
-        if column is None or type_ is None or not ranges:
-            return self._say(leaves, str(leaf.column), None, Answer(RowSelection.ALL, False), question)
-        if any(where.is_empty for where in ranges.values()) and leaf.op not in _EMPTY_REMAINS:
-            return self._say(leaves, column, EMPTY, Answer(RowSelection.NONE, True), question)
-        probe = _probe(leaves, type_, question.extended)
-        result, asked = Answer(RowSelection.ALL, False), False
-        for index_type in _types_for(probe):
-            if index_type not in ranges or ranges[index_type].is_empty or not supports_reading(index_type, type_):
-                continue
-            answer = self._ask(leaves, column, index_type, type_, probe, question)
-            asked = True
+        column = self._indexes_of(leaves[0].column)
+        if column is None:
+            return self._say(leaves, str(leaves[0].column), None, _UNKNOWN, question)
+        if column.is_empty and leaves[0].op not in _EMPTY_REMAINS:
+            return self._say(leaves, column.name, EMPTY, _NO_ROW, question)
+        probe = column.probe(leaves, question.extended)
+        index_types = column.types_for(probe)
+        if probe is None or not index_types:
+            return self._say(leaves, column.name, None, _UNKNOWN, question)
+        selection, exact = _UNKNOWN
+        for index_type in index_types:
+            answer = self._ask(leaves, column, index_type, probe, question)
             if answer is None:
                 continue
-            result = Answer(result.selection & answer.selection, result.exact or answer.exact)
-            if result.selection.is_none or (result.exact and question.extended):
+            selection, exact = selection & answer.selection, exact or answer.exact
+            if selection.is_none or (exact and question.extended):
                 break
-        if not asked:
-            self._say(leaves, column, None, result, question)
-        return result
+        return Answer(selection, exact)
 
     def _ask(
-        self,
-        leaves: Sequence[Leaf],
-        column: str,
-        index_type: str,
-        type_: DataType,
-        probe: Probe | None,
-        question: _Question,
+        self, leaves: Sequence[Leaf], column: ColumnIndexes, index_type: str, probe: Probe, question: _Question
     ) -> Answer | None:
-        before = self.bytes_read
-        reader = self.reader(column, index_type, type_)
-        if reader is None or probe is None:
-            return None
+        before = self._source.bytes_read
+        reader = column.readers.get(index_type)
+        if reader is None:
+            reader = self.reader(column.name, index_type, column.type)
+            if reader is None:
+                return None
+            column.readers[index_type] = reader
         if reader.row_count is not None and reader.row_count != question.row_count:
             message = (
-                f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {question.row_count}"
+                f"the {index_type} index of {column.name} is of {reader.row_count} rows, "
+                f"the file has {question.row_count}"
             )
             raise CorruptFileError(message, path=self._source.name, field="row count", hint="rebuild the file index")
         answer = reader.answer(probe, extended=question.extended)
-        told = Answer(RowSelection.ALL, False) if answer is None else answer
-        self._say(leaves, column, index_type, told, question, self.bytes_read - before)
+        told = _UNKNOWN if answer is None else answer
+        self._say(leaves, column.name, index_type, told, question, self._source.bytes_read - before)
         return answer
 
     def _say(
@@ -281,31 +270,9 @@ class FileIndex:
         return answer
 
 
-def _probe(leaves: Sequence[Leaf], type_: DataType, extended: bool) -> Probe | None:
-    """What to ask for rows that all these leaves keep; None when no index can help."""
-    if not extended and leaves[0].op in _BEYOND_JAVA:
-        return None
-    try:
-        probes = [make_probe(leaf.op, leaf.literals, key_codec(type_)) for leaf in leaves]
-    except UnsupportedError:
-        return None
-    result = probes[0]
-    for probe in probes[1:]:
-        if not isinstance(result, Interval) or not isinstance(probe, Interval):
-            return NOTHING  # a bound that is NULL
-        result = result.overlap(probe)
-    return result
-
-
 def supports_reading(index_type: str, type_: DataType) -> bool:
     """Whether an index of this type on a column of this type can be read here."""
     return index_type in _READERS and supports(index_type, type_)
-
-
-def _types_for(probe: Probe | None) -> tuple[str, ...]:
-    if probe is None:
-        return ()
-    return _ORDERS.get(type(probe), _BY_NULLS)
 
 
 def _container_column(column: ColumnRef) -> str | None:

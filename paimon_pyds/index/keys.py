@@ -13,8 +13,8 @@ from __future__ import annotations
 import decimal
 import math
 import struct
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +48,7 @@ _FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _EXACT = decimal.Context(prec=100)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a literal lies among keys: it equals the keys ``first`` … ``last`` (two for a float zero, that has two
     signs), or, with ``present`` False, lies right above the key ``first`` and equals none."""
 
@@ -60,7 +59,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """Keys of one column type. ``width`` is the bytes of a serialized key, 0 for strings and binaries.
+    """Keys of one column type. ``width`` is the bytes of a serialized key, 0 for strings and binaries; ``low`` and
+    ``high`` are the smallest and the greatest possible key of a fixed-width type.
 
     ``coarse``: several values share a key (timestamps of precision 7 to 9, whose keys are microseconds).
     """
@@ -68,21 +68,15 @@ class KeyCodec:
     type: AtomicType
     width: int
     coarse: bool = False
+    is_binary: bool = field(init=False)
+    low: int = field(init=False)
+    high: int = field(init=False)
 
-    @property
-    def is_binary(self) -> bool:
-        """Whether keys are bytes."""
-        return self.width == 0
-
-    @property
-    def low(self) -> int:
-        """The smallest possible key of a fixed-width type."""
-        return 0 if self.type.kind is Kind.BOOLEAN else -(1 << (8 * self.width - 1))
-
-    @property
-    def high(self) -> int:
-        """The greatest possible key of a fixed-width type."""
-        return 1 if self.type.kind is Kind.BOOLEAN else (1 << (8 * self.width - 1)) - 1
+    def __post_init__(self) -> None:
+        half = 1 << 8 * self.width >> 1
+        low, high = (0, 1) if self.type.kind is Kind.BOOLEAN else (-half, half - 1)
+        for name, value in (("is_binary", self.width == 0), ("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -112,7 +106,9 @@ class KeyCodec:
 
     def _float_keys(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         nan, sign = (_NAN32, 31) if self.width == 4 else (_NAN64, 63)
-        bits = np.where(np.isnan(values), nan, values.view(f"<i{self.width}")).astype(f"<i{self.width}")
+        bits, is_nan = values.view(f"<i{self.width}"), np.isnan(values)
+        if is_nan.any():
+            bits = np.where(is_nan, bits.dtype.type(nan), bits)
         return self._flip(bits, sign)
 
     def _flip(self, bits: npt.NDArray[Any], sign: int) -> npt.NDArray[Any]:

@@ -8,18 +8,16 @@ when it is the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.selection import RowSelection
 
-__all__ = ["Answer", "IndexReader", "Interval", "Nulls", "Points", "Probe", "make_probe"]
+__all__ = ["BOUNDS", "Answer", "IndexReader", "Interval", "Nulls", "Points", "Probe", "make_probe"]
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(NamedTuple):
     """Rows whose key is one of ``keys``; ``negated``: rows that are not null and whose key is none of them."""
 
     keys: tuple[Key, ...]
@@ -27,8 +25,7 @@ class Points:
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """Rows whose key lies between ``low`` and ``high``; None is no bound. Int keys have both bounds, and both included;
     with ``low`` above ``high`` there is no such row.
 
@@ -44,22 +41,17 @@ class Interval:
 
     def overlap(self, other: Interval) -> Interval:
         """The keys that both hold; neither may be negated."""
-        low = self if _later((self.low, self.low_open), (other.low, other.low_open)) else other
-        high = other if _later((self.high, not self.high_open), (other.high, not other.high_open)) else self
-        if None in (self.high, other.high):
-            high = self if other.high is None else other
-        return Interval(low.low, high.high, low.low_open, high.high_open, exact=self.exact and other.exact)
+        begin, end = self, self
+        if other.low is not None and (self.low is None or (self.low, self.low_open) < (other.low, other.low_open)):
+            begin = other
+        if other.high is not None and (
+            self.high is None or (self.high, not self.high_open) > (other.high, not other.high_open)
+        ):
+            end = other
+        return Interval(begin.low, end.high, begin.low_open, end.high_open, exact=self.exact and other.exact)
 
 
-def _later(bound: tuple[Key | None, bool], other: tuple[Key | None, bool]) -> bool:
-    """Whether a bound, None being the least, comes after another one."""
-    if bound[0] is None or other[0] is None:
-        return other[0] is None
-    return bound > other
-
-
-@dataclass(frozen=True, slots=True)
-class Nulls:
+class Nulls(NamedTuple):
     """Rows whose value is null; ``negated``: is not null."""
 
     negated: bool = False
@@ -67,13 +59,15 @@ class Nulls:
 
 Probe: TypeAlias = Points | Interval | Nulls
 
+BOUNDS = (Op.LT, Op.LE, Op.GT, Op.GE)
+_POINTS = (Op.EQ, Op.IN, Op.NE, Op.NOT_IN)
+
 NOTHING = Points(())
 EMPTY = Interval(0, -1)
 NOT_NULL = Nulls(negated=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Rows that may match by one index; ``exact``: they are exactly those that match."""
 
     selection: RowSelection
@@ -105,13 +99,13 @@ def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None
         literals: internal values of the column's type (for LIKE: the pattern and the escape character).
         codec: the keys of the column's type.
     """
-    if op in (Op.IS_NULL, Op.IS_NOT_NULL):
+    if op in _POINTS:
+        return _points(literals, op is Op.NE or op is Op.NOT_IN, codec)
+    if op is Op.IS_NULL or op is Op.IS_NOT_NULL:
         return Nulls(negated=op is Op.IS_NOT_NULL)
-    if op in (Op.EQ, Op.NE, Op.IN, Op.NOT_IN):
-        return _points(literals, op in (Op.NE, Op.NOT_IN), codec)
     if not literals or literals[0] is None:
         return NOTHING
-    if op in (Op.LT, Op.LE, Op.GT, Op.GE):
+    if op in BOUNDS:
         return _binary_interval(op, literals[0], codec) if codec.is_binary else _interval(op, literals[0], codec)
     if not codec.is_binary:
         return None
@@ -127,11 +121,10 @@ def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
     known = [literal for literal in literals if literal is not None]
     if negated and len(known) < len(literals):
         return NOTHING
+    if codec.is_binary:
+        return Points(tuple(dict.fromkeys(map(codec.bytes_of, known))), negated)
     keys: dict[Key, None] = {}
     for literal in known:
-        if codec.is_binary:
-            keys[codec.bytes_of(literal)] = None
-            continue
         place = codec.place(literal)
         if place.present or (codec.coarse and place.first >= codec.low):
             keys.update(dict.fromkeys(range(place.first, place.last + 1)))
@@ -141,18 +134,18 @@ def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
 
 
 def _interval(op: Op, literal: Any, codec: KeyCodec) -> Probe:
-    place = codec.place(literal)
+    first, last, present = codec.place(literal)
     low, high, exact = codec.low, codec.high, True
-    if op in (Op.LT, Op.LE):
-        below = op is Op.LT and place.present
-        high = place.first - 1 if below else place.last
-        exact = below or not codec.coarse or place.last < low
+    if op is Op.LT or op is Op.LE:
+        below = present and op is Op.LT
+        exact = below or not codec.coarse or last < low
+        high = min(first - 1 if below else last, high)
     else:
-        above = place.present and op is Op.GE
-        low = place.first if above else place.last + 1
+        above = present and op is Op.GE
+        least = first if above else last + 1
         if codec.coarse and not above:
-            low, exact = place.last, place.last < codec.low
-    low, high = max(low, codec.low), min(high, codec.high)
+            least, exact = last, last < low
+        low = max(least, low)
     return Interval(low, high, exact=exact) if low <= high else EMPTY
 
 
