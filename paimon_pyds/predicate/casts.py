@@ -139,7 +139,8 @@ def literal_nanos(literal: Literal) -> int:
 def from_python(value: object) -> Literal:
     """The literal for a plain Python value, as Spark's pushed filters give them.
 
-    A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time.
+    A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time. Nanoseconds
+    of a pandas Timestamp count.
 
     Raises:
         PredicateError: values of that class have no SQL type.
@@ -163,7 +164,7 @@ def from_python(value: object) -> Literal:
             epoch = dt.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else values.UTC)
             micros = (value - epoch) // dt.timedelta(microseconds=1)
             kind = Kind.TIMESTAMP if value.tzinfo is None else Kind.TIMESTAMP_LTZ
-            return Literal(micros, AtomicType(kind, precision=6))
+            return _timestamp(micros * 1000 + getattr(value, "nanosecond", 0), kind)  # pandas has nanoseconds
         case dt.date():
             return Literal(value.toordinal() - 719_163, DATE)
         case dt.time():

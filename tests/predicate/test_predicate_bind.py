@@ -286,6 +286,15 @@ def test_plain_python_values(column: str, value: Any, expected: Any) -> None:
     assert bind(Leaf(Op.EQ, ColumnRef(column), (Literal(None, None),)), TABLE) is Const.UNKNOWN
 
 
+def test_nanoseconds_of_pandas_count() -> None:
+    pandas = pytest.importorskip("pandas")
+    for text in ("1970-01-01 00:00:01.000000007", "1969-12-31 23:59:59.999999999", "2024-02-29 12:00:00.123456"):
+        moment = pandas.Timestamp(text)
+        found = bind(Leaf(Op.EQ, ColumnRef("ns"), (Literal(moment, None),)), TABLE)
+        assert isinstance(found, Leaf)
+        assert found.literals == (moment.value,)
+
+
 def test_values_of_other_classes_are_refused() -> None:
     for value in (object(), [1], dt.timedelta(1), 1j, Decimal("NaN")):
         with pytest.raises(PredicateError):
