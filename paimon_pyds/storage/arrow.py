@@ -63,10 +63,16 @@ class ArrowFileIO:
     comes from the environment, as the vendor's tools do it. It connects at first use, and again after unpickling.
 
     Raises:
-        OptionError: an option of this scheme that is not known.
+        OptionError: an option of this scheme that is not known, or credentials in the address.
     """
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+        if _family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]:
+            raise OptionError(
+                "credentials in the address of a bucket are not taken",
+                path=root,
+                hint="give them as storage options, such as s3.access-key and s3.secret-key, or in the environment",
+            )
         self._root = root
         self._options = dict(options or {})
         self._fs: Any = None

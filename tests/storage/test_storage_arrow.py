@@ -117,3 +117,10 @@ def test_azure_containers_and_foreign_files(tmp_path: Path, monkeypatch: pytest.
     assert io.read_bytes("abfss://c@acc.dfs.core.windows.net/f") == b"x"
     with pytest.raises(UnsupportedError, match="in one go"):
         io.read_bytes("s3://b/f")
+
+
+def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
+    with pytest.raises(OptionError, match="credentials in the address") as caught:
+        ArrowFileIO("s3://me:hunter2@bucket/t")
+    assert "hunter2" not in str(caught.value)
+    ArrowFileIO("abfss://container@account.dfs.core.windows.net/t")
