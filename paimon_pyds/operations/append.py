@@ -35,7 +35,7 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
         OptionError: an unknown option, or one that would shape the table otherwise.
     """
     schema = store.latest_schema()
-    check_known(options or ())
+    check_known(options or (), own=False)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))

@@ -98,7 +98,7 @@ def index_options(schema: TableSchema, given: Mapping[str, str] | None) -> dict[
     """
     if not given:
         return dict(schema.options)
-    check_known(given)
+    check_known(given, own=False)
     kept = {k: v for k, v in schema.options.items() if not (k.startswith(_PREFIX) and k.count(".") >= 2)}
     return {**kept, **given}
 

@@ -86,7 +86,7 @@ class Scan:
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
         known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
-        check_known(known)
+        check_known(known, own=False)
         check_readable(self._schema, known)
         self._options = TableOptions({**self._schema.options, **known})
         self._fields, self._metadata = _resolve_columns(self._schema, columns)

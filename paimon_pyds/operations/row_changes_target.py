@@ -100,7 +100,7 @@ class RowTarget:
         # The snapshot first: files of a schema that comes later would lose their new columns when they are rewritten.
         self.snapshot: Snapshot | None = store.latest_snapshot()
         self.schema: TableSchema = store.latest_schema()
-        check_known(own)
+        check_known(own, own=False)
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})

@@ -115,10 +115,11 @@ def _way_out(option: Option) -> str:
     return f"what works: {', '.join((*default, *option.accepted)) or 'no value'}"
 
 
-def check_known(options: Iterable[str], namespace: Iterable[str] = ()) -> None:
+def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: bool = True) -> None:
     """Raises OptionError for a key that looks like a misspelt option: unknown, and near to one that is known.
 
-    Other unknown keys pass: people keep properties of their own in a table.
+    Other unknown keys pass: people keep properties of their own in a table. Options of a single operation have no such
+    excuse: with ``own`` False each unknown key is refused.
     """
     import difflib
 
@@ -128,7 +129,7 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = ()) -> None:
             folded = key.lower().replace("_", "-")
             near = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
-            if near or index:
+            if near or index or not own:
                 raise OptionError(f"unknown option {key}", hint=near_hint(folded, known, "options"))
 
 

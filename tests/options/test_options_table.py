@@ -245,6 +245,8 @@ def test_misspelt_options_are_caught_on_create(key: str, near: str) -> None:
 
 def test_properties_of_ones_own_pass() -> None:
     check_known({"team.owner": "me", "delta.x": "1", "bucket": "1", "fields.a.stats-mode": "none", "parquet.x": "1"})
+    with pytest.raises(OptionError, match=r"unknown option team\.owner"):
+        check_known({"team.owner": "me"}, own=False)
 
 
 def test_case_is_restored() -> None:
