@@ -118,6 +118,8 @@ def snapshots(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value({"snapshots": rows, "tags": tags})
         return
+    if not rows:
+        print("no snapshots: nothing was written yet")
     show.text_rows(rows)
     if tags:
         print()
@@ -131,37 +133,40 @@ def write(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli.progress import rows_progress
 
     schema, batches = open_inputs(arguments.inputs)
-    table = _opened_or_created(arguments, schema)
+    table, options = _opened_or_created(arguments, schema)
     partition = _pairs(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
     with rows_progress("written") as progress:
         if arguments.mode == "append":
-            snapshot = table.append(batches, progress=progress)
+            snapshot = table.append(batches, options=options, progress=progress)
         else:
-            snapshot = table.overwrite(batches, partition, arguments.dynamic, progress=progress)
+            snapshot = table.overwrite(batches, partition, arguments.dynamic, options=options, progress=progress)
     rows = progress.rows
     if arguments.output == "json":
         show.json_value({"rows": rows, "snapshot": None if snapshot is None else snapshot.id})
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        print(f"{rows:,} rows written, snapshot {snapshot.id}")
+        print(f"{rows:,} row{'' if rows == 1 else 's'} written, snapshot {snapshot.id}")
 
 
-def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> Table:
+def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
+    """The table, and the options that are left for the write: a new table takes them as its own."""
     from paimon_pyds.table import Table
 
+    options = _pairs(arguments.option, "--option")
     try:
-        return open_table(arguments)
+        return open_table(arguments), options
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
     partition_by = [name.strip() for name in arguments.partition_by.split(",") if name.strip()]
-    return Table.create(
+    table = Table.create(
         arguments.table,
         schema,
         partition_by=partition_by,
-        options=_pairs(arguments.option, "--option"),
+        options=options,
         storage_options=_pairs(arguments.storage_option, "--storage-option"),
     )
+    return table, {}

@@ -7,6 +7,7 @@ Works without Spark. Exit status 0, or 1 with one clear line on standard error (
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -24,9 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     parser = build_parser()
     arguments = parser.parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding does not have
     try:
         status: int | None = arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed: `>&-`
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone (`… | head`): nothing is wrong, and nothing more can be said.
         sys.stderr.close()
@@ -38,6 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         else:
             print(f"paimon-pyds: {redact(str(error))}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if arguments.verbose:
+            raise
+        told = redact(f"{type(error).__name__}: {error}").splitlines()[0]
+        print(f"paimon-pyds: unexpected {told} — run it with --verbose to see where", file=sys.stderr)
         return 1
     return status or 0
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["describe", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table", "text_value"]
 
 _WIDEST = 60
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | str.maketrans(
+    {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+)
+"""Control characters, which a terminal would obey, as people write them."""
 
 
 def json_value(value: Any) -> None:
@@ -30,9 +34,36 @@ def json_value(value: Any) -> None:
 def json_rows(batch: pa.RecordBatch) -> None:
     """One JSON object a row. Dates and times are ISO text, decimals text, bytes base64, NaN and infinities text."""
     out = sys.stdout
-    for row in batch.to_pylist():
-        out.write(json.dumps(_plain(row), ensure_ascii=False, separators=(",", ":")))
+    names = batch.schema.names
+    for row in zip(*map(_values, batch.columns), strict=True):
+        values = dict(zip(names, map(_plain, row), strict=True))
+        out.write(json.dumps(values, ensure_ascii=False, separators=(",", ":")))
         out.write("\n")
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The column's values as Python objects; years that Python's dates do not have come as numpy's."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        import pyarrow as pa
+
+        from paimon_pyds.operations.answers_fold import python_value
+
+        if pa.types.is_struct(scalar.type):
+            return {name: _value(value) for name, value in scalar.items()}
+        if pa.types.is_map(scalar.type):
+            return [(_value(entry["key"]), _value(entry["value"])) for entry in scalar.values]
+        if pa.types.is_list(scalar.type):
+            return [_value(value) for value in scalar.values]
+        return python_value(scalar)
 
 
 def _plain(value: Any) -> Any:
@@ -56,13 +87,15 @@ def _plain(value: Any) -> Any:
 
 def text_table(table: pa.Table) -> None:
     """An aligned table of an Arrow table's rows."""
-    columns = [[_text(v) for v in column.to_pylist()] for column in table.columns]
+    columns = [[_text(v) for v in _values(column)] for column in table.columns]
     _aligned(table.schema.names, [list(row) for row in zip(*columns, strict=True)])
 
 
 def text_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """An aligned table of dictionaries with the same keys."""
-    names = list(rows[0]) if rows else []
+    """An aligned table of dictionaries with the same keys; nothing when there are none."""
+    if not rows:
+        return
+    names = list(rows[0])
     _aligned(names, [[_text(row[name]) for name in names] for row in rows])
 
 
@@ -75,14 +108,15 @@ def _aligned(names: Sequence[str], rows: list[list[str]]) -> None:
 def _text(value: Any) -> str:
     plain = _plain(value)
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = text.replace("\n", "\\n")
+    text = text.translate(_ESCAPES)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def text_value(value: Any) -> None:
     """One value on a line of its own, whole."""
     plain = _plain(value)
-    print("NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+    text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    print(text.translate(_ESCAPES))
 
 
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:

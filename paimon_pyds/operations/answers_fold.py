@@ -262,10 +262,16 @@ def _wide_sum(values: pa.Array) -> int:
 
 
 def python_value(scalar: pa.Scalar) -> Any:
-    """A scalar as a Python object; a timestamp with nanoseconds that `datetime` can't hold as `numpy.datetime64`."""
+    """A scalar as a Python object.
+
+    A timestamp or date that Python's can't hold, for its nanoseconds or its year, is a `numpy.datetime64`.
+    """
     if scalar.is_valid and pa.types.is_timestamp(scalar.type) and scalar.type.unit == "ns":
         if scalar.value % 1000:
             return np.datetime64(scalar.value, "ns")
-        return scalar.cast(pa.timestamp("us", scalar.type.tz)).as_py()
-    value = scalar.as_py()
+        scalar = scalar.cast(pa.timestamp("us", scalar.type.tz))
+    try:
+        value = scalar.as_py()
+    except OverflowError:
+        return np.datetime64(scalar.value, "D" if pa.types.is_date(scalar.type) else scalar.type.unit)
     return math.nan if isinstance(value, float) and math.isnan(value) else value

@@ -133,3 +133,67 @@ def test_it_runs_as_a_program_without_pyspark(path: str) -> None:
         [sys.executable, "-c", code, "count", path], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+
+
+def test_texts_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string())]))
+    table.append(pa.table({"s": ["a\x1b[31m\tb\nc\x9b"]}))
+    assert _run(capsys, "read", table.path).splitlines()[2] == r"a\x1b[31m\tb\nc\x9b"
+    assert _run(capsys, "max", table.path, "s") == r"a\x1b[31m\tb\nc\x9b" + "\n"
+    assert _json(capsys, "read", table.path) == [{"s": "a\x1b[31m\tb\nc\x9b"}]
+
+
+def test_years_that_python_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    moments = pa.array([300_000_000_000_000_000, -100_000_000_000_000_000, 0], pa.timestamp("us"))
+    days = pa.array([5_000_000, None, -1_000_000], pa.int32()).view(pa.date32())
+    nested = pa.StructArray.from_arrays([moments, pa.array([1, 2, None])], names=["a", "b"])
+    table = pp.Table.create(tmp_path / "t", pa.schema({"t": moments.type, "d": days.type, "n": nested.type}))
+    table.append(pa.table({"t": moments, "d": days, "n": nested}))
+    first = "11476-08-15T05:20:00.000000"
+    assert _json(capsys, "read", table.path)[0] == {"t": first, "d": "15659-07-15", "n": {"a": first, "b": 1}}
+    assert first in _run(capsys, "read", table.path).splitlines()[2]
+    assert _run(capsys, "max", table.path, "t").strip() == first
+    assert _run(capsys, "min", table.path, "d").strip() == "-768-02-04"
+    assert "-768-02-04" in _run(capsys, "distinct", table.path, "d")
+    assert str(table.max("d")) == "15659-07-15"
+
+
+def test_options_that_nothing_knows(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"id": [5]}), tmp_path / "more.parquet")
+    for command in (
+        ["write", path, str(tmp_path / "more.parquet")],
+        ["count", path],
+        ["delete", path, "--where", "TRUE"],
+    ):
+        assert "unknown option bukcet — did you mean bucket" in _run(capsys, *command, "--option", "bukcet=3", status=1)
+    assert _run(capsys, "count", path) == "4\n"
+
+
+def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
+    assert _run(capsys, "snapshots", str(tmp_path / "t")) == "no snapshots: nothing was written yet\n"
+
+
+def test_an_unexpected_error_is_one_line_without_secrets(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("s3://me:hunter2@bucket is odd\nand more")
+
+    monkeypatch.setattr("paimon_pyds.cli.commands.open_table", fail)
+    message = _run(capsys, "count", path, status=1)
+    assert message == (
+        "paimon-pyds: unexpected ValueError: s3://***@bucket is odd — run it with --verbose to see where\n"
+    )
+    with pytest.raises(ValueError, match="odd"):
+        main(["count", path, "--verbose"])
+
+
+@pytest.mark.parametrize(("shell", "found"), [("PYTHONIOENCODING=ascii {}", "r\\xf6t"), ("{} >&-", "")])
+def test_output_that_takes_little_or_nothing(tmp_path: Path, shell: str, found: str) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.string())]))
+    table.append(pa.table({"a": ["röt"]}))
+    command = shell.format(f"{sys.executable} -m paimon_pyds.cli.main read {table.path}")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert found in done.stdout
