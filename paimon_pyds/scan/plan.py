@@ -233,8 +233,12 @@ class Planner:
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask = bucket_mask(self.request.predicate, self.schema, entries)
+        mask = self.buckets_of(self.request.predicate, entries)
         return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), "bucket key")
+
+    def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
+        """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
+        return bucket_mask(predicate, self.schema, entries, self.store.schemas)
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.statistics_of(self.request.predicate, entries)
@@ -250,7 +254,7 @@ class Planner:
         keys = self.schema.partition_keys
         return {
             "partitions": lambda part, entries: self.partitions_of(partition_filter(part, keys)[0], entries)[0],
-            "buckets": lambda part, entries: bucket_mask(part, self.schema, entries),
+            "buckets": self.buckets_of,
             "statistics": self.statistics_of,
         }
 
