@@ -29,13 +29,13 @@ from paimon_pyds.index.roaring_layout import (
     COOKIE_RUNS,
     NO_OFFSETS_BELOW,
     RoaringLayout,
-    check_containers,
     layout,
 )
 
 __all__ = ["RoaringLayout", "container_entries", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask",
            "encode_packed", "header", "layout", "packed", "whole_containers"]  # fmt: skip
 
+_LEAST = 8  # bytes of the header of an empty bitmap
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
 Bytes = npt.NDArray[np.uint8]
@@ -56,20 +56,34 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
         CorruptFileError: no RoaringBitmap, a wrong length, containers that contradict themselves, or
             positions beyond the file.
     """
-    found = layout(data, path=path, origin=origin)
-    if found.size != len(data):
-        raise CorruptFileError(
-            f"a bitmap of {found.size} bytes in {len(data)}", path=path, offset=origin, field="bitmap"
-        )
-    check_containers(memoryview(data), found, path, origin)
+    raw = bytes(data)
+    if len(raw) < _LEAST:
+        raise CorruptFileError(f"{len(raw)} bytes are no bitmap", path=path, offset=origin, field="cookie")
     try:
-        bitmap = BitMap.deserialize(bytes(data))
+        bitmap = BitMap.deserialize(raw)  # members out of order, or not as many as told, are errors
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
+    if bitmap.serialize() != raw:
+        _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         message = f"position {bitmap.max()} in a file of {row_count} rows"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
     return bitmap
+
+
+def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
+    """Raise CorruptFileError unless bytes that the library would write otherwise hold this bitmap all the same.
+
+    It does not look at offsets, the cardinalities of runs, and bytes after the last container.
+    """
+    found = layout(raw, path=path, origin=origin)
+    if found.size != len(raw):
+        message = f"a bitmap of {found.size} bytes in {len(raw)}"
+        raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
+    for key, card in zip(found.keys.tolist(), found.cards.tolist(), strict=True):
+        if bitmap.range_cardinality(key << 16, key + 1 << 16) != card:
+            message = "a bitmap whose members contradict its header"
+            raise CorruptFileError(message, path=path, offset=origin + found.head, field="containers")
 
 
 def decode_roaring(data: bytes, path: object = None) -> BitMap:

@@ -1,11 +1,10 @@
-"""The header of a serialized RoaringBitmap, measured, and its containers, checked: nothing in them is trusted.
+"""The header of a serialized RoaringBitmap, measured: no length in it is trusted.
 
 The layout is told in `paimon_pyds.index.roaring`.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = ["ARRAY_MAX", "BITMAP_BYTES", "COOKIE_PLAIN", "COOKIE_RUNS", "MAX_CONTAINERS", "NO_OFFSETS_BELOW",
-           "RoaringLayout", "check_containers", "layout", "wrong_container"]  # fmt: skip
+           "RoaringLayout", "layout"]  # fmt: skip
 
 COOKIE_PLAIN = 12346
 COOKIE_RUNS = 12347
@@ -119,98 +118,3 @@ def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: Bools, told:
         position += int(sizes[index])
         done = index + 1
     return True
-
-
-def check_containers(view: memoryview, found: RoaringLayout, path: object, origin: int) -> None:
-    """Members ascending and as many as the header says: the library trusts both, and would give wrong rows."""
-    body = np.frombuffer(view[found.head : found.size], "<u2")
-    wrong = wrong_container(body, found.cards, found.sizes, found.is_run)
-    if wrong is not None:
-        at = origin + found.head + int(found.sizes[:wrong].sum())
-        message = "a bitmap whose members contradict its header"
-        raise CorruptFileError(message, path=path, offset=at, field="containers")
-
-
-def wrong_container(body: Halves, cards: Ints, sizes: Ints, is_run: Bools) -> int | None:
-    """The number of a container whose members don't ascend, or aren't as many as is said; None when all are right.
-
-    Args:
-        body: the containers, one after another; of any bitmaps.
-        cards: how many members each is said to have.
-        sizes: bytes that each takes. Those of arrays and bitmaps follow from their cardinality, which is not looked at.
-        is_run: whether each is a run container.
-    """
-    halves = sizes >> 1
-    starts = halves.cumsum() - halves
-    is_bitmap = ~is_run & (cards > ARRAY_MAX)
-    is_other = is_bitmap | is_run
-    if not is_other.any():
-        return _first_not(body[1:] > body[:-1], starts)
-    wrong: int | None = None
-    if not is_other.all():
-        wrong = _first_not((body[1:] > body[:-1]) | np.repeat(is_other, halves)[1:], starts)
-    if wrong is None and is_run.any():
-        pairs = np.repeat(is_run, halves)
-        pairs[starts] = False
-        wrong = _numbered(_wrong_runs(body[starts[is_run]], body[pairs], cards[is_run], sizes[is_run]), is_run)
-    if wrong is None and is_bitmap.any():
-        wrong = _numbered(_wrong_bitmap(body, starts[is_bitmap], cards[is_bitmap]), is_bitmap)
-    return wrong
-
-
-def _numbered(number: int | None, among: Bools) -> int | None:
-    """The number, among all, of one that was counted among some only."""
-    return None if number is None else int(among.nonzero()[0][number])
-
-
-def _first_not(follows: Bools, first: Ints) -> int | None:
-    """The number of the first container one of whose members does not follow the one before it as it should.
-
-    ``follows``: of each member but the very first; ``first``: number of each container's first one.
-    """
-    follows[first[1:] - 1] = True  # from one container to the next
-    if follows.all():
-        return None
-    return int(first.searchsorted(int(follows.argmin()) + 1, "right")) - 1
-
-
-def _wrong_bitmap(body: Halves, starts: Ints, cards: Ints) -> int | None:
-    """The number of the first bitmap container that has not as many bits as its header says."""
-    words = BITMAP_BYTES // 2
-    edges = np.append(np.flatnonzero(np.diff(starts, prepend=-1) != words), len(starts))
-    for begin, end in itertools.pairwise(edges.tolist()):  # of containers that follow each other
-        at = int(starts[begin])
-        bits = body[at : at + words * (end - begin)].view(np.uint64).reshape(end - begin, -1)
-        wrong = np.flatnonzero(_popcount(bits) != cards[begin:end])
-        if len(wrong):
-            return int(begin + wrong[0])
-    return None
-
-
-def _wrong_runs(counts: Halves, pairs: Halves, cards: Ints, sizes: Ints) -> int | None:
-    """The number of a run container whose runs touch, leave it, or have not as many bytes or rows as is said.
-
-    ``counts`` says how many runs each has; the start and the length of each, less one, take turns in ``pairs``.
-    """
-    runs = counts.astype(np.int64)
-    right = (runs > 0) & (2 + 4 * runs == sizes)
-    if not right.all():
-        return int(right.argmin())
-    first = runs.cumsum() - runs
-    begins, more = pairs[::2], pairs[1::2]
-    lasts = begins + more  # beyond the container, it begins again at 0
-    right = np.add.reduceat(more, first, dtype=np.int64) + runs == cards
-    if not right.all():
-        return int(right.argmin())
-    inside = lasts >= begins
-    touching = _first_not(begins[1:] > lasts[:-1], first)
-    return touching if inside.all() else int(first.searchsorted(int(inside.argmin()), "right")) - 1
-
-
-def _popcount(words: npt.NDArray[np.uint64]) -> Ints:
-    """Bits set in each row."""
-    if hasattr(np, "bitwise_count"):
-        counted: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-        return counted
-    bits: Ints = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
-    return bits

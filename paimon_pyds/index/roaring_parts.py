@@ -1,7 +1,7 @@
-"""Several serialized RoaringBitmaps at once, whole or only some containers of each: 65,536 positions are in one.
+"""Some containers of several serialized RoaringBitmaps, without reading the others: each holds 65,536 positions.
 
-Their headers become columns (`paimon_pyds.index.roaring` has the format), so that one pass checks the containers of all
-of them. Containers that are picked out are put together as bitmaps of these only.
+Headers tell where containers lie (`paimon_pyds.index.roaring` has the format): those of all bitmaps become columns.
+What is read of a bitmap is put together as one of these containers only, and checked as any other.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from paimon_pyds.index.roaring_layout import (
     COOKIE_RUNS,
     MAX_CONTAINERS,
     NO_OFFSETS_BELOW,
-    wrong_container,
 )
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["containers_of", "decode_all", "head_bytes", "read_containers"]
+__all__ = ["containers_of", "head_bytes", "read_containers"]
 
 _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""
@@ -34,7 +33,6 @@ _SHARE = 5
 _GAP = 2048
 """Containers at most so many bytes apart are read together, with what lies between."""
 
-_CONTRADICTION = "a bitmap whose members contradict its header"
 _NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
 
 Ints = npt.NDArray[np.int64]
@@ -57,46 +55,6 @@ def head_bytes(row_count: int) -> int:
     """The most that the header of a bitmap of so many positions takes."""
     containers = -(-row_count // 65536)
     return 8 + containers // 8 + 1 + 8 * containers
-
-
-def decode_all(
-    parts: Sequence[bytes], *, row_count: int, path: object = None, origins: Sequence[int] | None = None
-) -> list[BitMap]:
-    """The bitmaps of exactly these bytes each; as `roaring.decode`, and less work where they are many.
-
-    Args:
-        parts: one serialized bitmap each.
-        row_count: every position must be below it.
-        path: for errors.
-        origins: where each begins in the file, for errors.
-
-    Raises:
-        CorruptFileError: as `roaring.decode` does.
-    """
-    headers = _headers(parts, [len(part) for part in parts]) if len(parts) > 1 else 0
-    right = set() if isinstance(headers, int) else _right_ones(parts, headers)
-    found = []
-    for number, part in enumerate(parts):
-        bitmap = _bitmap(part) if number in right else None
-        if bitmap is None or (bitmap and bitmap.max() >= row_count):  # if it is wrong, this tells how
-            bitmap = roaring.decode(part, row_count=row_count, path=path, origin=origins[number] if origins else 0)
-        found.append(bitmap)
-    return found
-
-
-def _right_ones(parts: Sequence[bytes], headers: _Headers) -> set[int]:
-    """The numbers of bitmaps whose containers were found to be as their header says."""
-    numbers = [number for number in range(len(parts)) if number not in headers.without_offsets]
-    bodies = b"".join([parts[number][headers.lengths[number] :] for number in numbers])
-    return set(numbers) if headers.containers.wrong_one(bodies) is None else set()
-
-
-def _bitmap(data: bytes) -> BitMap | None:
-    """The bitmap of bytes that were checked; None where the library finds more: runs that could be one."""
-    try:
-        return BitMap.deserialize(data)
-    except ValueError:
-        return None
 
 
 def read_containers(
@@ -128,26 +86,19 @@ def read_containers(
     ranges, within = _together(begins, chosen.sizes)
     read = source.read_many([*ranges, *(places[number] for number in whole)])
     body = _picked(b"".join(read[: len(ranges)]), within, chosen.sizes)
-    wrong = chosen.wrong_one(body)
-    if wrong is not None:
-        raise corrupt(source, _CONTRADICTION, offset=int(begins[wrong]), field="containers")
     entries = roaring.container_entries(chosen.keys, chosen.cards)
+    origin: int = getattr(source, "origin", 0)
     at, found = 0, []
-    for begin, end in itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist()):
-        sizes = chosen.sizes[begin:end]
-        head, until = roaring.header(entries[begin:end], chosen.is_run[begin:end], sizes), at + int(sizes.sum())
-        bitmap = _bitmap(head + body[at:until])
-        if bitmap is None:
-            raise corrupt(source, _CONTRADICTION, offset=int(begins[begin]), field="containers")
-        found.append(bitmap)
-        at = until
-    for number, data in zip(whole, read[len(ranges) :], strict=True):
-        origin = getattr(source, "origin", 0) + places[number][0]
-        found[number] = roaring.decode(data, row_count=row_count, path=source.name, origin=origin)
-    for (offset, _), bitmap in zip(places, found, strict=True):
-        if bitmap and bitmap.max() >= row_count:
-            message = f"position {bitmap.max()} in a file of {row_count} rows"
-            raise corrupt(source, message, offset=offset, field="bitmap")
+    bounds = itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist())
+    for number, (begin, end) in enumerate(bounds):
+        sizes, first = chosen.sizes[begin:end], places[number][0]
+        if number in headers.without_offsets:
+            data = read[len(ranges) + whole.index(number)]
+        else:
+            until = at + int(sizes.sum())
+            data = roaring.header(entries[begin:end], chosen.is_run[begin:end], sizes) + body[at:until]
+            at = until
+        found.append(roaring.decode(data, row_count=row_count, path=source.name, origin=origin + first))
     return found
 
 
@@ -195,10 +146,6 @@ class _Containers:
         """Those for which there is True."""
         keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
         return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
-
-    def wrong_one(self, body: bytes) -> int | None:
-        """The number of one that contradicts its header; ``body`` are these containers one after another."""
-        return wrong_container(np.frombuffer(body, "<u2"), self.cards, self.sizes, self.is_run)
 
 
 @dataclass(frozen=True, slots=True)

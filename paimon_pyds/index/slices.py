@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap
 
-from paimon_pyds.index.roaring_parts import containers_of, decode_all, head_bytes, read_containers
+from paimon_pyds.index import roaring
+from paimon_pyds.index.roaring_parts import containers_of, head_bytes, read_containers
 from paimon_pyds.index.slice_order import RowOrder, SliceOrders
 from paimon_pyds.index.source import ByteCache
 from paimon_pyds.storage.base import ByteSource
@@ -111,14 +112,9 @@ class BitSlices:
             else:
                 loaded[place[0]] = bitmap
         if missing:
-            origin: int = getattr(self._source, "origin", 0)
-            bitmaps = decode_all(
-                self._source.read_many(missing),
-                row_count=self._row_count,
-                path=self._source.name,
-                origins=[origin + offset for offset, _ in missing],
-            )
-            for (offset, length), bitmap in zip(missing, bitmaps, strict=True):
+            name, origin = self._source.name, getattr(self._source, "origin", 0)
+            for (offset, length), data in zip(missing, self._source.read_many(missing), strict=True):
+                bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)
                 self._cache.put((id(self), offset), bitmap, length + 64)
                 loaded[offset] = bitmap
         return [loaded[offset] for offset, _ in places]

@@ -23,7 +23,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
 from paimon_pyds.index.range_bitmap import RangeBitmapBuilder, RangeBitmapReader
-from paimon_pyds.index.roaring_parts import decode_all, read_containers
+from paimon_pyds.index.roaring_parts import read_containers
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import MeteredSource
 from paimon_pyds.storage.base import BytesSource
@@ -175,7 +175,6 @@ def test_bitmaps_of_java_in_parts() -> None:
     assert len(single) > 100
     rows = 1 + max(b.max() for b in single if b)
     assert rows > 65_536
-    assert decode_all(bitmaps, row_count=rows) == single
     ends = np.cumsum([len(data) for data in bitmaps])
     places = [(int(end) - len(data), len(data)) for end, data in zip(ends, bitmaps, strict=True)]
     source = BytesSource(b"".join(bitmaps))
@@ -183,23 +182,6 @@ def test_bitmaps_of_java_in_parts() -> None:
         around = BitMap(range(number << 16, (number + 1) << 16))
         found = read_containers(source, places, np.array([number]), rows)
         assert [part & around for part in found] == [bitmap & around for bitmap in single]
-
-
-def test_many_bitmaps_are_decoded_as_each_alone() -> None:
-    rng = np.random.default_rng(2)
-    sets = [BitMap(), BitMap([5]), BitMap(range(70_000, 400_000)), BitMap(rng.integers(0, ROWS, 90_000))]
-    sets += [BitMap(np.flatnonzero(np.arange(ROWS) // 3_000 % 2).astype(np.uint32)), BitMap([ROWS - 1])]
-    encoded = [roaring.encode(one) for one in sets]
-    assert decode_all(encoded, row_count=ROWS) == sets
-    with pytest.raises(CorruptFileError, match=f"position {ROWS - 1} in a file of {ROWS - 1} rows"):
-        decode_all(encoded, row_count=ROWS - 1)
-    origins = [100 * number for number in range(len(encoded))]
-    damaged = [*encoded[:4], encoded[4][:-1] + b"\xff", encoded[5]]
-    with pytest.raises(CorruptFileError) as error:
-        decode_all(damaged, row_count=ROWS, path="x", origins=origins)
-    assert error.value.path == "x"
-    assert error.value.offset is not None
-    assert 400 <= error.value.offset < 400 + len(encoded[4])
 
 
 def test_small_slices_are_read_whole() -> None:

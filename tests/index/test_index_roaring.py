@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 from pyroaring import BitMap
 
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index import roaring
 from paimon_pyds.index.slice_codec import encode_slices, numbers_of
 
@@ -71,3 +74,32 @@ def test_packed_is_the_inverse_of_its_encoding(rows: int) -> None:
     bits = roaring.packed(roaring.decode(encoded), rows)
     assert np.array_equal(np.unpackbits(bits, bitorder="little")[:rows], mask)
     assert roaring.encode_packed(bits) == encoded
+
+
+def test_a_header_for_runs_without_any_is_read() -> None:
+    """The library writes it otherwise; it says the same."""
+    members = [1, 5, 70_000, 140_000, 200_000]
+    keys, cards = [0, 1, 2, 3], [2, 1, 1, 1]
+    head = struct.pack("<HHB", 12347, 3, 0) + b"".join(map(struct.Struct("<HH").pack, keys, [c - 1 for c in cards]))
+    starts = len(head) + 16 + 2 * (np.cumsum(cards) - cards)
+    data = head + struct.pack("<4I", *starts.tolist()) + np.array(members, "<u4").astype("<u2").tobytes()
+    assert roaring.decode(data) == BitMap(members)
+    assert roaring.encode(BitMap(members)) != data
+    with pytest.raises(CorruptFileError, match="bytes in"):
+        roaring.decode(data + b"\0\0")
+
+
+@pytest.mark.parametrize("at", [7, -2])
+def test_runs_that_are_not_as_told(at: int) -> None:
+    """The library does not compare the rows in runs with what the header says."""
+    data = bytearray(roaring.encode(BitMap([*range(100, 5_000), *range(9_000, 9_050)])))
+    data[at] ^= 1
+    with pytest.raises(CorruptFileError, match="contradict"):
+        roaring.decode(bytes(data))
+
+
+def test_offsets_that_are_not_where_containers_are() -> None:
+    data = bytearray(roaring.encode(BitMap([1, 5])))
+    data[12] ^= 4
+    with pytest.raises(CorruptFileError, match="offsets"):
+        roaring.decode(bytes(data))
