@@ -13,10 +13,10 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import require_fields
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
-from paimon_pyds.read.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.scan.split import METADATA_FIELDS
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataField, Kind
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
+from paimon_pyds.write.defaults import default_value
 
 __all__ = ["SYSTEM_NAMES", "check_default", "check_new_fields", "validate_schema"]
 
@@ -73,23 +73,9 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
 
 
 def check_default(field: DataField) -> None:
-    """Raises SchemaError unless a column's default value is a value of its type."""
-    kind, text = field.type.kind, field.default
-    if text is None or kind in STRING_KINDS:
-        return
-    try:
-        if kind in PARSERS and isinstance(field.type, AtomicType):
-            parser(field.type)(text)
-            return
-        if kind is Kind.DECIMAL and isinstance(field.type, AtomicType):
-            if decimal_text(field.type)(text) is None:
-                raise SchemaError(f"it has more digits than {field.type}")
-            return
-    except SchemaError as error:
-        raise SchemaError(
-            f"column {field.name}: {text!r} is no default for {field.type}", hint=error.message
-        ) from error
-    raise UnsupportedError(f"column {field.name}: default values of type {field.type} are not supported")
+    """Raises SchemaError unless a column's default value is a value of its type, UnsupportedError for some types."""
+    if field.default is not None:
+        default_value(field)
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema
+from paimon_pyds.write.defaults import default_value
 from paimon_pyds.write.nested import cast_nested, has_strict_member, nulls_of
 
 __all__ = ["Conformer", "as_batches", "match_columns"]
@@ -116,9 +117,7 @@ class Conformer:
             self._found = match_columns(batch.schema.names, self._fields, self._table)
             self._names = batch.schema.names
         columns = [
-            _filled(field, type_, batch.num_rows, self._table)
-            if at is None
-            else _cast(batch.column(at), field, type_, self._table)
+            _filled(field, type_, batch.num_rows) if at is None else _cast(batch.column(at), field, type_, self._table)
             for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
         ]
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -146,16 +145,8 @@ def _bounded(type_: object) -> bool:
     )
 
 
-def _filled(field: DataField, type_: pa.DataType, rows: int, table: str) -> pa.Array:
-    if field.default is None:
-        return nulls_of(rows, type_)
-    try:
-        value = pc.cast(pa.scalar(field.default), type_)
-    except pa.ArrowInvalid as error:
-        raise SchemaError(
-            f"the default {field.default!r} of column {field.name!r} is not a {field.type}", path=table
-        ) from error
-    return pa.repeat(value, rows)
+def _filled(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:
+    return nulls_of(rows, type_) if field.default is None else pa.repeat(default_value(field), rows)
 
 
 def _cast(column: pa.Array, field: DataField, type_: pa.DataType, table: str) -> pa.Array:
