@@ -105,6 +105,11 @@ def _not_null(type_: DataType, name: str, taken: set[str]) -> Any:
             key, value = map_types(type_)
             if has_string_keys(type_):
                 return {"type": "map", "values": _schema(value, name, taken)}
+            if isinstance(type_, MultisetType):
+                raise UnsupportedError(
+                    f"Avro files can't hold {type_}: Java Paimon reads none but of strings",
+                    hint="use a MAP to INT, or file.format=parquet",
+                )
             entry = _record((), name, taken)
             members: list[dict[str, Any]] = [{"name": "key", "type": _schema(key, f"{name}_key", taken)}]
             members.append({"name": "value", "type": _schema(value, f"{name}_value", taken)})
