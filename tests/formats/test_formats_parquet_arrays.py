@@ -88,6 +88,28 @@ def test_nested_columns_are_rebuilt(tmp_path: Path) -> None:
     assert len(_through_file(array, MAP, tmp_path / "a.parquet")) == 5
 
 
+def test_nanoseconds_below_rows_that_are_null(tmp_path: Path) -> None:
+    """Where a ROW is NULL, a field that is NOT NULL has twelve bytes of nothing, which no nanoseconds can hold."""
+    moment = {"type": "ROW", "fields": [{"id": 1, "name": "t", "type": "TIMESTAMP(9) NOT NULL"}]}
+    inside = {"type": "ROW NOT NULL", "fields": moment["fields"]}
+    outside = {"type": "ROW", "fields": [{"id": 2, "name": "r", "type": inside}]}
+    fields = [
+        DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate((moment, outside, {**LIST, "element": moment}))
+    ]
+    row: dict[str, Any] = {"t": -1}
+    columns = [[row, None, {"t": 2}], [{"r": row}, None, None], [[row, None], None, []]]
+    schema = arrow_schema(fields)
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    io, name = open_file_io(str(tmp_path / "a.parquet"))
+    writer = ParquetFormat().open_writer(io, name, fields, {})
+    writer.write(table.to_batches()[0])
+    reader = ParquetFormat().open_reader(io, name, writer.close(), ReadCounters())
+    for selection in (RowSelection.ALL, RowSelection.of([0, 1])):
+        found = pa.Table.from_batches(list(reader.read(fields, selection, 100)))
+        assert found.equals(table.slice(0, found.num_rows))
+    reader.close()
+
+
 def _cut(rows: Any) -> Any:
     return rows and [r and {"x": r["x"], "y": r["y"].replace(microsecond=1000)} for r in rows]
 

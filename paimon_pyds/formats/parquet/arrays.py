@@ -34,14 +34,19 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def conform(array: pa.Array, type_: pa.DataType, column: str, path: str) -> pa.Array:
-    """``array`` as ``type_``; nested types are rebuilt around their converted children."""
+def conform(
+    array: pa.Array, type_: pa.DataType, column: str, path: str, around: pa.BooleanArray | None = None
+) -> pa.Array:
+    """``array`` as ``type_``; nested types are rebuilt around their converted children.
+
+    Where ``around`` is false, the struct that holds the array is NULL, and what the array holds is no value.
+    """
     if array.type.equals(type_, check_metadata=True):
         return array
     if pa.types.is_timestamp(type_) and is_int96_bytes(array.type):
-        return timestamps(array, type_, column, path)
+        return timestamps(array, type_, column, path, around)
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
-        return _conform_struct(array, type_, column, path)
+        return _conform_struct(array, type_, column, path, around)
     if pa.types.is_map(type_) and pa.types.is_map(array.type):
         entries = pa.struct([type_.key_field, type_.item_field])
         # Names inside a map say nothing: other writers have others.
@@ -68,11 +73,15 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array.cast(pa.timestamp(type_.unit)).view(type_)
 
 
-def _conform_struct(array: pa.StructArray, type_: pa.StructType, column: str, path: str) -> pa.Array:
+def _conform_struct(
+    array: pa.StructArray, type_: pa.StructType, column: str, path: str, around: pa.BooleanArray | None
+) -> pa.Array:
     fields = [type_.field(i) for i in range(type_.num_fields)]
     if [array.type.field(i).name for i in range(array.type.num_fields)] != [f.name for f in fields]:
         raise CorruptFileError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
-    children = [conform(array.field(i), f.type, f"{column}.{f.name}", path) for i, f in enumerate(fields)]
+    if array.null_count:
+        around = array.is_valid() if around is None else pc.and_(around, array.is_valid())
+    children = [conform(array.field(i), f.type, f"{column}.{f.name}", path, around) for i, f in enumerate(fields)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 

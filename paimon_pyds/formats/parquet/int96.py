@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.formats.parquet.footer import require
@@ -81,8 +82,16 @@ def is_int96_bytes(type_: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_binary(type_)) and type_.byte_width == _WIDTH
 
 
-def timestamps(array: pa.FixedSizeBinaryArray, type_: pa.TimestampType, column: str, path: str) -> pa.Array:
+def timestamps(
+    array: pa.FixedSizeBinaryArray,
+    type_: pa.TimestampType,
+    column: str,
+    path: str,
+    around: pa.BooleanArray | None = None,
+) -> pa.Array:
     """The timestamps in twelve-byte values; a unit coarser than nanoseconds is cut towards the past.
+
+    Where ``around`` is false, no value is wanted: the struct that the array is in is NULL there.
 
     Raises:
         UnsupportedError: a value outside what nanoseconds since 1970 can hold in 64 bits.
@@ -94,8 +103,9 @@ def timestamps(array: pa.FixedSizeBinaryArray, type_: pa.TimestampType, column: 
     raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * _WIDTH)
     nulls = np.asarray(array.is_null()) if array.null_count else None
     nanos, days = raw["nanos"].copy(), raw["day"].astype(np.int64)
-    if nulls is not None:  # what stands under a NULL is no value
-        nanos[nulls], days[nulls] = 0, _JULIAN_EPOCH
+    for void in (nulls, None if around is None else ~to_numpy(around)):
+        if void is not None:  # what stands under a NULL is no value
+            nanos[void], days[void] = 0, _JULIAN_EPOCH
     micros = (days - _JULIAN_EPOCH) * _DAY_MICROS + nanos // 1000
     values = _in_unit(micros, nanos % 1000, type_.unit, column, path)
     return pa.array(values, pa.int64(), mask=nulls).view(type_)
