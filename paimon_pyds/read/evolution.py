@@ -251,8 +251,9 @@ def _row_converter(file: RowType, read: RowType) -> _Convert:
 
     def convert(array: pa.Array) -> pa.Array:
         children = []
+        below = array.flatten()  # NULL where the row is: what stands there may have no cast
         for (i, inner, field), arrow in zip(plan, fields, strict=True):
-            child = pa.nulls(len(array), arrow.type) if i is None else _apply(inner, array.field(i))
+            child = pa.nulls(len(array), arrow.type) if i is None else _apply(inner, below[i])
             if not field.type.nullable and pc.any(pc.and_(child.is_null(), array.is_valid())).as_py():
                 raise SchemaError(f"field {field.name!r} is NOT NULL, but a file written before that has NULLs in it")
             children.append(child)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -137,6 +138,17 @@ def test_nested_rows_by_id() -> None:
     read = _fields((0, "r", _row((2, "yy", "STRING"), (3, "z", "BIGINT"), (1, "x", "BIGINT"))))
     got = _apply(file, read, [{"x": 1, "y": "a"}, None, {"x": None, "y": "b"}]).column(0).to_pylist()
     assert got == [{"yy": "a", "z": None, "x": 1}, None, {"yy": "b", "z": None, "x": None}]
+
+
+def test_what_lies_below_a_row_that_is_null_is_not_cast() -> None:
+    file = _fields((0, "r", _row((1, "x", "STRING NOT NULL"), (2, "s", _row((3, "y", "STRING NOT NULL"))))))
+    read = _fields((0, "r", _row((1, "x", "INT NOT NULL"), (2, "s", _row((3, "y", "DATE NOT NULL"))))))
+    types = arrow_schema(file).field(0).type
+    inner = pa.StructArray.from_arrays([pa.array(["2020-01-02", "", ""])], fields=list(types.field(1).type))
+    both = [pa.array(["7", "8", ""]), pc.if_else(pa.array([True, False, True]), inner, None)]
+    rows = pa.StructArray.from_arrays(both, fields=list(types), mask=pa.array([False, False, True]))
+    found = plan_evolution(file, read).apply(pa.record_batch([rows], schema=arrow_schema(file)))
+    assert found.column(0).to_pylist() == [{"x": 7, "s": {"y": datetime.date(2020, 1, 2)}}, {"x": 8, "s": None}, None]
 
 
 def test_rows_in_arrays_and_maps() -> None:
