@@ -135,9 +135,10 @@ class BitSlices:
 
 
 _HIGHEST = 8
+"""The rows that have some number in so many highest bits are remembered once they were found."""
+
 _LEVELS = (4, 0)
-"""Rows that were found to have the same so many highest bits are remembered. The fewer bits spare the many others that
-begin with them the steps among most rows."""
+"""So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
 
@@ -189,19 +190,25 @@ def _compared(slices: BitSlices, stretches: Sequence[tuple[int, int, int]]) -> B
     return found
 
 
-def _with_highest(slices: BitSlices, highest: int, count: int) -> BitMap:
+def _with_highest(
+    slices: BitSlices, highest: int, count: int, top: tuple[BitMap, list[BitMap]] | None = None
+) -> BitMap:
     """Rows whose ``count`` highest bits, of those above the lower ones, are those of ``highest``.
 
-    The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered.
+    The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered. ``top`` is what
+    `BitSlices.above` gave for these bits, if it was asked already.
     """
     rows = slices.recall(1 << count | highest)
-    if rows is None:
-        rows, bits = slices.above(slices.lower)
-        if count:
-            bits = bits[len(bits) - count :]
-            level = next(level for level in _LEVELS if level < count)
-            rows = _narrow(_with_highest(slices, highest >> count - level, level), bits[: count - level], highest)
-            slices.remember(1 << count | highest, rows)
+    if rows is not None:
+        return rows
+    existing, bits = top or slices.above(slices.lower)
+    if not count:
+        return existing
+    level = next(level for level in _LEVELS if level < count)
+    begin = len(bits) - count
+    rows = _with_highest(slices, highest >> count - level, level, (existing, bits))
+    rows = _narrow(rows, bits[begin : begin + count - level], highest)
+    slices.remember(1 << count | highest, rows)
     return rows
 
 

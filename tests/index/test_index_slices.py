@@ -12,7 +12,7 @@ from paimon_pyds.index.bsi import BsiBuilder, BsiReader
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
 from paimon_pyds.index.range_bitmap import RangeBitmapBuilder, RangeBitmapReader
-from paimon_pyds.index.source import ByteCache
+from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import parse_type
@@ -73,6 +73,16 @@ def test_a_small_cache_gives_the_same(capacity: int) -> None:
         expected = COLUMNS[0][1][0].answer(Interval(low, low + 500))
         assert reader.answer(Interval(low, low + 500)).selection == expected.selection
         assert cache.used <= capacity
+
+
+def test_without_a_cache_a_question_reads_nothing_twice() -> None:
+    builder = RangeBitmapBuilder(TYPE)
+    builder.update(pa.array(np.random.default_rng(1).permutation(3 * ROWS)))
+    data = builder.finish(3 * ROWS)
+    for low, high in ((5_000, 5_000), (700, 710)):
+        source = MeteredSource(BytesSource(data))
+        RangeBitmapReader(source, key_codec(TYPE), ByteCache(0)).answer(Interval(low, high))
+        assert source.bytes_read < 1.1 * len(data)
 
 
 @pytest.mark.parametrize("capacity", [200_000, 1 << 20])  # too little for an order, and enough
