@@ -32,7 +32,7 @@ from paimon_pyds.formats.parquet.pagehead import (
 from paimon_pyds.formats.parquet.pageindex import PageTable
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, encode_struct
 
-__all__ = ["PagePick", "decode_picks", "pick_pages"]
+__all__ = ["PagePick", "decode_picks", "page_heads", "pick_pages"]
 
 _THREADS_FROM = 16
 _Int64s = npt.NDArray[np.int64]
@@ -156,7 +156,10 @@ def _file_of(
         chunks: list[Struct] = []
         for column_picks, column_data in zip(picks, data, strict=True):
             pick, pages = column_picks[part], column_data[part]
-            _check_pages(pick, pages, path)
+            try:
+                page_heads(pick, pages)
+            except CorruptFileError as error:
+                raise CorruptFileError(error.message, path=path) from None
             chunks.append(_chunk(pick, position, len(pages), row_count))
             body.append(pages)
             position += len(pages)
@@ -188,33 +191,35 @@ def _footer(leaves: Sequence[Leaf], groups: list[Struct], rows: int) -> bytes:
     return encode_struct({1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, rows), 4: (LIST, (STRUCT, groups))})
 
 
-def _check_pages(pick: PagePick, data: bytes, path: str) -> None:
-    """Each page is as long, and holds as many values, as the index says: else rows would shift."""
-    begin = pick.prefix[1]
-    try:
-        if begin:
-            head = read_head(data, 0)
-            if head.kind != DICTIONARY_PAGE or _size(head, pick.chunk.uncompressed_size) != begin:
-                raise CorruptFileError(
-                    "what stands before the first data page is no dictionary page", field="PageHeader"
-                )
-        heads = read_heads(data, begin + np.cumsum(pick.sizes) - pick.sizes)
-        for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
-            found, values = _size(head, pick.chunk.uncompressed_size), head.fields.get(1)
-            if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
-                raise CorruptFileError(
-                    f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
-                    field="PageHeader",
-                )
-    except CorruptFileError as error:
-        raise CorruptFileError(error.message, path=path) from None
+def page_heads(pick: PagePick, data: bytes) -> tuple[PageHead | None, _Int64s, list[PageHead]]:
+    """The header of the dictionary page, if there is one; where the data pages lie in ``data``; and their headers.
+
+    Raises:
+        CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
+            or claims to become more than its column chunk.
+    """
+    begin, dictionary = pick.prefix[1], None
+    if begin:
+        dictionary = read_head(data, 0)
+        if dictionary.kind != DICTIONARY_PAGE or _size(dictionary, pick.chunk) != begin:
+            raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
+    positions = begin + np.cumsum(pick.sizes) - pick.sizes
+    heads = read_heads(data, positions)
+    for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
+        found, values = _size(head, pick.chunk), head.fields.get(1)
+        if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
+            raise CorruptFileError(
+                f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
+                field="PageHeader",
+            )
+    return dictionary, positions, heads
 
 
-def _size(head: PageHead, limit: int) -> int:
-    """Bytes of a page with its header, when decompressing it gives no more than ``limit`` bytes."""
-    if not 0 <= head.uncompressed <= limit:
+def _size(head: PageHead, chunk: Chunk) -> int:
+    """Bytes of a page with its header, when decompressing it gives no more than its chunk has."""
+    if not 0 <= head.uncompressed <= chunk.uncompressed_size:
         raise CorruptFileError(
-            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its chunk has {limit}",
-            field="PageHeader.uncompressed_page_size",
-        )
+            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its column chunk has "
+            f"{chunk.uncompressed_size}", field="PageHeader.uncompressed_page_size",
+        )  # fmt: skip
     return head.length + head.compressed

@@ -8,9 +8,10 @@ Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DataP
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from threading import Semaphore
 
 import numpy as np
@@ -23,15 +24,8 @@ from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf, get
 from paimon_pyds.formats.parquet.hybrid import binary_bounds, binary_stride, hybrid_at
 from paimon_pyds.formats.parquet.int96 import FIXED, INT96
-from paimon_pyds.formats.parquet.pagehead import (
-    DATA_PAGE,
-    DATA_PAGE_V2,
-    DICTIONARY_PAGE,
-    PageHead,
-    read_head,
-    read_heads,
-)
-from paimon_pyds.formats.parquet.pages import PagePick
+from paimon_pyds.formats.parquet.pagehead import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, PageHead
+from paimon_pyds.formats.parquet.pages import PagePick, page_heads
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 
 __all__ = ["BYTE_ARRAY", "UNCOMPRESSED", "can_thin", "thin"]
@@ -126,10 +120,12 @@ class _Thinner:
 
     def run(self) -> tuple[PagePick, bytes] | None:
         pick, parts = self._pick, list[_Part]()
-        prefix = self._dictionary()
+        dictionary, positions, heads = page_heads(pick, self._data)
+        prefix = b"" if dictionary is None else self._dictionary(dictionary)
         if prefix is None:
             return None
-        for position, head, count, wanted in self._pages():
+        pieces = zip(positions.tolist(), heads, pick.rows.tolist(), self._wanted(), strict=True)
+        for position, head, count, wanted in pieces:
             cut = self._cut(position, head, count, wanted)
             if cut is None:
                 return None
@@ -152,50 +148,26 @@ class _Thinner:
         )  # fmt: skip
         return thinned, body
 
-    def _dictionary(self) -> bytes | None:
-        """The dictionary page, not compressed; empty when there is none."""
-        size = self._pick.prefix[1]
-        if not size:
-            return b""
-        head = read_head(self._data, 0)
-        if head.kind != DICTIONARY_PAGE or head.length + head.compressed != size:
-            raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
+    def _dictionary(self, head: PageHead) -> bytes | None:
+        """The dictionary page, not compressed; None for one that is too large."""
         body = self._body(0, head, self._codec is not None)
         if body is None:
             return None
         fields: Struct = {i: (I32, v) for i, v in head.fields.items() if i <= 2}
         return _written(DICTIONARY_PAGE, 7, fields, bytes(body))
 
-    def _pages(self) -> Iterator[tuple[int, PageHead, int, _Int64s]]:
-        """Where each page lies and its header, how many rows it has, and which of them are wanted."""
+    def _wanted(self) -> list[_Int64s]:
+        """The wanted rows of each page."""
         pick = self._pick
-        positions = pick.prefix[1] + np.cumsum(pick.sizes) - pick.sizes
-        heads = read_heads(self._data, positions)
         first = np.cumsum(pick.rows) - pick.rows
-        local = pick.local - np.repeat(first, np.diff(self._edges(first)))
-        edges = self._edges(first).tolist()
-        sizes, rows = pick.sizes.tolist(), pick.rows.tolist()
-        for i, (position, head) in enumerate(zip(positions.tolist(), heads, strict=True)):
-            found, values = head.length + head.compressed, head.fields.get(1)
-            if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != sizes[i] or values != rows[i]:
-                raise CorruptFileError(
-                    f"a page of {found} bytes with {values} values, the page index says {sizes[i]} and {rows[i]}",
-                    field="PageHeader",
-                )
-            yield position, head, rows[i], local[edges[i] : edges[i + 1]]
-
-    def _edges(self, first: _Int64s) -> _Int64s:
-        return np.append(np.searchsorted(self._pick.local, first), len(self._pick.local))
+        edges = np.append(np.searchsorted(pick.local, first), len(pick.local))
+        local = pick.local - np.repeat(first, np.diff(edges))
+        return [local[low:high] for low, high in pairwise(edges.tolist())]
 
     def _body(self, position: int, head: PageHead, compressed: bool, skip: int = 0) -> memoryview | None:
         """The bytes of a page, decompressed after the first ``skip``; None for one that is too large."""
-        if not 0 <= head.uncompressed <= min(self._pick.chunk.uncompressed_size, _MOST_BYTES):
-            if 0 <= head.uncompressed <= self._pick.chunk.uncompressed_size:
-                return None
-            raise CorruptFileError(
-                f"a page that claims to become {head.uncompressed} bytes, its column chunk has "
-                f"{self._pick.chunk.uncompressed_size}", field="PageHeader.uncompressed_page_size",
-            )  # fmt: skip
+        if head.uncompressed > _MOST_BYTES:
+            return None
         start = position + head.length
         whole = memoryview(self._data)[start : start + head.compressed]
         if head.crc is not None and zlib.crc32(whole) != head.crc & 0xFFFFFFFF:
