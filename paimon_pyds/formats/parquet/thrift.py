@@ -276,13 +276,7 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
             out.append(wire)
             write_varint(out, field_id << 1 if field_id >= 0 else ~(field_id << 1))
         last = field_id
-        if I16 <= wire <= I64:
-            rest = value << 1 if value >= 0 else ~(value << 1)
-            while rest > 0x7F:
-                out.append(rest & 0x7F | 0x80)
-                rest >>= 7
-            out.append(rest)
-        elif wire > BOOL_FALSE:
+        if wire > BOOL_FALSE:
             _write_value(out, wire, value)
     out.append(0)
 
