@@ -91,7 +91,6 @@ class FileIndex:
         self._source = source
         self._cache = ByteCache(cache_bytes)
         self._columns: dict[str, ColumnIndexes] = {}
-        self._readers: dict[tuple[str, str, DataType], IndexReader] = {}
         self._reported = 0
         self.head = head
 
@@ -116,15 +115,17 @@ class FileIndex:
         Raises:
             CorruptFileError: the index is damaged.
         """
-        where = self.head.columns.get(column, {}).get(index_type)
-        if where is None or where.is_empty or index_type not in _READERS:
-            return None
-        plain = type_.with_nullable(True)
-        reader = self._readers.get((column, index_type, plain))
+        found = self._indexes(column, type_)
+        return None if found is None else self._reader(found, index_type)
+
+    def _reader(self, column: ColumnIndexes, index_type: str) -> IndexReader | None:
+        reader = column.readers.get(index_type)
         if reader is None:
+            where = self.head.columns[column.name].get(index_type)
+            if where is None or where.is_empty or index_type not in _READERS:
+                return None
             window = Window(self._source, where.start, where.length)
-            reader = _READERS[index_type](window, key_codec(plain), self._cache)
-            self._readers[column, index_type, plain] = reader
+            reader = column.readers[index_type] = _READERS[index_type](window, key_codec(column.type), self._cache)
         return reader
 
     def evaluate(self, predicate: Predicate, row_count: int, *, extended: bool = True) -> IndexResult:
@@ -202,8 +203,9 @@ class FileIndex:
     def _indexes_of(self, ref: ColumnRef) -> ColumnIndexes | None:
         """What a column's indexes can be asked; None where it has none."""
         name, type_ = _container_column(ref) if ref.path else ref.name, ref.type
-        if name is None or type_ is None:
-            return None
+        return None if name is None or type_ is None else self._indexes(name, type_)
+
+    def _indexes(self, name: str, type_: DataType) -> ColumnIndexes | None:
         column = self._columns.get(name)
         if column is None or (column.type is not type_ and column.type != type_):
             ranges = self.head.columns.get(name)
@@ -237,12 +239,9 @@ class FileIndex:
         self, leaves: Sequence[Leaf], column: ColumnIndexes, index_type: str, probe: Probe, question: _Question
     ) -> Answer | None:
         before = self._source.bytes_read
-        reader = column.readers.get(index_type)
+        reader = self._reader(column, index_type)
         if reader is None:
-            reader = self.reader(column.name, index_type, column.type)
-            if reader is None:
-                return None
-            column.readers[index_type] = reader
+            return None
         if reader.row_count is not None and reader.row_count != question.row_count:
             message = (
                 f"the {index_type} index of {column.name} is of {reader.row_count} rows, "

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["RowOrder", "SliceOrders"]
 
-_HIGHEST = 8
-"""Rows are in the order of so many highest bits."""
-
 _AFTER = 16
 """So many questions are answered before rows are put in order: it takes as long as about 60 of them."""
 
 _SHARE = 4
 """An order takes no more of the cache than one part in so many."""
+
+_MOST_BITS = 32
 
 _FEW = 1 << 15
 """Of more rows, slices tell sooner which lie between two bounds."""
@@ -100,8 +99,8 @@ class SliceOrders:
         order: RowOrder | None = self._cache.get(self._key)
         if order is not None:
             return order
-        bits = slices.count - _HIGHEST
-        if not 0 < bits <= 32 - _HIGHEST or 8 * self._row_count > self._cache.capacity // _SHARE:
+        bits = slices.lower
+        if not bits or slices.count > _MOST_BITS or 8 * self._row_count > self._cache.capacity // _SHARE:
             return None
         self._asked += 1
         if self._asked <= _AFTER:
@@ -119,7 +118,7 @@ def _in_order(slices: BitSlices, row_count: int, bits: int) -> RowOrder:
     if len(existing) < row_count:
         known = np.frombuffer(existing.to_array(), np.uint32)
         highest = highest.take(known)
-    counts = np.bincount(highest, minlength=1 << _HIGHEST)
+    counts = np.bincount(highest, minlength=1 << slices.count - bits)
     places = pc.array_sort_indices(from_numpy(highest))  # rows that have the same bits stay in their order
     rows = to_numpy(places).astype(np.uint32)
     if known is not None:

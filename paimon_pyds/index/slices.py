@@ -135,7 +135,8 @@ class BitSlices:
 
 
 _HIGHEST = 8
-"""The rows that have some number in so many highest bits are remembered once they were found."""
+"""The rows that have some number in so many highest bits are remembered once they were found, and rows that are asked
+for often are put in the order of these bits."""
 
 _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
