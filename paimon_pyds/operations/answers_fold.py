@@ -198,7 +198,7 @@ class Sum:
     def of_constant(self, key: Key | None, rows: int) -> tuple[Any, int] | None:
         if key is None:
             return 0, 0
-        return (self._floats([key]) * rows, rows) if self._float else (int(key) * rows, rows)
+        return (float(self._floats([key])[0]) * rows, rows) if self._float else (int(key) * rows, rows)
 
     def of_index(self, column: IndexedColumn, rows: BitMap | None, count: int) -> tuple[Any, int] | None:
         if self._float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,20 @@ def test_sums_are_typed_as_in_spark(tmp_path: Path) -> None:
     for number, type_ in enumerate((pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us"))):
         with pytest.raises(UnsupportedError, match="have no sum"):
             one(tmp_path / f"j{number}", type_, [None]).sum("v")
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()])
+def test_sums_of_float_partitions_come_from_metadata(tmp_path: Path, type_: pa.DataType) -> None:
+    schema = pa.schema([("p", type_), ("v", pa.int64())])
+    table = pp.Table.create(tmp_path / "t", schema, partition_by=["p"])
+    table.append(pa.table([[0.5, -0.0, None, 0.5, 0.25], range(5)], schema=schema))
+    answer = table.answer().sum("p")
+    assert (answer.value, type(answer.value), answer.source) == (1.25, float, "metadata")
+    assert table.sum("p", "v < 1") == 0.5
+    table.append(pa.table([[math.inf, math.inf], [5, 6]], schema=schema))
+    assert table.sum("p") == math.inf
+    table.append(pa.table([[-math.inf, None], [7, 8]], schema=schema))
+    assert math.isnan(table.sum("p"))
 
 
 def test_values_are_plain_python(tmp_path: Path) -> None:
