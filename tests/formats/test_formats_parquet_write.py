@@ -153,6 +153,23 @@ def test_all_of_java_types(tmp_path: Path) -> None:
         assert line in text, line
 
 
+@pytest.mark.parametrize(
+    "element",
+    ["DECIMAL(4, 2)", "TIMESTAMP(3)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", {"type": "ARRAY", "element": "INT"}],
+)
+def test_multisets_that_java_cannot_read(element: Any, tmp_path: Path) -> None:
+    """Java writes such Parquet files, and fails to read them (seen of 1.4.2); a MAP of the same keys it reads."""
+    multiset = {"type": "MULTISET", "element": element}
+    for type_ in (multiset, {"type": "ARRAY", "element": multiset}):
+        fields = _fields("INT", type_)
+        with pytest.raises(UnsupportedError, match="MULTISET"):
+            FORMAT.check_writer(fields, {})
+        with pytest.raises(UnsupportedError, match="MULTISET"):
+            _write(tmp_path / "a.parquet", fields, arrow_schema(fields).empty_table())
+    assert not (tmp_path / "a.parquet").exists()
+    FORMAT.check_writer(_fields({"type": "MAP", "key": element, "value": "INT"}), {})
+
+
 def test_nanoseconds_are_int96(tmp_path: Path) -> None:
     """Java misreads INT64 nanoseconds, and fails on a filter on INT96 where it expects INT64: only these are INT96."""
     fields = _fields(

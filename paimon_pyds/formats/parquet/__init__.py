@@ -34,9 +34,10 @@ class ParquetFormat:
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raises OptionError and UnsupportedError as `open_writer`."""
-        from paimon_pyds.formats.parquet.settings import WriterOptions
+        from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema
 
         WriterOptions.parse(options)
+        file_schema(fields)
 
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
@@ -48,7 +49,7 @@ class ParquetFormat:
 
         Raises:
             OptionError: a value that does not parse.
-            UnsupportedError: a compression that Java Paimon can't read.
+            UnsupportedError: a compression or a type that Java Paimon can't read.
         """
         from paimon_pyds.formats.parquet.writer import ParquetWriter
 

@@ -16,7 +16,17 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.formats.parquet.encodings import DICTIONARY_LIMIT, choose_encodings, leaf_paths
 from paimon_pyds.options.values import Kind as ValueKind
 from paimon_pyds.options.values import parse_value
-from paimon_pyds.types import TIMESTAMP_KINDS, AtomicType, DataField, DataType, RowType, arrow_type
+from paimon_pyds.types import (
+    NESTED_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MultisetType,
+    RowType,
+    arrow_type,
+)
 
 __all__ = ["PAGE_ROWS", "WriterOptions", "file_schema", "has_int96", "writer_settings"]
 
@@ -33,6 +43,8 @@ _ZSTD_LEVELS = 22
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
            "uncompressed": "none"}  # fmt: skip
 _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
+_UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
+"""Of MULTISETs: Java 1.4.2 writes them, and fails to read what it wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,11 @@ def _value(options: Mapping[str, str], key: str, kind: ValueKind, default: int |
 
 
 def file_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """The Arrow schema of a file: that of `arrow_schema`, with field ids where pyarrow's writer looks for them."""
+    """The Arrow schema of a file: that of `arrow_schema`, with field ids where pyarrow's writer looks for them.
+
+    Raises:
+        UnsupportedError: a type that Java Paimon can't read from Parquet files.
+    """
     return pa.schema([_with_id(f) for f in fields])
 
 
@@ -103,6 +119,11 @@ def _with_id(field: DataField) -> pa.Field:
 
 def _typed(type_: DataType) -> pa.DataType:
     plain = arrow_type(type_)
+    if isinstance(type_, MultisetType) and type_.element.kind in _UNREADABLE_ELEMENTS:
+        raise UnsupportedError(
+            f"Parquet files can't hold {type_}: Java Paimon doesn't read it",
+            hint="use a MAP to INT, or file.format=orc",
+        )
     if isinstance(type_, RowType):
         return pa.struct([_with_id(f) for f in type_.fields])
     children = [_typed(c) for c in type_.children()]
