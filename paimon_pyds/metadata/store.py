@@ -75,9 +75,7 @@ class TableStore:
             BranchNotFoundError: the table has no such branch.
         """
         io, root = open_file_io(location, storage_options)
-        store = TableStore(io, root, branch or MAIN_BRANCH)
-        store.latest_schema()
-        return store
+        return TableStore(io, root).for_branch(branch or MAIN_BRANCH)
 
     def __repr__(self) -> str:
         return f"TableStore({self.root!r}, branch={self.branch!r})"
@@ -88,6 +86,8 @@ class TableStore:
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
         store = TableStore(self.io, self.root, branch)
+        if not _is_file_name(branch):
+            raise store._not_found()
         store.latest_schema()
         return store
 
@@ -218,12 +218,8 @@ class TableStore:
         found = self._map(self._snapshot_or_none, self.snapshot_ids())
         return [snapshot for snapshot in found if snapshot is not None]
 
-    def snapshot_at(self, timestamp_ms: int) -> Snapshot:
-        """The newest snapshot made at or before a time, in milliseconds since the epoch.
-
-        Raises:
-            SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none.
-        """
+    def newest_until(self, timestamp_ms: int) -> Snapshot | None:
+        """The newest snapshot made at or before a time, in milliseconds since the epoch; None when there is none."""
         ids = self.snapshot_ids()
         low, high, best = 0, len(ids) - 1, None
         while low <= high:
@@ -233,8 +229,18 @@ class TableStore:
                 best, low = snapshot or best, middle + 1
             else:
                 high = middle - 1
-        if best is not None:
-            return best
+        return best
+
+    def snapshot_at(self, timestamp_ms: int) -> Snapshot:
+        """The newest snapshot made at or before a time, in milliseconds since the epoch.
+
+        Raises:
+            SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none.
+        """
+        snapshot = self.newest_until(timestamp_ms)
+        if snapshot is not None:
+            return snapshot
+        ids = self.snapshot_ids()
         if not ids:
             raise SnapshotNotFoundError("the table has no snapshot: nothing was committed yet", path=self.root)
         first = self.snapshot(ids[0])
@@ -268,12 +274,13 @@ class TableStore:
     def tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps. Raises TagNotFoundError with near names."""
         try:
-            if name and "/" not in name and "\0" not in name:
+            if _is_file_name(name):
                 return self._settled(self.paths.tag(name), parse_snapshot)
         except FileNotFoundError:
             pass
+        where = "the table" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
         raise TagNotFoundError(
-            f"the table has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
+            f"{where} has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
         )
 
     def branches(self) -> list[str]:
@@ -409,11 +416,12 @@ class TableStore:
             return SnapshotNotFoundError(
                 f"there is no snapshot {id_}: nothing was committed to the table yet", path=self.root
             )
-        expired = "has expired: it" if id_ < ids[0] else "is not there: it"
+        expired = 0 < id_ < ids[0] and self.branch == MAIN_BRANCH  # a branch may begin with any number
+        among = f"snapshots {ids[0]} to {ids[-1]}" + ("" if self.branch == MAIN_BRANCH else f" of branch {self.branch}")
         return SnapshotNotFoundError(
-            f"snapshot {id_} {expired} is not among snapshots {ids[0]} to {ids[-1]}",
+            f"snapshot {id_} {'has expired' if expired else 'is not there'}: it is not among {among}",
             path=self.root,
-            hint="tags keep a snapshot from expiring" if id_ < ids[0] else None,
+            hint="tags keep a snapshot from expiring" if expired else None,
         )
 
     def _not_found(self) -> NotFoundError:
@@ -450,6 +458,10 @@ class TableStore:
             return f"{found}; {near}" if near else found
         except PaimonError as error:
             return str(error)
+
+
+def _is_file_name(name: str) -> bool:
+    return bool(name) and "/" not in name and "\0" not in name
 
 
 def require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:

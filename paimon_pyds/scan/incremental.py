@@ -4,6 +4,9 @@ Source: Paimon documentation, sql-query/incremental query, and reads of Java 1.4
 inclusive. Between snapshots and times, the rows are those of APPEND snapshots; compactions and overwrites add none.
 Between two tags, and with incremental-between-scan-mode=diff, they are the rows of the files that the end has and the
 start has not: the snapshots in between may have expired, overwrites count, and so do files that were rewritten.
+
+Times are milliseconds since the epoch, or texts as of scan.timestamp. Where no snapshot was made between them, there
+are no rows; nothing was committed yet, none either.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS
+from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, parse_timestamp
 
 __all__ = ["INCREMENTAL_OPTIONS", "Difference", "resolve_between"]
 
@@ -23,9 +26,9 @@ INCREMENTAL_OPTIONS = ("incremental-between", "incremental-between-timestamp", "
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The files of one state that an older one does not have."""
+    """The files of one state that an older one does not have; ``start`` is None before the first snapshot."""
 
-    start: Snapshot
+    start: Snapshot | None
     end: Snapshot
 
 
@@ -48,15 +51,21 @@ def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snap
     key = given[0]
     first, last = _two(key, options[key])
     if key == "incremental-between-timestamp":
-        ends: tuple[int | Snapshot, int | Snapshot] = _at_times(store, first, last)
-    else:
-        ends = _named(store, first), _named(store, last)
+        zone = options.get("timezone", "UTC")
+        return _between_times(store, _millis(key, first, zone), _millis(key, last, zone), by_files=mode == "diff")
+    ends = _named(store, first), _named(store, last)
     start, end = (e if isinstance(e, int) else e.id for e in ends)
     if end < start:
-        raise OptionError(f"{key}: the end ({end}) lies before the start ({start})")
+        raise _reversed(key, start, end)
     if mode == "diff" or (mode == "auto" and not any(isinstance(e, int) for e in ends)):
         return Difference(*(store.snapshot(e) if isinstance(e, int) else e for e in ends))
+    if store.latest_snapshot_id() is None:
+        return ()
     return tuple(store.snapshot(i) for i in range(start + 1, end + 1))
+
+
+def _reversed(key: str, start: int, end: int) -> OptionError:
+    return OptionError(f"{key}: the end ({end}) lies before the start ({start})")
 
 
 def _two(key: str, value: str) -> tuple[str, str]:
@@ -66,21 +75,27 @@ def _two(key: str, value: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _at_times(store: TableStore, first: str, last: str) -> tuple[int, int]:
-    try:
-        start, end = int(first), int(last)
-    except ValueError:
-        raise OptionError(
-            f"incremental-between-timestamp takes two times in milliseconds, not {first!r} and {last!r}"
-        ) from None
-    earliest = store.earliest_snapshot_id()
-    if earliest is None:
-        raise SnapshotNotFoundError("the table has no snapshot", path=store.root)
-    try:
-        after = store.snapshot_at(start).id
-    except SnapshotNotFoundError:
-        after = earliest - 1
-    return after, store.snapshot_at(end).id
+def _millis(key: str, text: str, zone: str) -> int:
+    return int(text) if text.removeprefix("-").isdecimal() else parse_timestamp(key, text, zone)
+
+
+def _between_times(store: TableStore, start: int, end: int, *, by_files: bool) -> tuple[Snapshot, ...] | Difference:
+    if end < start:
+        raise _reversed("incremental-between-timestamp", start, end)
+    earliest, last = store.earliest_snapshot_id(), store.newest_until(end)
+    if earliest is None or last is None or start == end:
+        return ()
+    before = store.newest_until(start)
+    if not by_files:
+        first = earliest if before is None else before.id + 1
+        return tuple(store.snapshot(i) for i in range(first, last.id + 1))
+    if before is None and earliest > 1:
+        raise SnapshotNotFoundError(
+            f"which files the table had at {start} ms is not known: its snapshots before {earliest} have expired",
+            path=store.root,
+            hint="name a later start, or say incremental-between-scan-mode=delta for what later snapshots added",
+        )
+    return Difference(before, last)
 
 
 def _named(store: TableStore, text: str) -> int | Snapshot:

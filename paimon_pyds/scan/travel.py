@@ -5,17 +5,16 @@ Source: Paimon documentation, maintenance/configurations (scan.* options) and sq
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from zoneinfo import ZoneInfo
 
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["TIME_TRAVEL_OPTIONS", "TableState", "resolve_state"]
+__all__ = ["TIME_TRAVEL_OPTIONS", "TableState", "parse_timestamp", "resolve_state"]
 
 TIME_TRAVEL_OPTIONS = (
     "scan.snapshot-id",
@@ -25,6 +24,9 @@ TIME_TRAVEL_OPTIONS = (
     "scan.version",
     "scan.watermark",
 )
+
+_NUMBER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
+_DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def _named(store: TableStore, key: str, value: str, zone: str) -> Snapshot:
         case "scan.timestamp-millis":
             return store.snapshot_at(_integer(key, value))
         case "scan.timestamp":
-            return store.snapshot_at(parse_timestamp(value, zone))
+            return store.snapshot_at(parse_timestamp(key, value, zone))
         case "scan.watermark":
             return _at_watermark(store, _integer(key, value))
     return _version(store, value)
@@ -77,13 +79,11 @@ def _version(store: TableStore, value: str) -> Snapshot:
         pass
     if value.startswith("watermark-"):
         return _at_watermark(store, _integer("scan.version", value[len("watermark-") :]))
-    try:
-        number = int(value)
-    except ValueError:
+    if _NUMBER.fullmatch(value) is None:
         raise TagNotFoundError(
-            f"no tag and no snapshot is named {value!r}", hint=f"tags: {', '.join(store.tag_names()) or 'none'}"
-        ) from None
-    return store.snapshot(number)
+            f"no tag and no snapshot is named {value!r:.100}", hint=f"tags: {', '.join(store.tag_names()) or 'none'}"
+        )
+    return store.snapshot(int(value))
 
 
 def _at_watermark(store: TableStore, watermark: int) -> Snapshot:
@@ -94,18 +94,27 @@ def _at_watermark(store: TableStore, watermark: int) -> Snapshot:
 
 
 def _integer(key: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise OptionError(f"{key} must be an integer, not {value!r}") from None
+    if _NUMBER.fullmatch(value) is None:
+        raise OptionError(f"{key} must be an integer, not {value!r:.100}")
+    return int(value)
 
 
-def parse_timestamp(value: str, zone: str) -> int:
-    """Milliseconds since the epoch of 'yyyy-MM-dd[ HH:mm:ss[.SSS]]', with or without a zone."""
+def parse_timestamp(key: str, value: str, zone: str) -> int:
+    """Milliseconds since the epoch of ``yyyy-[m]m-[d]d[ hh:mm:ss[.fff]]``; finer digits are dropped, as Java does.
+
+    Args:
+        key: the option that holds it, for errors.
+        zone: where the clock stands when the text names no zone.
+
+    Raises:
+        OptionError: not such a text, or no such zone.
+    """
+    from paimon_pyds.predicate import values
+
     try:
-        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
-        raise OptionError(f"scan.timestamp must look like '2026-01-31 12:30:00', not {value!r}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc if zone.upper() == "UTC" else ZoneInfo(zone))
-    return int(moment.timestamp() * 1000)
+        if _DATE.match(value) is None:  # a bare number is a year to SQL, and milliseconds to who wrote it
+            raise PredicateError(f"{value!r:.100} is not a time", hint="write it as '2026-01-31 12:30:00'")
+        nanos, own = values.parse_timestamp(value)
+        return values.local_to_instant(nanos // 1_000, values.time_zone(own or zone)) // 1_000
+    except PredicateError as error:
+        raise OptionError(f"{key}: {error.message}", hint=error.hint) from None

@@ -188,8 +188,10 @@ def test_tags_and_branches() -> None:
     assert store.for_branch("b1").branch == "b1"
     with pytest.raises(BranchNotFoundError, match="branches: b1, empty"):
         TableStore.open(path, "b2")
-    with pytest.raises(SecurityError):
+    with pytest.raises(BranchNotFoundError, match="branches: b1, empty"):
         TableStore.open(path, "../x")
+    with pytest.raises(SecurityError):
+        TableStore(store.io, store.root, "../x").latest_schema()
 
 
 @requires_shared

@@ -1,0 +1,111 @@
+"""Time travel on branches: each has its own snapshots, tags and times, and Java reads the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import BranchNotFoundError, OptionError, PaimonError, SnapshotNotFoundError, TagNotFoundError
+from support.oracle import Oracle, requires_java_oracle
+
+SCHEMA = pa.schema([("id", pa.int64())])
+FIRST = 1_700_000_000_000
+
+
+def _rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)}, SCHEMA)
+
+
+def _dated(directory: Path, offset: int) -> None:
+    """Let snapshot n be made n seconds and ``offset`` milliseconds after `FIRST`."""
+    for path in directory.glob("snapshot-*"):
+        snapshot = json.loads(path.read_text())
+        path.write_text(json.dumps(snapshot | {"timeMillis": FIRST + offset + 1000 * snapshot["id"]}))
+
+
+def _ids(table: pp.Table, options: dict[str, str]) -> list[int]:
+    return sorted(table.scan(options=options).to_arrow().column("id").to_pylist())
+
+
+FOUND: list[tuple[str, dict[str, str], list[int]]] = [
+    ("b", {}, [1, 2, 100, 101]),
+    ("b", {"scan.snapshot-id": "2"}, [1, 2]),
+    ("b", {"scan.snapshot-id": "3"}, [1, 2, 100]),
+    ("b", {"scan.version": "3"}, [1, 2, 100]),
+    ("b", {"scan.version": "two"}, [1, 2]),
+    ("b", {"scan.tag-name": "two"}, [1, 2]),
+    ("b", {"scan.timestamp-millis": str(FIRST + 3499)}, [1, 2]),
+    ("b", {"scan.timestamp": "2023-11-14 22:13:23.5"}, [1, 2, 100]),
+    ("b", {"incremental-between": "1,4"}, [2, 100, 101]),
+    ("b", {"incremental-between": "two,own"}, [100]),
+    ("b", {"incremental-between-timestamp": f"{FIRST + 2500},{FIRST + 9999}"}, [100, 101]),
+    ("empty", {}, []),
+    ("empty", {"incremental-between": "1,4"}, []),
+    ("empty", {"incremental-between-timestamp": f"{FIRST},{FIRST + 9999}"}, []),
+]
+MISSED: list[tuple[str, dict[str, str], type[PaimonError], str]] = [
+    ("b", {"scan.snapshot-id": "1"}, SnapshotNotFoundError, "snapshot 1 is not there: .* 2 to 4 of branch b"),
+    ("b", {"scan.snapshot-id": "5"}, SnapshotNotFoundError, "snapshot 5 is not there"),
+    ("b", {"scan.timestamp-millis": str(FIRST + 2499)}, SnapshotNotFoundError, "the earliest that is left, 2"),
+    ("b", {"scan.tag-name": "none"}, TagNotFoundError, "branch b has no tag 'none'"),
+    ("empty", {"scan.snapshot-id": "2"}, SnapshotNotFoundError, "nothing was committed"),
+    ("empty", {"scan.timestamp-millis": str(FIRST + 9999)}, SnapshotNotFoundError, "nothing was committed"),
+]
+
+
+@requires_java_oracle
+def test_states_of_branches(tmp_path: Path, oracle: Oracle) -> None:
+    table = pp.Table.create(tmp_path / "db.db" / "t", SCHEMA)
+    for i in (1, 2, 3):
+        table.append(_rows(i))
+    with oracle.batch() as batch:
+        batch.tag(tmp_path, "db.t", "two", snapshot=2)
+        batch.branch(tmp_path, "db.t", "b", tag="two")
+        batch.branch(tmp_path, "db.t", "empty")
+        batch.write(tmp_path, "db.t$branch_b", [{"id": 100}])
+        batch.write(tmp_path, "db.t$branch_b", [{"id": 101}])
+        batch.tag(tmp_path, "db.t$branch_b", "own", snapshot=3)
+    root = tmp_path / "db.db" / "t"
+    _dated(root / "snapshot", 0)
+    _dated(root / "branch" / "branch-b" / "snapshot", 500)
+    with oracle.batch() as batch:
+        found = [batch.read(tmp_path, "db.t", branch=branch, options=options) for branch, options, _ in FOUND]
+        missed = [
+            batch.read(tmp_path, "db.t", branch=branch, options=options, allow_fail=True)
+            for branch, options, *_ in MISSED
+        ]
+    branches = {name: pp.Table.open(root, branch=name) for name in ("b", "empty")}
+    for (branch, options, ids), reply in zip(FOUND, found, strict=True):
+        assert sorted(row["id"] for row in reply.values) == ids, options
+        assert _ids(branches[branch], options) == ids, options
+        assert _ids(table, options | {"branch": branch}) == ids, options
+    assert [reply.ok for reply in missed] == [False] * len(MISSED)
+    for branch, options, error, message in MISSED:
+        with pytest.raises(error, match=message):
+            branches[branch].scan(options=options)
+    # A branch's own tags only: Java 1.4 takes those of main for scan.tag-name, its later versions do as we do.
+    assert _ids(branches["b"], {"scan.tag-name": "own"}) == [1, 2, 100]
+    with pytest.raises(TagNotFoundError):
+        branches["empty"].scan(options={"scan.tag-name": "two"})
+
+
+def test_names_and_numbers_that_are_none(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", SCHEMA)
+    table.append(_rows(1))
+    for name in ("a/b", "../..", "..", "nul\0", "b "):
+        with pytest.raises(BranchNotFoundError):
+            pp.Table.open(tmp_path / "t", branch=name)
+        with pytest.raises(BranchNotFoundError):
+            table.scan(options={"branch": name})
+    for number in ("-1", "0"):
+        with pytest.raises(SnapshotNotFoundError, match=f"snapshot {number} is not there"):
+            table.scan(options={"scan.snapshot-id": number})
+    for text in ("1_0", "²", "one", "1.0", "9" * 20):
+        with pytest.raises(OptionError):
+            table.scan(options={"scan.snapshot-id": text})
+        with pytest.raises(TagNotFoundError):
+            table.scan(options={"scan.version": text})
