@@ -164,12 +164,18 @@ def _columns(key: str, value: str, fields: Sequence[DataField]) -> list[tuple[Da
         if not name:
             raise OptionError(f"{key} names an empty column", hint="write the columns as a,b,c")
         try:
-            found.append((_field(name, fields, key), None))
+            column = _field(name, fields, key)
         except OptionError:
             outer, bracket, inner = name.partition("[")
             if not bracket or not inner.endswith("]"):
                 raise
             found.append((_field(outer.strip(), fields, key), inner[:-1]))
+            continue
+        outer, bracket, _ = column.name.partition("[")
+        if bracket and any(f.name == outer and isinstance(f.type, MapType) for f in fields):
+            hint = "rename one of them: both indexes would have the same name in a file"
+            raise OptionError(f"{key}: {name} could mean the column of that name or a key of {outer}", hint=hint)
+        found.append((column, None))
     return found
 
 

@@ -138,12 +138,15 @@ class IndexedFile:
     def columns(self, field: DataField, wanted: tuple[str, ...]) -> list[IndexedColumn]:
         """What indexes of the wanted types know of a column, cheapest first.
 
-        There are none for a column that this file holds in another type, or whose indexes tell no values.
+        There are none for a column that this file holds in another type, whose indexes tell no values, or that has the
+        name of a map key.
         """
         evolution = self._evolution((field,))
         source = evolution.sources[0]
         file = None if source is None else evolution.file_fields[source]
-        if file is None or not same_type(file.type, field.type) or order_codec(field.type).codec is None:
+        if file is None or file.name in evolution.alike or not same_type(file.type, field.type):
+            return []
+        if order_codec(field.type).codec is None:
             return []
         rows = self.task.row_count
         found = [c for index in self._indexes for c in index_columns(index, file.name, file.type, wanted, rows)]

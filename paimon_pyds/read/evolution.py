@@ -54,6 +54,8 @@ class Evolution:
 
     converters: tuple[_Convert | None, ...]
     schema: pa.Schema
+    alike: frozenset[str] = frozenset()
+    """Columns of the file whose names index containers can't tell apart: ``m[k]``, and a MAP column ``m``."""
 
     @property
     def is_identity(self) -> bool:
@@ -120,6 +122,8 @@ class Evolution:
         source = self.sources[position]
         if source is None:
             return True
+        if self.file_fields[source].name in self.alike:
+            return False
         place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
         return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
 
@@ -131,6 +135,8 @@ class Evolution:
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
+        if file.name in self.alike:
+            return Const.TRUE
         if read == file:
             return leaf
         place = _devolve_path(leaf.column.path, read.type, file.type)
@@ -164,9 +170,17 @@ def _plan(
             converters.append(_converter(file.type, field.type))
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error.message}") from error
+    columns = tuple(by_id[id_] for id_ in wanted)
     return Evolution(
-        tuple(by_id[id_] for id_ in wanted), read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields)
+        columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), _alike(file_fields)
     )
+
+
+def _alike(fields: Sequence[DataField]) -> frozenset[str]:
+    """Columns named like a key of a MAP column beside them, and those MAP columns."""
+    bracketed = [f.name for f in fields if f.name.endswith("]")]
+    maps = [f.name for f in fields if isinstance(f.type, MapType)] if bracketed else []
+    return frozenset(n for m in maps for name in bracketed if name.startswith(f"{m}[") for n in (m, name))
 
 
 def plan_evolution(

@@ -89,6 +89,10 @@ def test_keys_that_spark_lower_cased() -> None:
 def test_a_column_whose_name_looks_like_a_map_key() -> None:
     (spec,) = parse_index_specs({"file-index.bitmap.columns": "odd[name]"}, FIELDS)
     assert (spec.column, spec.map_key) == ("odd[name]", None)
+    alike = (*FIELDS, DataField(90, "m[k]", parse_type("INT")))
+    assert parse_index_specs({"file-index.bitmap.columns": "m[j]"}, alike)[0].map_key == "j"
+    with pytest.raises(OptionError, match=r"m\[k\] could mean the column of that name or a key of m"):
+        parse_index_specs({"file-index.bitmap.columns": "m[k]"}, alike)
 
 
 @pytest.mark.parametrize(
