@@ -289,8 +289,17 @@ def _shifted(
 
 
 def constant(literal: Literal, type_: AtomicType) -> pa.Scalar:
-    """A literal as a scalar of a type whose internal values it has."""
+    """A literal as a scalar of a type whose internal values it has.
+
+    Raises:
+        ExpressionError: a TIME finer than milliseconds, which no column holds and expressions do not either.
+    """
     value = literal.value
     if type_.kind is Kind.TIME and value is not None and literal.type is not None:
-        value = casts.literal_nanos(literal) // 1_000_000
+        value, finer = divmod(casts.literal_nanos(literal), 1_000_000)
+        if finer:
+            raise ExpressionError(
+                f"TIME '{casts.time_text(casts.literal_nanos(literal))}' is finer than the milliseconds that TIME holds",
+                hint="cut it to three digits",
+            )
     return internal_to_scalar(value, type_)

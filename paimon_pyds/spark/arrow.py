@@ -1,8 +1,8 @@
 """Arrow batches in exactly the schema wanted: for Spark, which from 4.2 checks it to the last nullable, and from Spark.
 
-Columns and struct members are found by name. Only what loses nothing is cast, with two exceptions: times and timestamps
-are rounded down to a coarser unit, which is how Spark and Java Paimon see them, and floating point numbers are rounded
-to a shorter type or a decimal, as Spark does when it stores them.
+Columns and struct members are found by name. Only what loses nothing is cast, with two exceptions: timestamps are
+rounded down to a coarser unit, which is how Spark and Java Paimon see them, and floating point numbers are rounded to a
+shorter type or a decimal, as Spark does when it stores them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.write.nested import cast_nested, find_name, has_strict_member
+from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_strict_member
 
 __all__ = ["check_castable", "conform_batch", "find_name"]
 
@@ -49,13 +49,12 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     source, t = array.type, pa.types
     if t.is_timestamp(source) and t.is_timestamp(target) and (source.tz is None) == (target.tz is None):
         return _rescale(array, target, column)
-    if t.is_time(source) and t.is_time(target):
-        return _rescale(array, target, column)
     try:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         reason = str(error).splitlines()[0]
-        raise SchemaError(f"column {column} is {source} and does not fit {target}: {reason}") from error
+        hint = TIME_HINT if t.is_time(source) else None
+        raise SchemaError(f"column {column} is {source} and does not fit {target}: {reason}", hint=hint) from error
 
 
 def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
@@ -66,12 +65,10 @@ def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
             return array.cast(target)
         except pa.ArrowInvalid as error:
             raise SchemaError(f"column {column}: {str(error).splitlines()[0]}") from error
-    wide = pa.int64() if array.type.bit_width == 64 else pa.int32()
-    values = array.view(wide).fill_null(0).to_numpy(zero_copy_only=False)
+    values = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     coarse = np.floor_divide(values, have // want)
     mask = array.is_null() if array.null_count else None
-    narrow = np.int64 if target.bit_width == 64 else np.int32
-    numbers = pa.array(coarse.astype(narrow), mask=None if mask is None else mask.to_numpy(zero_copy_only=False))
+    numbers = pa.array(coarse, mask=None if mask is None else mask.to_numpy(zero_copy_only=False))
     return numbers.view(target)
 
 

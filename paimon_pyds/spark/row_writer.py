@@ -152,7 +152,7 @@ def _as_given(keys: pa.RecordBatch, given: Sequence[pa.Array]) -> pa.RecordBatch
     for column, source in zip(keys.columns, given, strict=True):
         t = pa.types
         floating = t.is_floating(source.type)
-        if column.type != source.type and (floating or t.is_timestamp(source.type) or t.is_time(source.type)):
+        if column.type != source.type and (floating or t.is_timestamp(source.type)):
             same = pc.equal(column.cast(source.type), source)
             same = pc.or_(same, pc.is_nan(source)) if floating else same
             if not pc.all(same, min_count=0).as_py():

@@ -7,8 +7,8 @@
     TIME(p)                                TimeType (Spark 4.1 and later; before, the column can only be left out)
     ARRAY, MAP, ROW, MULTISET<t>           ArrayType, MapType, StructType, MapType(t, int)
 
-Spark's timestamps end at microseconds: TIMESTAMP(7..9) is rounded down, as Paimon's own connector does. NOT NULL and
-comments are kept.
+Spark's timestamps end at microseconds: TIMESTAMP(7..9) is rounded down, as Paimon's own connector does. Paimon keeps
+milliseconds of TIME(p) whatever p is: finer values are refused on writing. NOT NULL and comments are kept.
 """
 
 from __future__ import annotations

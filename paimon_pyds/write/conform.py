@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema
 from paimon_pyds.write.defaults import default_value
-from paimon_pyds.write.nested import cast_nested, has_strict_member, nulls_of
+from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
 
 __all__ = ["Conformer", "as_batches", "match_columns"]
 
@@ -185,7 +185,10 @@ def _converted(column: pa.Array, type_: pa.DataType, what: str, wanted: str, tab
         try:
             return column.cast(type_)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"{what} does not fit {wanted}: {str(error).splitlines()[0]}", path=table) from error
+            hint = TIME_HINT if t.is_time(source) else None
+            raise SchemaError(
+                f"{what} does not fit {wanted}: {str(error).splitlines()[0]}", path=table, hint=hint
+            ) from error
     also = "" if wanted == str(type_) else f" ({type_})"
     raise SchemaError(f"{what} is {source}, the table wants {wanted}{also}", path=table, hint="cast it first")
 

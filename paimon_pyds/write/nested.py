@@ -13,10 +13,13 @@ import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
 
-__all__ = ["LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
+__all__ = ["TIME_HINT", "LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
 
 LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
 """Casts values that are not nested: the array, the type wanted, the column's path for errors."""
+
+
+TIME_HINT = "TIME columns hold milliseconds, whatever their precision: cut finer digits off first"
 
 
 def find_name(names: Sequence[str], wanted: str) -> int | None:

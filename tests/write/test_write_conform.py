@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def _table(tmp_path: Path, **columns: str) -> pp.Table:
         ("STRING", ["x", None], pa.dictionary(pa.int8(), pa.string())),
         ("BYTES", [b"x", None], pa.binary(1)),
         ("INT", [None, None], pa.null()),
+        ("TIME(6)", [dt.time(23, 59, 59, 999_000), None], pa.time64("us")),
+        ("TIME(9)", [dt.time(1), None], pa.time64("ns")),
     ],
 )
 def test_casts_that_lose_nothing(tmp_path: Path, type_: str, values: list[object], arrow: pa.DataType) -> None:
@@ -49,6 +52,8 @@ def test_casts_that_lose_nothing(tmp_path: Path, type_: str, values: list[object
         ("TIMESTAMP(3)", pa.array([1], pa.timestamp("us"))),
         ("TIMESTAMP(6)", pa.array([1], pa.timestamp("us", "UTC"))),
         ("VARCHAR(3)", pa.array(["abcd"])),
+        ("TIME(6)", pa.array([1_001], pa.time64("us"))),
+        ("TIME(9)", pa.array([None, 1_000_001], pa.time64("ns"))),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, type_: str, values: pa.Array) -> None:
