@@ -162,7 +162,7 @@ def test_time_columns_both_ways(frames, path, time_type):
     assert str(pp.Table.open(path).schema.fields[1].type) == "TIME(6)"
     assert frames.load(path).schema["clock"] == frame.schema["clock"]
     same(frames.load(path).toArrow(), frame.toArrow())
-    with pytest.raises(Exception, match="column clock .* does not fit .*TIME columns hold milliseconds"):
+    with pytest.raises(Exception, match=r"column clock .* does not fit .*TIME columns hold milliseconds"):
         frames.save(frames.spark.sql("SELECT 4 AS id, TIME'00:00:00.000001' AS clock"), path)
     assert pp.Table.open(path).count() == 3
 
