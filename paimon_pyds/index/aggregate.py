@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.aggregate_bitmap import BitmapColumn, check_counts, weighed
+from paimon_pyds.index.aggregate_bitmap import BitmapColumn, check_counts, text_keys, weighed
 from paimon_pyds.index.aggregate_slices import best_rows, slice_counts, slice_total, slice_values
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
@@ -80,7 +80,7 @@ def index_columns(
         reader = index.reader(column, index_type, type_)
         if reader is not None and reader.row_count != row_count:
             message = f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {row_count}"
-            raise CorruptFileError(message, field="row count", hint="rebuild the file index")
+            raise CorruptFileError(message, path=index.name, field="row count", hint="rebuild the file index")
         if isinstance(reader, RangeBitmapReader):
             found.append(_RangeBitmapColumn(reader))
         elif isinstance(reader, BsiReader):
@@ -136,7 +136,7 @@ class _RangeBitmapColumn:
             raise corrupt(self.reader._slices_window, message, field="slices")
         if not self.reader.cardinality:
             return pa.array([], pa.binary() if self.reader._codec.is_binary else pa.int64())
-        return self.reader._dictionary.keys_at(codes)
+        return text_keys(self.reader._slices_window, self.reader._codec, self.reader._dictionary.keys_at(codes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import STRING_KINDS
 
-__all__ = ["BitmapColumn", "weighed"]
+__all__ = ["BitmapColumn", "text_keys", "weighed"]
 
 _MANY_BITMAPS = 4_096
 """With more bitmaps than this, decoding the column costs less than looking at each."""
@@ -31,6 +32,16 @@ def check_counts(source: ByteSource, row_count: int, counts: npt.NDArray[np.int6
     most = row_count if rows is None else len(rows)
     if counts.sum() > most:
         raise corrupt(source, f"{counts.sum()} values in {most} rows", field="bitmaps")
+
+
+def text_keys(source: ByteSource, codec: KeyCodec, keys: pa.Array) -> pa.Array:
+    """The keys; raises CorruptFileError when those of a column of strings are not UTF-8."""
+    if codec.type.kind in STRING_KINDS:
+        try:
+            keys.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise corrupt(source, "a text that is not UTF-8", field="dictionary") from error
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,8 @@ class BitmapColumn:
         return weighed(self.counts(rows))
 
     def _array(self, keys: Any) -> pa.Array:
-        return pa.array(keys, pa.binary() if self.codec.is_binary else pa.int64())
+        made = pa.array(keys, pa.binary() if self.codec.is_binary else pa.int64())
+        return text_keys(self.reader._source, self.codec, made)
 
 
 def weighed(counts: tuple[pa.Array, npt.NDArray[np.int64]] | None) -> int | None:

@@ -105,6 +105,11 @@ class FileIndex:
         return FileIndex(metered, parse_head(metered), cache_bytes)
 
     @property
+    def name(self) -> str:
+        """The file that the container is, or is in."""
+        return self._source.name
+
+    @property
     def bytes_read(self) -> int:
         """What the storage was asked for so far."""
         return self._source.bytes_read

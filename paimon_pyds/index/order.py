@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
 
@@ -68,20 +68,13 @@ class OrderCodec:
         return found  # type: ignore[no-any-return]
 
     def values(self, keys: Sequence[Key] | pa.Array) -> pa.Array:
-        """The values (`arrow_type` of the column) of keys, none of them NULL.
-
-        Raises:
-            CorruptFileError: an index holds a text that is not UTF-8.
-        """
+        """The values (`arrow_type` of the column) of keys, none of them NULL."""
         wanted, kind = arrow_type(self.type), self.type.kind
         if self.codec is None:
             scale = -(self.type.scale or 0)
             return pa.array([decimal.Decimal(int(k)).scaleb(scale, _EXACT) for k in keys], wanted)
         if self.is_binary:
-            try:
-                return pa.array(keys, pa.binary()).cast(wanted)
-            except pa.ArrowInvalid as error:
-                raise CorruptFileError(f"an index holds a text that is not UTF-8: {error}") from error
+            return pa.array(keys, pa.binary()).cast(wanted)
         numbers = np.asarray(keys, np.int64)
         if kind in _FLOATS:
             width = self.codec.width

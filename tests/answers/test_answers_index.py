@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn, index_columns
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP, IndexSpec, supports
@@ -33,7 +34,7 @@ def open_index(type_: str, index_type: str, own: dict[str, str], values: pa.Arra
     fields = (DataField(0, "c", parse_type(type_)),)
     builder = FileIndexBuilder([IndexSpec("c", None, index_type, own)], fields)
     builder.update(pa.record_batch([values], names=["c"]))
-    return FileIndex.open(BytesSource(builder.finish(), "index"))
+    return FileIndex.open(BytesSource(builder.finish(), "some.index"))
 
 
 @st.composite
@@ -92,3 +93,21 @@ def test_a_lone_value_is_told_to_the_last_bit() -> None:
     assert found.best(None, 1, largest=True, ties=False, keys=True)[1].to_pylist() == [key]  # type: ignore[union-attr]
     reader = index.reader("c", RANGE_BITMAP, parse_type("DOUBLE"))
     assert decode_index(reader, key_codec(parse_type("DOUBLE"))).keys.to_pylist() == [key]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("index_type", [BITMAP, RANGE_BITMAP])
+def test_a_text_that_is_none_is_told_with_the_file(index_type: str) -> None:
+    whole = open_index("STRING", index_type, {}, pa.array(["aéb", None, "c"]))
+    data = whole._source.read(0, whole._source.size)
+    index = FileIndex.open(BytesSource(data.replace("é".encode(), b"\xff\xfe"), "x.index"))
+    (found,) = index_columns(index, "c", parse_type("STRING"), (index_type,), 3)
+    asked = (lambda: found.counts(None), lambda: found.best(None, 3, largest=False, ties=False, keys=True))
+    for ask in asked:
+        with pytest.raises(CorruptFileError, match=r"a text that is not UTF-8.*x\.index"):
+            ask()
+
+
+def test_a_wrong_number_of_rows_is_told_with_the_file() -> None:
+    index = open_index("INT", RANGE_BITMAP, {}, pa.array([1, 2, 3], pa.int32()))
+    with pytest.raises(CorruptFileError, match=r"is of 3 rows, the file has 4 .*at some\.index"):
+        index_columns(index, "c", parse_type("INT"), (RANGE_BITMAP,), 4)
