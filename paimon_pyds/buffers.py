@@ -8,7 +8,7 @@ here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array", "from_numpy", "is_true", "scalar", "to_numpy"]
+__all__ = ["array", "from_numpy", "is_true", "keep_freed_memory", "scalar", "to_numpy"]
 
 _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
     pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
@@ -27,6 +27,19 @@ _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _MAX_OFFSET = 2**31 - 1
 _KEPT = frozenset({int, bool, type(None)})
 """Types of values whose scalars are kept: small, and those that compare as equal are."""
+
+_LARGEST_COUNTED = (32 << 20) - (64 << 10)
+"""glibc learns from blocks up to 32 MiB, its own header included."""
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Have glibc keep up to 64 MiB that were freed, for what is allocated next; elsewhere, nothing happens.
+
+    By default it gives memory back at once, and to ask for it again takes longer than to build bitmaps in it. It stops
+    that by itself once a program has freed one large block (mallopt(3), M_MMAP_THRESHOLD): here is one, never touched.
+    """
+    np.empty(_LARGEST_COUNTED, np.uint8)
 
 
 def scalar(value: object, type_: pa.DataType) -> pa.Scalar:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import keep_freed_memory
 from paimon_pyds.index import roaring
 from paimon_pyds.index.roaring_parts import containers_of, head_bytes, read_containers
 from paimon_pyds.index.slice_order import RowOrder, SliceOrders
@@ -27,6 +28,10 @@ _HEADS = 4
 
 _PARTS = 4
 """After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
+
+
+_LARGE = 1 << 20
+"""Bytes of slices from which on it matters where the memory for them comes from."""
 
 
 class BitSlices:
@@ -112,6 +117,8 @@ class BitSlices:
             else:
                 loaded[place[0]] = bitmap
         if missing:
+            if sum(length for _, length in missing) >= _LARGE:
+                keep_freed_memory()
             name, origin = self._source.name, getattr(self._source, "origin", 0)
             for (offset, length), data in zip(missing, self._source.read_many(missing), strict=True):
                 bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)

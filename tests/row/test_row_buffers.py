@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -84,3 +87,27 @@ def test_numbers_in_the_middle(values: list[int | None], start: int, length: int
     part = pa.array(values, pa.int32()).slice(start, length)
     assert np.array_equal(to_numpy(part), part.to_numpy(zero_copy_only=False), equal_nan=True)
     assert len(to_numpy(pa.chunked_array([], pa.int32()))) == 0
+
+
+_FAULTS = """
+import resource
+from paimon_pyds.buffers import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        [b"x" * 8192 for _ in range(4000)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(faults())
+keep_freed_memory()
+faults()
+print(faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives memory back at once")
+def test_memory_is_kept_for_what_is_allocated_next() -> None:
+    run = subprocess.run([sys.executable, "-c", _FAULTS], capture_output=True, text=True, check=True)
+    given_back, kept = map(int, run.stdout.split())
+    assert kept < given_back / 10
