@@ -6,11 +6,14 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 
 from paimon_pyds.operations.explain_file import FileFacts, explain_file
+from paimon_pyds.operations.explain_order import turns_of, without_needless
+from paimon_pyds.operations.top_n_run import TopNQuery
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import FileTrace
@@ -24,20 +27,35 @@ FOOTERS = 200
 _SHOWN_REASONS = 3
 
 
-def explain(plan: ScanPlan, table: str, *, order: str = "", footers: int = FOOTERS) -> Explanation:
+def explain(
+    plan: ScanPlan,
+    table: str,
+    *,
+    order: str = "",
+    query: TopNQuery | None = None,
+    limit: int | None = None,
+    footers: int = FOOTERS,
+) -> Explanation:
     """The explanation of a plan that was made with ``ScanRequest.explain``.
 
     Args:
         plan: what planning left.
         table: the table's path, for the title.
         order: the order of the first rows that are wanted, if any.
+        query: what finds these rows.
+        limit: the rows that are wanted at most.
         footers: data files to look into at most.
 
     Raises:
         SnapshotNotFoundError: a file is gone.
         CorruptFileError: an index, a deletion vector or a footer is damaged.
     """
-    facts = [FileFacts(plan.spec, task, plan.verdicts.get(_name(task.path), ())) for task in plan.tasks]
+    turns = {} if query is None else turns_of(query)
+    if query is not None:
+        plan = without_needless(plan, turns)
+    facts = [
+        FileFacts(plan.spec, task, plan.verdicts.get(_name(task.path), ()), turns.get(task.path)) for task in plan.tasks
+    ]
     steps = [_with_reasons(step, plan.skips) for step in plan.steps]
     files = _each(explain_file, facts, footers)
     steps += _file_steps(plan, files)
@@ -50,16 +68,22 @@ def explain(plan: ScanPlan, table: str, *, order: str = "", footers: int = FOOTE
         files=tuple(files),
         skips=plan.skips,
         order=order,
+        limit=limit,
     )
 
 
-def explain_run(explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float) -> Explanation:
-    """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds."""
+def explain_run(
+    explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float, bytes_read: int | None = None
+) -> Explanation:
+    """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds.
+
+    ``bytes_read`` is told where the traces do not have all that was read.
+    """
     by_path: dict[str, Actual] = {}
     for trace in traces:  # the first rows in an order may visit a file more than once
         by_path[trace.path] = _added(by_path.get(trace.path), _actual(trace))
     read = [a for a in by_path.values() if a.groups or a.rows_decoded or a.rows]
-    spent = sum(a.bytes for a in by_path.values())
+    spent = sum(a.bytes for a in by_path.values()) if bytes_read is None else bytes_read
     decoded = sum(a.rows_decoded for a in by_path.values())
     detail = f"{decoded:,} rows decoded; bytes include footers and indexes"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
@@ -126,7 +150,7 @@ def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep
     if limited:
         detail = limited[0].reason
         steps.append(PruneStep("limit", len(left), *_kept(left), 0.0, detail))
-    if any(f.pages for f in files):
+    if any(f.pages or f.turn for f in files):
         steps.append(_pages_step(left))
     return steps
 
@@ -134,27 +158,36 @@ def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep
 def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
     """What row groups and pages leave, and which way of reading was chosen."""
     told = [f.pages for f in left if f.pages is not None]
-    others = [f for f in left if f.pages is None]
+    answered = sum(f.turn is not None and not f.turn.reads for f in left)
+    others = [f for f in left if f.pages is None and (f.turn is None or f.turn.reads)]
+    rows = sum(f.rows_kept for f in left if f.pages is None)
     parts = []
     by_pages = [p for p in told if p.pages]
     if by_pages:
         n, of = sum(p.pages for p in by_pages), sum(p.pages_total for p in by_pages)
-        parts.append(f"{n:,} of {of:,} pages in {len(by_pages):,} {'file' if len(by_pages) == 1 else 'files'}")
-    whole = sum(1 for p in told if p.groups and not p.pages)
-    if whole:
-        parts.append(f"{whole:,} {'file' if whole == 1 else 'files'} by whole row groups")
-    if any(p.at_most for p in told):
+        parts.append(f"{n:,} of {of:,} pages in {_files(len(by_pages))}")
+    by_unit = Counter(p.choice for p in told if p.groups and not p.pages)
+    parts += [f"{_files(n)} by whole {unit}" for unit, n in by_unit.items()]
+    if any(f.turn is not None and f.turn.reads for f in left):
+        parts.append("at most: sort columns are read of rows that can be among the first")
+    elif any(p.at_most for p in told):
         parts.append("at most: columns outside the filter are read for survivors only")
     if others:
-        parts.append(f"{len(others):,} files not looked into count whole")
+        parts.append(f"{_files(len(others))} not looked into {'counts' if len(others) == 1 else 'count'} whole")
+    if answered:
+        parts.append(f"{_files(answered)} answered without data")
     return PruneStep(
         "pages",
-        sum(1 for p in told if p.rows) + len(others),
-        sum(p.rows for p in told) + sum(f.rows_kept for f in others),
+        sum(1 for p in told if p.rows) + len(others) + answered,
+        sum(p.rows for p in told) + rows,
         sum(p.bytes for p in told) + sum(f.size for f in others),
         sum(f.pages_millis for f in left),
         "; ".join(parts),
     )
+
+
+def _files(n: int) -> str:
+    return f"{n:,} {'file' if n == 1 else 'files'}"
 
 
 def _kept(files: Iterable[FileDecision]) -> tuple[int, int]:

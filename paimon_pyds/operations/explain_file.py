@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.base import FormatReader, GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.operations.explain_order import Turn
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution
 from paimon_pyds.read.file import FileTrace, file_evolution, passes, select_rows
@@ -26,11 +27,12 @@ _UNITS = {"orc": "stripes", "avro": "blocks"}
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file to explain, and what its embedded index said when it was planned."""
+    """A file to explain, what its embedded index said when it was planned, and its turn for the first rows."""
 
     spec: ReadSpec
     task: FileTask
     embedded: tuple[Verdict, ...] = ()
+    turn: Turn | None = None
 
 
 def explain_file(facts: FileFacts, footer: bool) -> FileDecision:
@@ -60,9 +62,13 @@ def _explain(facts: FileFacts, footer: bool) -> FileDecision:
     said = facts.embedded + (verdicts(trace.index.trace, rows) if trace.index is not None else ())
     after_index = rows if trace.rows_after_index is None else trace.rows_after_index
     kept = selection.count(rows)
+    turn = facts.turn.told() if facts.turn is not None and kept else None
     asked = time.perf_counter()
     known = trace.index is not None and trace.index.exact
-    pages = _pages(spec, task, devolved, filtering, selection, known) if footer and kept else None
+    pages = None
+    if footer and kept and (facts.turn is None or (turn is not None and turn.reads)):
+        pages = _pages(_reading(facts), task, devolved, filtering, selection, known)
+        pages = replace(pages, at_most=pages.at_most or turn is not None)
     return FileDecision(
         path=task.path,
         size=task.size,
@@ -74,9 +80,15 @@ def _explain(facts: FileFacts, footer: bool) -> FileDecision:
         verdicts=said,
         strip=row_strip(selection, rows),
         pages=pages,
+        turn=turn,
         index_millis=(asked - start) * 1000,
         pages_millis=(time.perf_counter() - asked) * 1000,
     )
+
+
+def _reading(facts: FileFacts) -> ReadSpec:
+    """What is read of a file: for the first rows in an order, the sort columns."""
+    return facts.spec if facts.turn is None else replace(facts.spec, fields=facts.turn.query.fields)
 
 
 def _reasons(said: Sequence[Verdict], deleted: int) -> list[str]:

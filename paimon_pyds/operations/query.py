@@ -218,14 +218,20 @@ class Scan:
         """
         from paimon_pyds.operations.explain import explain, explain_run
 
-        order = "" if self._top_n is None else str(self._top_n)
-        explained = explain(self._planned(self._fields, explain=True), self._store.root, order=order)
+        plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
+        query = None if self._top_n is None or not plan.tasks else self.top_n_query()
+        explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
         if not analyze:
             return explained
         traces: list[FileTrace] = []
         start = time.perf_counter()
-        rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
-        return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000)
+        spent = None
+        if query is None:
+            rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
+        else:
+            found = self.top_rows(on_file=traces.append)
+            rows, spent = found.value.num_rows, found.bytes_read
+        return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
 
     def __repr__(self) -> str:
         return (

@@ -12,7 +12,7 @@ from paimon_pyds.operations.top_n_rows import Rank, SortKey
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.scan.known import KnownColumn, KnownFile
 
-__all__ = ["best_possible", "compare_ranks", "files_that_matter"]
+__all__ = ["best_possible", "files_that_matter", "promising"]
 
 
 def best_possible(key: SortKey, known: KnownColumn) -> Rank | None:
@@ -35,9 +35,22 @@ def worst_possible(key: SortKey, known: KnownColumn) -> Rank | None:
     return None if bound is None else key.rank(bound)
 
 
-def compare_ranks(a: Rank, b: Rank) -> int:
+def _compare(a: Rank, b: Rank) -> int:
     """Below 0 when ``a`` comes before ``b``, 0 when they are beside each other."""
     return -1 if a.before(b) else int(b.before(a))
+
+
+def promising(key: SortKey, files: Sequence[KnownFile]) -> list[int]:
+    """Numbers of the files, from the best possible value to the worst; those not known come first."""
+    ranks = [best_possible(key, file.columns[key.column.name]) for file in files]
+
+    def compare(a: int, b: int) -> int:
+        x, y = ranks[a], ranks[b]
+        if x is None or y is None:
+            return (x is not None) - (y is not None)
+        return _compare(x, y)
+
+    return sorted(range(len(ranks)), key=functools.cmp_to_key(compare))
 
 
 def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple[KnownFile, ...]:
@@ -52,7 +65,7 @@ def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple
         rows = _certain_rows(file)
         if worst is not None and rows:
             certain.append((worst, rows))
-    by_rank = functools.cmp_to_key(compare_ranks)
+    by_rank = functools.cmp_to_key(_compare)
     certain.sort(key=lambda one: by_rank(one[0]))
     total = 0
     for worst, rows in certain:

@@ -9,7 +9,6 @@ files are read: their filter and sort columns only. All columns are read for the
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from paimon_pyds.index.order import order_codec
 from paimon_pyds.operations.answer import Tally
 from paimon_pyds.operations.indexed_file import IndexedFile
 from paimon_pyds.operations.top_n import TopN
-from paimon_pyds.operations.top_n_bounds import best_possible, compare_ranks, files_that_matter
+from paimon_pyds.operations.top_n_bounds import best_possible, files_that_matter, promising
 from paimon_pyds.operations.top_n_rows import BestRows, SortKey
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.read import FileTrace, read_file, read_splits
@@ -89,7 +88,7 @@ class _Run:
     def rows(self) -> pa.Table:
         self._tally.needless(self._query.left_out)
         if self._query.n:
-            for number in self._promising():
+            for number in promising(self._first, self._query.files):
                 if self._can_matter(self._query.files[number]):
                     self._look_into(number)
                 else:
@@ -99,18 +98,6 @@ class _Run:
         return self._read_rows(*self._best.result())
 
     # ------------------------------------------------------------------------------------------------------ bounds
-
-    def _promising(self) -> list[int]:
-        """Numbers of the files, from the best possible first value to the worst; those not known come first."""
-        ranks = [best_possible(self._first, file.columns[self._first.column.name]) for file in self._query.files]
-
-        def compare(a: int, b: int) -> int:
-            x, y = ranks[a], ranks[b]
-            if x is None or y is None:
-                return (x is not None) - (y is not None)
-            return compare_ranks(x, y)
-
-        return sorted(range(len(ranks)), key=functools.cmp_to_key(compare))
 
     def _can_matter(self, file: KnownFile) -> bool:
         possible, worst = best_possible(self._first, file.columns[self._first.column.name]), self._best.worst

@@ -14,7 +14,16 @@ from paimon_pyds.errors import redact
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import Verdict
 
-__all__ = ["Actual", "Explanation", "FileDecision", "PagesTold", "human_bytes", "outcome_counts", "top_reasons"]
+__all__ = [
+    "Actual",
+    "Explanation",
+    "FileDecision",
+    "PagesTold",
+    "TurnTold",
+    "human_bytes",
+    "outcome_counts",
+    "top_reasons",
+]
 
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
 NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
@@ -52,6 +61,23 @@ class PagesTold:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTold:
+    """When and how a file is asked for the first rows in an order.
+
+    Attributes:
+        number: 1 for the file that is asked first.
+        bound: no row of the file comes before one for which this SQL is true; empty when statistics do not tell.
+        by: the index that knows the best rows, ``statistics`` for a file with one value; empty when there is none.
+        reads: whether sort columns are read, all of them or those of the rows that ``by`` leaves.
+    """
+
+    number: int
+    bound: str
+    by: str
+    reads: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Actual:
     """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds."""
 
@@ -71,8 +97,8 @@ class FileDecision:
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
     were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
-    whose footer was not looked into. ``spared``: the scan was run, and had all its rows without reading it. Times in
-    milliseconds.
+    whose footer was not looked into; ``turn`` is of scans for the first rows in an order. ``spared``: the scan was run,
+    and had all its rows without reading the file. Times in milliseconds.
     """
 
     path: str
@@ -86,6 +112,7 @@ class FileDecision:
     strip: bytes = b""
     pages: PagesTold | None = None
     actual: Actual | None = None
+    turn: TurnTold | None = None
     spared: bool = False
     index_millis: float = 0.0
     pages_millis: float = 0.0
@@ -106,6 +133,8 @@ class FileDecision:
             return "pages"
         if self.spared:
             return NOT_NEEDED
+        if self.turn is not None and not self.turn.reads:
+            return READ_PART
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
 
@@ -122,7 +151,8 @@ class Explanation:
         skips: the files that planning left out.
         analyzed: whether the scan was run.
         order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
-            this order and no longer than needed, which the steps before ``result`` do not foresee.
+            turn, and no longer than needed, which the steps before ``result`` do not foresee.
+        limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
     """
 
     table: str
@@ -133,6 +163,7 @@ class Explanation:
     skips: tuple[PlannedSkip, ...]
     analyzed: bool = False
     order: str = ""
+    limit: int | None = None
 
     @property
     def text(self) -> str:
@@ -190,6 +221,7 @@ class Explanation:
             "snapshot": self.snapshot_id,
             "filter": self.predicate,
             "order": self.order,
+            "limit": self.limit,
             "analyzed": self.analyzed,
             "steps": self.to_arrow().to_pylist(),
             "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
@@ -252,10 +284,11 @@ _ACTUAL = pa.struct(
     [("rows", pa.int64()), ("rows_decoded", pa.int64()), ("bytes", pa.int64()), ("requests", pa.int64()),
      ("pages", pa.int64()), ("pages_total", pa.int64()), ("groups", pa.int64()), ("millis", pa.float64())]
 )  # fmt: skip
+_TURN = pa.struct([("number", pa.int64()), ("bound", pa.string()), ("by", pa.string()), ("reads", pa.bool_())])
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("pages", _PAGES), ("actual", _ACTUAL)]
+     ("turn", _TURN), ("pages", _PAGES), ("actual", _ACTUAL)]
 )  # fmt: skip
 
 
@@ -273,6 +306,7 @@ def _file_row(file: FileDecision) -> dict[str, Any]:
         "index_bytes": file.index_bytes,
         "reason": file.reason,
         "leaves": _leaf_rows(file.verdicts),
+        "turn": None if file.turn is None else asdict(file.turn),
         "pages": None if file.pages is None else asdict(file.pages),
         "actual": None if file.actual is None else asdict(file.actual),
     }

@@ -12,14 +12,18 @@ from paimon_pyds.errors import redact
 from paimon_pyds.scan.explain import NOT_SKIPPED, Explanation, FileDecision, human_bytes, outcome_counts
 from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
+    ENDS,
+    REST,
     SPARED,
     actual_text,
     cost_text,
     interesting,
     label,
     positions_text,
+    rows_of,
     rows_text,
     short_path,
+    turn_text,
 )
 from paimon_pyds.scan.result import PruneStep
 
@@ -52,15 +56,20 @@ def to_page(e: Explanation) -> str:
 
 
 def _title(e: Explanation) -> str:
+    def faint(text: str) -> str:
+        return f'<span style="{_FAINT}">({escape(text)})</span>'
+
     snapshot = "never written" if e.snapshot_id is None else f"snapshot {e.snapshot_id}"
     where = (
         f'<div style="margin-top:4px"><code style="white-space:pre-wrap">{escape(e.predicate)}</code></div>'
         if e.predicate
         else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
     )
-    order = f"<div>first rows by <code>{escape(e.order)}</code></div>" if e.order else ""
+    order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
+    limit = "" if e.limit is None else f"<div>{rows_of(e.limit)} at most {faint(ENDS)}</div>"
     return (
-        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>{where}{order}</div>"
+        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>"
+        f"{where}{order}{limit}</div>"
     )
 
 
@@ -167,6 +176,8 @@ def _file(f: FileDecision, table: str) -> str:
              for v in f.verdicts]  # fmt: skip
     if f.rows_after_index != f.rows_kept:
         lines.append(_line("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", 0))
+    if f.turn is not None:
+        lines.append(_line("top n", "", turn_text(f.turn), 0))
     if f.pages is not None and f.pages.rows != f.rows_kept:
         lines.append(_line("page statistics", "", f"keep {rows_text(f.pages.rows, f.rows_kept)}", 0))
     if f.pages is not None and f.pages.rows:

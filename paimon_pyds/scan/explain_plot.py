@@ -25,6 +25,7 @@ _COLOURS = {
     "side index": "#2fa36b",
     "deletion vectors": "#a06fb8",
     "limit": "#94897c",
+    "top n": "#5c7a99",
     "pages": "#b5932b",
     NOT_NEEDED: "#7fa35b",
     READ_PART: "#e0762f",

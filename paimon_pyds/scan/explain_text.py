@@ -12,16 +12,32 @@ from paimon_pyds.scan.explain import (
     Explanation,
     FileDecision,
     PagesTold,
+    TurnTold,
     human_bytes,
     outcome_counts,
 )
 
-__all__ = ["SPARED", "cost_text", "interesting", "label", "positions_text", "rows_text", "short_path", "to_text"]
+__all__ = [
+    "ENDS",
+    "REST",
+    "SPARED",
+    "cost_text",
+    "interesting",
+    "label",
+    "positions_text",
+    "rows_of",
+    "rows_text",
+    "short_path",
+    "to_text",
+    "turn_text",
+]
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
 SPARED = "all rows wanted were found in other files"
+REST = "other columns are read for the rows found only"
+ENDS = "reading ends when they are found, which only `analyze` tells"
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -36,7 +52,9 @@ def _lines(e: Explanation) -> Iterator[str]:
     if e.predicate:
         yield f"Filter: {e.predicate}"
     if e.order:
-        yield f"First rows by: {e.order} (files are read in this order, and no longer than needed)"
+        yield f"First rows by: {e.order} (files are asked in turn, no longer than needed; {REST})"
+    if e.limit is not None:
+        yield f"Limit: {rows_of(e.limit)} at most ({ENDS})"
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
@@ -66,9 +84,9 @@ def _files(e: Explanation) -> Iterator[str]:
 
 
 def interesting(files: Sequence[FileDecision]) -> list[FileDecision]:
-    """The files that something narrowed down, those of which most is read first, in plan order otherwise."""
-    chosen = [f for f in files if f.verdicts or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
-    return sorted(chosen, key=lambda f: -f.rows_to_read)
+    """The files that something narrowed down: in turn, or those of which most is read first, else in plan order."""
+    chosen = [f for f in files if f.verdicts or f.turn or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
+    return sorted(chosen, key=lambda f: (not f.rows_to_read, f.turn.number if f.turn else -f.rows_to_read))
 
 
 def _file(f: FileDecision, table: str) -> Iterator[str]:
@@ -81,6 +99,8 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
         yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
     if f.rows_after_index != f.rows_kept:
         yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
+    if f.turn is not None:
+        yield f"    {'top n':<26} {turn_text(f.turn)}"
     if f.pages is not None:
         yield from _pages(f, f.pages)
     elif f.reason and not f.verdicts:
@@ -103,6 +123,17 @@ def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
         yield f"    {'to read':<26} {most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}: {cost_text(p)}"
 
 
+def turn_text(t: TurnTold) -> str:
+    """When a file is asked for the first rows, and by what."""
+    bound = f"no row before {t.bound}" if t.bound else "bounds not known"
+    if not t.by:
+        how = "sort columns are read"
+    else:
+        how = f"{t.by} {'tell' if t.by == 'statistics' else 'tells'} the best rows"
+        how += ", sort columns are read for these" if t.reads else ", no data is read for that"
+    return f"asked as number {t.number:,}: {bound}; {how}"
+
+
 def cost_text(p: PagesTold) -> str:
     """Which way of reading was chosen, and the numbers that decided."""
     chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
@@ -115,15 +146,20 @@ def cost_text(p: PagesTold) -> str:
 def actual_text(a: Actual) -> str:
     """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
-    requests = f" in {a.requests:,} requests" if a.requests else ""
+    requests = f" in {a.requests:,} request{'' if a.requests == 1 else 's'}" if a.requests else ""
     return (
-        f"{a.rows:,} rows given out, {a.rows_decoded:,} decoded{pages}, "
+        f"{rows_of(a.rows)} given out, {a.rows_decoded:,} decoded{pages}, "
         f"{human_bytes(a.bytes)}{requests}, {a.millis:,.1f} ms"
     )
 
 
 def _millis(micros: float) -> str:
     return f"{micros / 1000:,.2f} ms"
+
+
+def rows_of(rows: int) -> str:
+    """``1 row``, ``4 rows``."""
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def rows_text(rows: int, of: int) -> str:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.operations.explain import explain
-from paimon_pyds.scan.explain import Explanation, outcome_counts
+from paimon_pyds.scan.explain import Explanation, TurnTold, outcome_counts
+from paimon_pyds.scan.explain_text import interesting
 from paimon_pyds.scan.verdict import STRIP_BINS, row_strip
 from paimon_pyds.selection import RowSelection
 from support.fixtures import fixture_names, table_path
@@ -155,6 +156,70 @@ def test_first_rows_in_an_order(flights: pp.Table) -> None:
     assert "3 not needed" in e.text and "3 not needed" in e.html
     foreseen = flights.explain("dest = 'D001'", top_n="id desc, 3")
     assert outcome_counts(foreseen) == {"read in part": 4}
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+    """Three files with a range bitmap on ``score``, whose bounds overlap; those of ``id`` do not."""
+    schema = pa.schema([("id", pa.int64()), ("score", pa.int64()), ("note", pa.string())])
+    options = {"file-index.range-bitmap.columns": "score", "file-index.in-manifest-threshold": "1b"}
+    table = pp.Table.create(tmp_path_factory.mktemp("explain") / "ranked", schema, options=options)
+    for m in range(3):
+        ids = np.arange(5_000) + m * 5_000
+        table.append(pa.table({"id": ids, "score": ids * 7919 % 15_000, "note": [f"n{i}" for i in ids]}, schema))
+    return table
+
+
+def test_files_that_statistics_leave_out_of_the_first_rows(ranked: pp.Table) -> None:
+    e = ranked.explain(top_n="id desc, 5", analyze=True)
+    assert _steps(e)["top n"] == (1, 5_000)
+    assert {s.step for s in e.skips} == {"top n"} and len(e.skips) == 2
+    assert "2 by top n" in e.text and "skipped by top n" in e.html
+    (file,) = e.files
+    assert file.turn == TurnTold(1, "id = 14999", "", True)
+    assert "no row before id = 14999; sort columns are read" in e.text
+    assert file.pages is not None and file.pages.at_most
+    assert file.pages.whole_bytes < file.size / 2, "the sort column only"
+
+
+def test_files_are_asked_for_the_first_rows_in_turn(ranked: pp.Table) -> None:
+    e = ranked.explain(top_n="score desc, 4", analyze=True)
+    assert [f.turn.number for f in interesting(e.files) if f.turn] == [1, 2, 3]
+    highest = [max(part.to_pylist()) for part in ranked.scan(columns=["score"]).to_arrow().column(0).chunks]
+    assert sorted(f.turn.bound for f in e.files if f.turn) == sorted(f"score = {h}" for h in highest)
+    assert all(f.turn is not None and f.turn.by == "range-bitmap(score)" and not f.turn.reads for f in e.files)
+    assert [f.pages for f in e.files] == [None] * 3
+    given = sum(f.actual.rows for f in e.files if f.actual)
+    assert given == 4, "an index that knows the best rows spares reading their sort column"
+    assert "range-bitmap(score) tells the best rows, no data is read for that" in e.text
+    rows = e.files_to_arrow().column("turn").to_pylist()
+    assert sorted(r["number"] for r in rows) == [1, 2, 3]
+
+
+def test_several_sort_columns_are_read_where_the_index_leaves_ties(ranked: pp.Table) -> None:
+    e = ranked.explain("note LIKE '%7'", top_n="score desc, id, 4", limit=2)
+    assert all(f.turn is not None and f.turn.reads and f.turn.by == "range-bitmap(score)" for f in e.files)
+    assert all(f.pages is not None and f.pages.at_most for f in e.files)
+    assert e.limit == 2 and "Limit: 2 rows at most" in e.text and "2 rows at most" in e.html
+    assert e.as_dict()["limit"] == 2
+
+
+def test_what_the_first_rows_took_has_the_indexes_in_it(ranked: pp.Table) -> None:
+    scan = ranked.scan(top_n="score desc, 4")
+    assert scan.explain(analyze=True).steps[-1].bytes == scan.top_rows().bytes_read
+    data = sum(f.actual.bytes for f in scan.explain(analyze=True).files if f.actual)
+    assert scan.top_rows().bytes_read > data
+
+
+def test_nothing_comes_first_where_nothing_matches(ranked: pp.Table) -> None:
+    for filter_ in ("score = 1 AND score = 2", "id < 0", "score = 100000"):
+        e = ranked.explain(filter_, top_n="score desc, 4", analyze=True)
+        assert e.steps[-1].rows == 0
+
+
+def test_no_limit_is_told_of_a_scan_without(ranked: pp.Table) -> None:
+    e = ranked.explain("score = 5")
+    assert e.limit is None and "Limit" not in e.text and "at most" not in e.html
 
 
 def test_files_beyond_the_limit_are_not_needed(flights: pp.Table) -> None:
