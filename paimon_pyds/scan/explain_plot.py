@@ -36,6 +36,7 @@ _TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760
 _LABEL = 240
 _COUNT = 190
+_LETTER = 6.8
 _LEVELS = 6
 _FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
 
@@ -68,11 +69,13 @@ def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
     """A strip a line: a label, where the kept rows lie (see `row_strip`), and a count."""
     step, height = 22, 14
     body = []
-    width = _WIDTH - _LABEL - _COUNT
+    counts = max([_COUNT, *(_LETTER * len(count) + 12 for _, _, count in rows)])
+    width = _WIDTH - _LABEL - counts
     for i, (label, strip, count) in enumerate(rows):
         y = i * step
         body.append(
-            f'<text x="0" y="{y + 12}" {_FONT}>{escape(_fitting(label, 36))}<title>{escape(label)}</title></text>'
+            f'<svg x="0" y="{y}" width="{_LABEL - 8}" height="{step}">'  # cuts off what is too long
+            f'<text x="0" y="12" {_FONT}>{escape(_fitting(label, 36))}<title>{escape(label)}</title></text></svg>'
             f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{_TRACK}"/>'
             f"{_marks(strip, _LABEL, y, width, height)}"
             f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {_FONT}>{escape(count)}</text>'
