@@ -296,10 +296,11 @@ def constant(literal: Literal, type_: AtomicType) -> pa.Scalar:
     """
     value = literal.value
     if type_.kind is Kind.TIME and value is not None and literal.type is not None:
-        value, finer = divmod(casts.literal_nanos(literal), 1_000_000)
+        nanos = casts.literal_nanos(literal)
+        value, finer = divmod(nanos, 1_000_000)
         if finer:
+            text = casts.time_text(nanos)
             raise ExpressionError(
-                f"TIME '{casts.time_text(casts.literal_nanos(literal))}' is finer than the milliseconds that TIME holds",
-                hint="cut it to three digits",
+                f"TIME '{text}' is finer than the milliseconds of TIME", hint="cut it to three digits"
             )
     return internal_to_scalar(value, type_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.base import FileFormat
 
-__all__ = ["by_name", "by_path"]
+__all__ = ["by_name", "by_path", "trims_char"]
 
 _FORMATS: dict[str, FileFormat] = {}
 
@@ -36,6 +36,14 @@ def by_path(path: str) -> FileFormat:
         return by_name(suffix)
     except UnsupportedError as error:
         raise UnsupportedError(error.message, path=path, hint=error.hint) from None
+
+
+def trims_char(name: str) -> bool:
+    """Whether a format, or the file of a name, gives CHAR values without the blanks at their end.
+
+    Who wrote the file may have had them there: Java's indexes and buckets are of the values before.
+    """
+    return name.rpartition(".")[2].lower() == "orc"
 
 
 def _load(name: str) -> FileFormat:

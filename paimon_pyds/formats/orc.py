@@ -358,7 +358,7 @@ def _from_orc(array: pa.Array, type_: DataType, orc: OrcType) -> pa.Array:
         return _from_nanoseconds(array, target)
     if type_.kind is Kind.TIME:
         return array.view(target)
-    if orc.kind is OrcKind.CHAR:
+    if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
         return pc.utf8_rtrim(array, " ")
     return array if array.type == target else pc.cast(array, target)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.operations.compact_sort import SortSpec, sorted_batches
@@ -75,7 +76,8 @@ def compact_one(task: CompactTask) -> CompactResult:
     """
     pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
     writer = RollingWriter(task.context, task.directory, pools)
-    conformer = Conformer(task.context.fields, task.context.root)
+    context = task.context
+    conformer = Conformer(context.fields, context.root, trims_char=trims_char(context.file_suffix))
     rows = 0
     try:
         for batch in _batches(task):

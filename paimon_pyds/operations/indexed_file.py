@@ -13,7 +13,8 @@ from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.evolution import Evolution, plan_evolution, same_type
+from paimon_pyds.read.evolution import Evolution, same_type
+from paimon_pyds.read.file import file_evolution
 from paimon_pyds.scan.known import KnownFile
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.selection import RowSelection
@@ -77,7 +78,7 @@ class IndexedFile:
         return [*found, *self._opened]
 
     def _evolution(self, fields: tuple[DataField, ...]) -> Evolution:
-        return plan_evolution(self._spec.schemas[self.task.schema_id], fields, self.task.write_cols)
+        return file_evolution(self._spec, self.task, fields)
 
     # ------------------------------------------------------------------------------------------------------- rows
 
@@ -144,7 +145,7 @@ class IndexedFile:
         evolution = self._evolution((field,))
         source = evolution.sources[0]
         file = None if source is None else evolution.file_fields[source]
-        if file is None or file.name in evolution.alike or not same_type(file.type, field.type):
+        if file is None or file.name in evolution.unasked or not same_type(file.type, field.type):
             return []
         if order_codec(field.type).codec is None:
             return []

@@ -27,6 +27,7 @@ from paimon_pyds.types import (
     AtomicType,
     DataField,
     DataType,
+    Kind,
     MapType,
     MultisetType,
     RowType,
@@ -54,8 +55,9 @@ class Evolution:
 
     converters: tuple[_Convert | None, ...]
     schema: pa.Schema
-    alike: frozenset[str] = frozenset()
-    """Columns of the file whose names index containers can't tell apart: ``m[k]``, and a MAP column ``m``."""
+    unasked: frozenset[str] = frozenset()
+    """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
+    ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
 
     @property
     def is_identity(self) -> bool:
@@ -122,7 +124,7 @@ class Evolution:
         source = self.sources[position]
         if source is None:
             return True
-        if self.file_fields[source].name in self.alike:
+        if self.file_fields[source].name in self.unasked:
             return False
         place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
         return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
@@ -135,7 +137,7 @@ class Evolution:
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
-        if file.name in self.alike:
+        if file.name in self.unasked:
             return Const.TRUE
         if read == file:
             return leaf
@@ -153,7 +155,10 @@ class Evolution:
 
 @lru_cache(maxsize=512)
 def _plan(
-    file_fields: tuple[DataField, ...], read_fields: tuple[DataField, ...], available: frozenset[str] | None
+    file_fields: tuple[DataField, ...],
+    read_fields: tuple[DataField, ...],
+    available: frozenset[str] | None,
+    trims_char: bool,
 ) -> Evolution:
     by_id = {f.id: f for f in file_fields if available is None or f.name in available}
     wanted: dict[int, int] = {}
@@ -171,9 +176,10 @@ def _plan(
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error.message}") from error
     columns = tuple(by_id[id_] for id_ in wanted)
-    return Evolution(
-        columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), _alike(file_fields)
-    )
+    unasked = _alike(file_fields)
+    if trims_char:
+        unasked |= {f.name for f in file_fields if _has_char(f.type)}
+    return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), unasked)
 
 
 def _alike(fields: Sequence[DataField]) -> frozenset[str]:
@@ -183,8 +189,16 @@ def _alike(fields: Sequence[DataField]) -> frozenset[str]:
     return frozenset(n for m in maps for name in bracketed if name.startswith(f"{m}[") for n in (m, name))
 
 
+def _has_char(type_: DataType) -> bool:
+    return type_.kind is Kind.CHAR or any(map(_has_char, type_.children()))
+
+
 def plan_evolution(
-    file_fields: Sequence[DataField], read_fields: Sequence[DataField], available: Sequence[str] | None = None
+    file_fields: Sequence[DataField],
+    read_fields: Sequence[DataField],
+    available: Sequence[str] | None = None,
+    *,
+    trims_char: bool = False,
 ) -> Evolution:
     """How to read ``read_fields`` of the table from a file whose schema is ``file_fields``.
 
@@ -193,12 +207,15 @@ def plan_evolution(
         read_fields: the columns wanted, as the table names and types them now.
         available: names of the columns that the file holds (``_WRITE_COLS``); all of them when None. What is not there
             reads as NULL.
+        trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
+            (`formats.trims_char`).
 
     Raises:
         SchemaError: a column's type was changed in a way that Paimon has no cast for.
         UnsupportedError: a column of a type that is not supported.
     """
-    return _plan(tuple(file_fields), tuple(read_fields), None if available is None else frozenset(available))
+    known = None if available is None else frozenset(available)
+    return _plan(tuple(file_fields), tuple(read_fields), known, trims_char)
 
 
 # ------------------------------------------------------------------------------------------------------ conversion

@@ -60,7 +60,8 @@ class FileTrace:
 
 def file_evolution(spec: ReadSpec, task: FileTask, fields: Sequence[DataField]) -> Evolution:
     """How to turn the columns of this file into ``fields`` of the table."""
-    return plan_evolution(spec.schemas[task.schema_id], fields, task.write_cols)
+    trims = formats.trims_char(task.path)
+    return plan_evolution(spec.schemas[task.schema_id], fields, task.write_cols, trims_char=trims)
 
 
 def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: FileTrace) -> RowSelection:

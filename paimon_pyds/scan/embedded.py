@@ -44,7 +44,7 @@ class EmbeddedAnswers:
 def ask_embedded(
     entries: pa.RecordBatch,
     predicate: Predicate,
-    devolved: Callable[[int, list[str] | None], Predicate],
+    devolved: Callable[[str, int, list[str] | None], Predicate],
     *,
     explain: bool = False,
 ) -> EmbeddedAnswers:
@@ -53,7 +53,7 @@ def ask_embedded(
     Args:
         entries: manifest entries.
         predicate: the filter, for messages.
-        devolved: the filter in terms of a file, by its schema id and written columns.
+        devolved: the filter in terms of a file, by its name, schema id and written columns.
         explain: note what the indexes said.
 
     Raises:
@@ -65,7 +65,7 @@ def ask_embedded(
     for row in np.flatnonzero(is_true(embedded.is_valid())).tolist():
         partition, bucket, name, rows, size, schema_id, write_cols = (entries.column(c)[row].as_py() for c in wanted)
         source = BytesSource(embedded[row].as_py(), f"{name} (embedded index)")
-        result = FileIndex.open(source).evaluate(devolved(schema_id, write_cols), rows)
+        result = FileIndex.open(source).evaluate(devolved(name, schema_id, write_cols), rows)
         said = verdicts(result.trace, rows) if explain else ()
         if result.selection.is_none:
             answers.keep[row] = False

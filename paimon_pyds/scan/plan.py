@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
+from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -267,8 +268,9 @@ class Planner:
             return entries, ""
         from paimon_pyds.scan.embedded import ask_embedded
 
-        def devolved(schema_id: int, write_cols: list[str] | None) -> Predicate:
-            evolution = plan_evolution(self.fields_of(schema_id), self.request.filter_fields, write_cols)
+        def devolved(name: str, schema_id: int, write_cols: list[str] | None) -> Predicate:
+            fields, wanted = self.fields_of(schema_id), self.request.filter_fields
+            evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims_char(name))
             return evolution.devolve(self.request.predicate)
 
         answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)

@@ -92,11 +92,14 @@ class Conformer:
     Args:
         fields: the table's columns.
         table: where it is, for errors.
+        trims_char: take off the blanks at the end of CHAR values (`formats.trims_char`), so that indexes, statistics
+            and buckets are of the values that will be read.
     """
 
-    def __init__(self, fields: Sequence[DataField], table: str) -> None:
+    def __init__(self, fields: Sequence[DataField], table: str, *, trims_char: bool = False) -> None:
         self._fields = fields
         self._table = table
+        self._trimmed = [i for i, f in enumerate(fields) if trims_char and f.type.kind is Kind.CHAR]
         self._schema = arrow_schema(fields)
         # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
         hidden = any(_bounded(f.type) or has_strict_member(t) for f, t in zip(fields, self._schema.types, strict=True))
@@ -120,6 +123,8 @@ class Conformer:
             _filled(field, type_, batch.num_rows) if at is None else _cast(batch.column(at), field, type_, self._table)
             for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
         ]
+        for at in self._trimmed:
+            columns[at] = pc.utf8_rtrim(columns[at], " ")
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._check_nulls(fitting)
         return fitting

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.write.conform import Conformer
@@ -53,7 +54,7 @@ class TableWriter:
     def __init__(self, context: WriteContext) -> None:
         self._context = context
         self._schema = context.schema
-        self._conformer = Conformer(self._schema.fields, context.root)
+        self._conformer = Conformer(self._schema.fields, context.root, trims_char=trims_char(context.file_suffix))
         self._partition_at = [_index(self._schema.fields, name) for name in self._schema.partition_keys]
         self._partition_types = [f.type for f in self._schema.partition_fields]
         self._buckets = int(context.options.get("bucket"))

@@ -88,7 +88,7 @@ def test_values(text: Any, expected: list[Any]) -> None:
         ("case end", "expected"),
         ("s like 'a' escape '/' '/'", "expected the end of the expression, found '/'"),
         ("s = date '2026-02-30'", "2026-02-30'\n           ^"),
-        ("coalesce(null, time '01:00:00.0005')", "finer than the milliseconds"),
+        ("coalesce(null, time '01:00:00.0005')", "finer than the milliseconds of TIME"),
     ],
 )
 def test_errors(text: str, part: str) -> None:

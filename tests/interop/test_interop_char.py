@@ -1,0 +1,120 @@
+"""CHAR values that end in blanks: ORC files hold none, whoever wrote them; Parquet and Avro keep them.
+
+Java's indexes and buckets are of the values as they were written, not as they are read from ORC.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
+
+pytestmark = [pytest.mark.java, requires_java_oracle]
+
+FIELDS = [
+    DataField(0, "id", parse_type("INT NOT NULL")),
+    DataField(1, "c", parse_type("CHAR(4)")),
+    DataField(2, "v", parse_type("VARCHAR(4)")),
+    DataField(3, "l", parse_type({"type": "ARRAY", "element": "CHAR(4)"})),
+    DataField(4, "m", parse_type({"type": "MAP", "key": "STRING NOT NULL", "value": "CHAR(4)"})),
+]
+VALUES = ["ab", "ab ", "ab  ", " a", "    ", "abcd", "", None, "a\tb", "a\t", "ac  "]
+SHORT = [None if v is None else v.rstrip(" ") for v in VALUES]
+LITERALS = ["ab", "ab ", "", "a\t", "ac"]
+OPERATORS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+INDEXES = {
+    "file-index.bloom-filter.columns": "c,m[k]",
+    "file-index.bitmap.columns": "c,v,m[k]",
+    "file-index.range-bitmap.columns": "c",
+}
+STORED = [
+    {},
+    INDEXES | {"file-index.in-manifest-threshold": "1 mb"},
+    INDEXES | {"file-index.in-manifest-threshold": "1 b"},
+]
+
+
+def _rows(values: list[str | None]) -> pa.Table:
+    columns: list[Any] = [range(len(values)), values, VALUES, [[v] for v in values], [[("k", v)] for v in values]]
+    schema = arrow_schema(FIELDS)
+    return pa.Table.from_arrays([pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def _where(table: pp.Table, filter_: str) -> list[int]:
+    return sorted(table.scan(filter_, columns=["id"]).to_arrow().column("id").to_pylist())
+
+
+def _kept(column: str, operator: str, literal: str) -> list[int]:
+    tests = {
+        "=": lambda v: v == literal, "<>": lambda v: v != literal, "<": lambda v: v < literal,
+        "<=": lambda v: v <= literal, ">": lambda v: v > literal, ">=": lambda v: v >= literal,
+    }  # fmt: skip
+    values = VALUES if column == "v" else SHORT
+    return [i for i, v in enumerate(values) if v is not None and tests[operator](v)]
+
+
+def _check_answers(table: pp.Table) -> None:
+    for column in ("c", "v", "m['k']"):
+        for operator in OPERATORS.values():
+            for literal in LITERALS:
+                expected = _kept(column, operator, literal)
+                filter_ = f"{column} {operator} '{literal}'"
+                assert _where(table, filter_) == expected, filter_
+                assert table.count(filter_) == len(expected), filter_
+    assert (table.min("c"), table.max("c")) == ("", "ac")
+    assert sorted(filter(None, table.answer().distinct("c").value.column(0).to_pylist())) == sorted(
+        {v for v in SHORT if v}
+    )
+    first = table.scan(columns=["c"], top_n="c nulls last, 2").to_arrow()
+    assert first.column("c").to_pylist() == ["", ""]
+
+
+@pytest.mark.parametrize("options", STORED, ids=["plain", "embedded", "side"])
+def test_what_is_written_here(options: dict[str, str], tmp_path: Path, oracle: Oracle) -> None:
+    """Both sides read the same, and Java finds the same rows by statistics and indexes as by reading all."""
+    path = tmp_path / "db.db" / "t"
+    table = pp.Table.create(path, FIELDS, options=options | {"file.format": "orc"})
+    for i in range(len(VALUES)):
+        table.append(_rows(VALUES).slice(i, 1))
+    table.compact(full=True)
+    filters = [{"op": op, "field": "c", "literals": [literal]} for op in OPERATORS for literal in LITERALS]
+    with oracle.batch() as batch:
+        whole = batch.read(tmp_path, "db.t")
+        found = [batch.read(tmp_path, "db.t", filter=filter_) for filter_ in filters]
+    assert lines(table.scan().to_arrow()) == whole.lines == lines(_rows(SHORT))
+    for filter_, reply in zip(filters, found, strict=True):
+        operator, literal = OPERATORS[filter_["op"]], filter_["literals"][0]
+        assert sorted(row["id"] for row in reply.values) == _kept("c", operator, literal), filter_
+    _check_answers(table)
+
+
+@pytest.mark.parametrize(
+    "options", [*STORED, {"bucket": "3", "bucket-key": "c"}], ids=["plain", "embedded", "side", "buckets"]
+)
+def test_what_java_wrote(options: dict[str, str], tmp_path: Path, oracle: Oracle) -> None:
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", FIELDS, options=options | {"file.format": "orc"})
+        batch.write(tmp_path, "db.t", _rows(VALUES).slice(0, 6))
+        batch.write(tmp_path, "db.t", _rows(VALUES).slice(6))
+        whole = batch.read(tmp_path, "db.t")
+    table = pp.Table.open(tmp_path / "db.db" / "t")
+    assert lines(table.scan().to_arrow()) == whole.lines == lines(_rows(SHORT))
+    _check_answers(table)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "avro"])
+def test_blanks_are_kept(format_: str, tmp_path: Path, oracle: Oracle) -> None:
+    table = pp.Table.create(tmp_path / "db.db" / "t", FIELDS, options={"file.format": format_} | INDEXES)
+    table.append(_rows(VALUES))
+    with oracle.batch() as batch:
+        whole = batch.read(tmp_path, "db.t")
+        found = batch.read(tmp_path, "db.t", filter={"op": "eq", "field": "c", "literals": ["ab "]})
+    assert lines(table.scan().to_arrow()) == whole.lines == lines(_rows(VALUES))
+    assert [row["id"] for row in found.values] == _where(table, "c = 'ab '") == [1]
