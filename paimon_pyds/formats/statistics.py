@@ -44,7 +44,6 @@ __all__ = [
     "FileStats",
     "StatsCollector",
     "encode_stats",
-    "orc_char_lower_bound",
     "stats_modes",
     "truncate_max",
     "truncate_min",
@@ -157,18 +156,6 @@ def truncate_max(text: str, length: int) -> str | None:
             following = 0xE000 if code == 0xD7FF else code + 1
             return text[: end - 1] + chr(following)
     return None
-
-
-def orc_char_lower_bound(minimum: str) -> str:
-    """A lower bound of the values of a CHAR column from the minimum that Java stores for an ORC file.
-
-    ORC keeps CHAR padded with spaces and its readers trim them, so the stored minimum can be greater than the value
-    read (``'h    '`` for ``'h'``). Cutting at the first character below the space and trimming bounds every value.
-    """
-    for i, char in enumerate(minimum):
-        if char < " ":
-            return minimum[:i].rstrip(" ")
-    return minimum.rstrip(" ")
 
 
 # ------------------------------------------------------------------------------------------------------- collector

@@ -64,9 +64,10 @@ class RowStatistics:
 
 
 def _unpadded(minimum: pa.Array) -> pa.Array:
-    """A bound of CHAR values from one that Java padded with blanks, as in ORC statistics.
+    """A lower bound of CHAR values from that of Java's ORC files, where blanks fill them up and readers take these off.
 
-    What sorts before a blank may have hidden a shorter value; see `formats.statistics.orc_char_lower_bound`.
+    So it can be greater than a value that is read (``'h   '`` and ``'h'``), and hide a shorter one before a character
+    that sorts before the blank.
     """
     return pc.utf8_rtrim(pc.replace_substring_regex(minimum, r"(?s)[\x00-\x1f].*", ""), " ")
 

@@ -19,7 +19,6 @@ from paimon_pyds.formats.statistics import (
     FileStats,
     StatsCollector,
     encode_stats,
-    orc_char_lower_bound,
     stats_modes,
     truncate_max,
     truncate_min,
@@ -167,12 +166,6 @@ def test_truncated_bounds_hold(text: str, length: int) -> None:
         assert all(c == "\U0010ffff" for c in text[:length])
     else:
         assert len(high) <= length and high.encode() >= encoded
-
-
-@given(st.lists(_TEXT.map(lambda t: t.rstrip(" ")), min_size=1, max_size=6))
-def test_char_lower_bound_of_orc(values: list[str]) -> None:
-    stored = min(v.ljust(12) for v in values)
-    assert orc_char_lower_bound(stored) <= min(values)
 
 
 @given(
