@@ -25,6 +25,7 @@ __all__ = [
     "MAIN_BRANCH",
     "POSTPONE_BUCKET",
     "TablePaths",
+    "check_names",
     "checked_name",
     "escape_path_name",
     "partition_path",
@@ -89,6 +90,14 @@ def checked_name(name: str, what: str = "file") -> str:
             hint="the metadata is damaged or hostile: do not read this table",
         )
     return name
+
+
+def check_names(names: Sequence[str], what: str = "file") -> None:
+    """Raises SecurityError as `checked_name` does for the first of many that it is raised for."""
+    joined = "/".join(names)
+    if joined.count("/") >= max(len(names), 1) or "\0" in joined or not {"", ".", ".."}.isdisjoint(names):
+        for name in names:
+            checked_name(name, what)
 
 
 def _checked_relative(path: str) -> str:

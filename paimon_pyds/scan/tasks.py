@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
 from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.paths import check_names
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -21,6 +23,19 @@ FileKey: TypeAlias = tuple[bytes, int, str]
 """Partition row, bucket and name of a data file."""
 
 
+class _Places(NamedTuple):
+    """Columns, a value for each file: what is in its key, where it lies, and where its side index does."""
+
+    partitions: list[bytes]
+    buckets: list[int]
+    names: list[str]
+    paths: list[str]
+    indexes: list[str | None]
+
+    def file_keys(self) -> Iterator[FileKey]:
+        return zip(self.partitions, self.buckets, self.names, strict=True)
+
+
 def file_places(
     store: TableStore, schema: TableSchema, entries: pa.RecordBatch
 ) -> Iterator[tuple[FileKey, str, str | None]]:
@@ -30,21 +45,35 @@ def file_places(
         CorruptFileError: a file lists several index files.
         SecurityError: a name that leaves the table.
     """
+    places = _places(store, schema, entries)
+    return zip(places.file_keys(), places.paths, places.indexes, strict=True)
+
+
+def _places(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> _Places:
     paths = store.paths.with_options(schema.options)
-    directories: dict[tuple[bytes, int], str] = {}
-    wanted = ("partition", "bucket", "file_name", "extra_files", "external_path")
-    for partition, bucket, name, extra, external in zip(
-        *(entries.column(column).to_pylist() for column in wanted), strict=True
-    ):
-        directory = directories.get((partition, bucket))
-        if directory is None:
-            directory = paths.bucket_dir(partition_directory(schema, partition), bucket)
-            directories[partition, bucket] = directory
-        path = paths.data_file_in(directory, name, external)
-        index = [x for x in extra if x.endswith(".index")]
-        if len(index) > 1:
-            raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
-        yield (partition, bucket, name), path, paths.extra_file(path, index[0]) if index else None
+    partitions, buckets, names = (entries.column(c).to_pylist() for c in ("partition", "bucket", "file_name"))
+    buckets_of = list(zip(partitions, buckets, strict=True))
+    directories = {
+        key: paths.bucket_dir(partition_directory(schema, key[0]), key[1]) for key in dict.fromkeys(buckets_of)
+    }
+    check_names(names, "data file")
+    external = entries.column("external_path")
+    if external.null_count == len(names):
+        files = [f"{directories[key]}/{name}" for key, name in zip(buckets_of, names, strict=True)]
+    else:
+        files = [
+            paths.data_file_in(directories[key], name, elsewhere)
+            for key, name, elsewhere in zip(buckets_of, names, external.to_pylist(), strict=True)
+        ]
+    extra = entries.column("extra_files")
+    indexes: list[str | None] = [None] * len(names)
+    if len(extra.flatten()):
+        for number, (path, others) in enumerate(zip(files, extra.to_pylist(), strict=True)):
+            found = [name for name in others if name.endswith(".index")]
+            if len(found) > 1:
+                raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
+            indexes[number] = paths.extra_file(path, found[0]) if found else None
+    return _Places(partitions, buckets, names, files, indexes)
 
 
 def file_tasks(
@@ -63,29 +92,18 @@ def file_tasks(
     Raises:
         CorruptFileError, SecurityError: as `file_places`.
     """
-    wanted = ("file_size", "row_count", "schema_id", "first_row_id", "max_sequence_number", "write_cols")
-    columns = (entries.column(name).to_pylist() for name in wanted)
-    for (key, path, index), size, rows, schema_id, row_id, sequence, write_cols in zip(
-        file_places(store, schema, entries), *columns, strict=True
-    ):
-        partition, bucket, name = key
-        deletion = None
-        if deletions:
-            deletion = deletions.get(key) or deletions.get((partition, -1, name))
-        yield FileTask(
-            path=path,
-            size=size,
-            row_count=rows,
-            schema_id=schema_id,
-            partition=partition,
-            bucket=bucket,
-            selection=selections.get(key) if selections else None,
-            index_path=index,
-            deletion=deletion,
-            first_row_id=row_id,
-            sequence_number=sequence,
-            write_cols=None if write_cols is None else tuple(write_cols),
-        )
+    places = _places(store, schema, entries)
+    columns = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "schema_id"))
+    row_ids, sequences = (entries.column(name).to_pylist() for name in ("first_row_id", "max_sequence_number"))
+    written = [None if names is None else tuple(names) for names in entries.column("write_cols").to_pylist()]
+    kept: Iterable[bytes | None] = map(selections.get, places.file_keys()) if selections else repeat(None)
+    deleted: Iterable[DeletionFile | None] = repeat(None)
+    if deletions:
+        deleted = (deletions.get(key) or deletions.get((key[0], -1, key[2])) for key in places.file_keys())
+    return map(  # many files: as few steps as can be for each
+        FileTask, places.paths, *columns, places.partitions, places.buckets, kept, places.indexes, deleted, row_ids,
+        sequences, written,
+    )  # fmt: skip
 
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import SecurityError, UnsupportedError
 from paimon_pyds.metadata.java_text import java_double, java_float, partition_text
-from paimon_pyds.metadata.paths import TablePaths, escape_path_name, partition_path
+from paimon_pyds.metadata.paths import TablePaths, check_names, checked_name, escape_path_name, partition_path
 from paimon_pyds.metadata.schema import parse_schema
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, requires_shared
@@ -212,6 +212,19 @@ def test_names_that_leave_the_table_are_refused(name: str) -> None:
     ):
         with pytest.raises(SecurityError):
             call()
+
+
+@given(st.lists(st.text("a./\0", max_size=3), max_size=4))
+def test_many_names_are_checked_as_each_is(names: list[str]) -> None:
+    try:
+        for name in names:
+            checked_name(name, "data file")
+    except SecurityError as error:
+        with pytest.raises(SecurityError) as raised:
+            check_names(names, "data file")
+        assert str(raised.value) == str(error)
+    else:
+        check_names(names, "data file")
 
 
 @pytest.mark.parametrize("external", ["file:/x/../y/f", "f", "x/f", "file:/x/g", "\0/f", "file:relative/f/.."])
