@@ -67,7 +67,8 @@ def explain(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
 
     columns = None if arguments.columns is None else [c.strip() for c in arguments.columns.split(",")]
-    explanation = scan_of(arguments, columns=columns, limit=arguments.limit).explain(analyze=arguments.analyze)
+    scan = scan_of(arguments, columns=columns, limit=arguments.limit, top_n=arguments.topn)
+    explanation = scan.explain(analyze=arguments.analyze)
     if arguments.html is not None:
         try:
             with open(arguments.html, "w", encoding="utf-8") as file:
@@ -77,7 +78,7 @@ def explain(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value(explanation.as_dict())
     else:
-        print(explanation)
+        print(show.drawn(explanation.text))
 
 
 def describe(arguments: argparse.Namespace) -> None:

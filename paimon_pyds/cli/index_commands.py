@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import CorruptFileError, OptionError, StorageError
+from paimon_pyds.errors import StorageError
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.index_advise import AdviceReport
@@ -35,7 +35,7 @@ def add_verbs(verbs: _Commands, table: _Table, common: Callable[[argparse.Argume
     parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose schema the filter is of")
     parser.add_argument("--branch", help="a branch of the table")
     parser.add_argument("--filter", required=True, help="Spark SQL text")
-    parser.add_argument("--rows", type=int, required=True, help="rows of the data file")
+    parser.add_argument("--rows", type=int, help="rows of the data file, where it is none of the table's")
     common(parser)
     parser.set_defaults(run=evaluate)
 
@@ -92,6 +92,8 @@ def dump(arguments: argparse.Namespace) -> None:
             print(f"{path}: {os.path.getsize(path):,} bytes")
     else:
         found = open_table(arguments).index_dump(arguments.where)
+        if not found and arguments.output == "text":
+            print("no file has an index")
     if arguments.output == "json":
         for item in found:
             show.json_value({"container": item.container, "storage": item.storage, **_index(item), **item.facts})
@@ -100,6 +102,9 @@ def dump(arguments: argparse.Namespace) -> None:
         if not os.path.isfile(path):
             print(f"{container[0]} ({'in the manifest' if container[1] == 'EMBEDDED' else 'side file'})")
         rows = [d for d in found if (d.container, d.storage) == container]
+        if not rows[0].index_type:
+            print(f"{rows[0].facts['error']}\n")
+            continue
         lines = [(d.column, d.index_type, f"{d.start:,}", f"{d.size:,}", _facts(d.facts)) for d in rows]
         _columns([("column", "index", "start", "bytes", "facts"), *lines])
         print()
@@ -131,20 +136,10 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """Print what an index container says: REMAIN, SKIP, or positions."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.index.evaluate import FileIndex
-    from paimon_pyds.index.java_answer import java_answer
-    from paimon_pyds.predicate.parse import parse_filter
-    from paimon_pyds.predicate.written import bind_as_written
-    from paimon_pyds.storage.base import BytesSource
+    from paimon_pyds.operations.index_eval import index_eval
 
-    predicate = bind_as_written(parse_filter(arguments.filter), open_table(arguments).schema.fields)
-    index = FileIndex.open(BytesSource(_bytes(arguments.container), arguments.container))
-    try:
-        answer = java_answer(index, predicate, arguments.rows)
-    except CorruptFileError as error:
-        if error.field != "row count":
-            raise
-        raise OptionError(f"--rows {arguments.rows} is not right: {error.message}") from error
+    path, store = arguments.container, open_table(arguments).store
+    answer = index_eval(store, path, _bytes(path), arguments.filter, arguments.rows)
     if arguments.output == "json" or isinstance(answer, list):
         show.json_value(answer)
     else:
@@ -174,6 +169,8 @@ def verify(arguments: argparse.Namespace) -> int:
     told = _counted(faults, "fault") if faults else "no fault"
     what = f"{_counted(report.indexes, 'index', 'indexes')} of {_counted(report.files, 'file')}"
     print(f"{what} compared with {_counted(report.rows, 'row')}: {told}")
+    if faults:
+        print("`paimon-pyds index rewrite --rebuild` makes them anew")
     return int(faults > 0)
 
 
@@ -200,7 +197,9 @@ def _show_cost(report: CostReport) -> None:
     from paimon_pyds.scan.explain import human_bytes
 
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
-    if not report.indexes:
+    if not report.sampled_files:
+        print("no file to build an index of: nothing to tell")
+    elif not report.indexes:
         print("no index to build: name columns, as in --option file-index.bitmap.columns=color")
     else:
         share = report.sampled_index_bytes / max(1, report.sampled_data_bytes)
@@ -256,13 +255,17 @@ def _show_advice(report: AdviceReport) -> None:
     print(f"{_counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
-    _columns([("advice", "column", "index", "whole table", "filters", "because"), *rows])
+    if rows:
+        _columns([("advice", "column", "index", "whole table", "filters", "because"), *rows])
+    else:
+        print("no advice: no recorded filter asks for a column that an index can help with")
     if report.notes:
         print()
         for note in report.notes:
             print(f"note: {note}")
     if report.set_options or report.unset_options:
-        print("\nTo follow it, set the options, then `paimon-pyds index rewrite`:")
+        anew = " --rebuild" if any(a.action == "change" for a in report.advice) else ""
+        print(f"\nTo follow it, alter the table's options, then `paimon-pyds index rewrite{anew}`:")
         for key, value in report.set_options.items():
             print(f"  {key}={value}")
         for key in report.unset_options:
@@ -299,7 +302,9 @@ def rewrite(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value(asdict(summary))
         return
-    if summary.snapshot_id is None:
+    if not summary.files:
+        print("nothing to do: no file is there")
+    elif summary.snapshot_id is None:
         have = "has" if summary.files == 1 else "have"
         print(f"nothing to do: {_counted(summary.files, 'file')} {have} the indexes that the options ask for")
     else:

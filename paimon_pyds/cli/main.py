@@ -1,7 +1,7 @@
 """The command line: ``paimon-pyds COMMAND TABLE_PATH …``; ``paimon-pyds --help`` lists the commands.
 
-Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``);
-``index verify`` ends with 1 as well when it finds something wrong.
+Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``), or 2 for
+a command line that is none; ``index verify`` ends with 1 as well when it finds something wrong.
 """
 
 from __future__ import annotations
@@ -41,15 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.verbose:
             traceback.print_exc()
         else:
-            print(f"paimon-pyds: {redact(str(error))}", file=sys.stderr)
+            _complain(redact(str(error)))
         return 1
     except Exception as error:
         if arguments.verbose:
             raise
         told = redact(f"{type(error).__name__}: {error}").splitlines()[0]
-        print(f"paimon-pyds: unexpected {told} — run it with --verbose to see where", file=sys.stderr)
+        _complain(f"unexpected {told} — run it with --verbose to see where")
         return 1
     return status or 0
+
+
+def _complain(text: str) -> None:
+    from paimon_pyds.cli.show import drawn
+
+    print(drawn(f"paimon-pyds: {text}", sys.stderr), file=sys.stderr)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -126,6 +132,7 @@ def _explain_command(commands: _Commands) -> None:
     _query(parser)
     parser.add_argument("--columns", help="columns that the scan returns, separated by commas")
     parser.add_argument("--limit", type=int, help="rows that the scan returns at most")
+    parser.add_argument("--topn", metavar="ORDER", help="of the first rows in an order: 'amount desc nulls last, 10'")
     parser.add_argument("--analyze", action="store_true", help="run the scan as well, and tell what it took")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=run.explain)

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,13 +17,29 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.table import Table
 
-__all__ = ["describe", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table", "text_value"]
+__all__ = ["describe", "drawn", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table", "text_value"]
 
 _WIDEST = 60
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | str.maketrans(
     {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 )
 """Control characters, which a terminal would obey, as people write them."""
+_PLAIN_SIGNS = {"—": "--", "−": "-", "…": "...", "▕": "|", "▏": "|", "░": ".", "▒": ":", "▓": "+", "█": "#"}
+
+
+def drawn(text: str, out: TextIO | None = None) -> str:
+    """A text of ours, without the dashes and shades that the encoding of ``out`` (standard output) does not have."""
+    encoding = getattr(out or sys.stdout, "encoding", None) or "utf-8"
+    lacking = [sign for sign in _PLAIN_SIGNS if not _has(encoding, sign)]
+    return text.translate({ord(sign): _PLAIN_SIGNS[sign] for sign in lacking})
+
+
+def _has(encoding: str, sign: str) -> bool:
+    try:
+        sign.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def json_value(value: Any) -> None:
@@ -109,7 +125,7 @@ def _text(value: Any) -> str:
     plain = _plain(value)
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     text = text.translate(_ESCAPES)
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}{drawn('…')}"
 
 
 def text_value(value: Any) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from paimon_pyds.errors import CorruptFileError, StorageError
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import IndexRange, parse_head
@@ -33,6 +34,7 @@ class IndexDump:
     Attributes:
         container: path of the side file, or of the data file in whose manifest entry the index is embedded.
         storage: ``EMBEDDED`` or ``FILE``.
+        column, index_type: empty for a container that can't be read at all.
         start, size: where its body lies in the container, and its bytes; -1 and 0 for an EMPTY index.
         facts: what its head tells, such as the number of values; ``error`` where it can't be read.
     """
@@ -61,25 +63,26 @@ def dump_container(data: bytes, path: str, storage: str = "FILE") -> list[IndexD
 
 
 def dump_table(store: TableStore, where: str | Predicate | None = None) -> list[IndexDump]:
-    """The indexes of all live files. Raises CorruptFileError, and StorageError for a container that is gone."""
+    """The indexes of all live files. A container that is damaged or gone is one entry with an ``error``."""
     schema = store.latest_schema()
     entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index dump")
     found: list[IndexDump] = []
     for file in refs_of(store, schema, entries):
         if file.index_path is not None:
-            found += dump_container(_read(store, file.index_path), file.index_path)
+            found += _dumped(file.index_path, "FILE", partial(store.io.read_bytes, file.index_path))
         elif file.embedded is not None:
-            found += dump_container(file.embedded, file.path, "EMBEDDED")
+            found += _dumped(file.path, "EMBEDDED", partial(bytes, file.embedded))
     return found
 
 
-def _read(store: TableStore, path: str) -> bytes:
+def _dumped(path: str, storage: str, read: Callable[[], bytes]) -> list[IndexDump]:
     try:
-        return store.io.read_bytes(path)
-    except FileNotFoundError as error:
-        raise StorageError(
-            "an index file is gone", path=path, hint="rewrite the indexes: `paimon-pyds index rewrite`"
-        ) from error
+        return dump_container(read(), path, storage)
+    except CorruptFileError as error:
+        told = error.message
+    except FileNotFoundError:
+        told = "the index file is gone"
+    return [IndexDump(path, storage, "", "", -1, 0, {"error": f"{told}: `paimon-pyds index rewrite` makes it anew"})]
 
 
 # ------------------------------------------------------------------------------------------------------------ facts

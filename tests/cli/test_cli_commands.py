@@ -170,8 +170,75 @@ def test_options_that_nothing_knows(path: str, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
-    assert _run(capsys, "snapshots", str(tmp_path / "t")) == "no snapshots: nothing was written yet\n"
+    path = str(tmp_path / "t")
+    pp.Table.create(path, pa.schema([("a", pa.int32())]), options={"file-index.bitmap.columns": "a"})
+    assert _run(capsys, "snapshots", path) == "no snapshots: nothing was written yet\n"
+    assert _run(capsys, "index", "dump", path) == "no file has an index\n"
+    assert _run(capsys, "index", "rewrite", path) == "nothing to do: no file is there\n"
+    assert "no file to build an index of" in _run(capsys, "index", "cost", path)
+    (tmp_path / "filters").write_text("b = 1\n")
+    pp.Table.create(tmp_path / "bare", pa.schema([("a", pa.int32())]))
+    advice = _run(capsys, "index", "advise", str(tmp_path / "bare"), "--filters", str(tmp_path / "filters"))
+    assert "no recorded filter asks for a column" in advice and "because" not in advice
+
+
+def test_explain_of_the_first_rows(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "First rows by: id desc nulls last, 2" in _run(capsys, "explain", path, "--topn", "id desc, 2")
+    (told,) = _json(capsys, "explain", path, "--topn", "id desc, 2", "--limit", "1")
+    assert isinstance(told, dict) and (told["order"], told["limit"]) == ("id desc nulls last, 2", 1)
+
+
+def test_faults_come_with_what_mends_them(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    side = next(Path(path).glob("bucket-0/*.index"))
+    side.write_bytes(b"PAR1" * 10)
+    assert main(["index", "verify", path]) == 1
+    assert capsys.readouterr().out.endswith("1 fault\n`paimon-pyds index rewrite --rebuild` makes them anew\n")
+    dumped = _run(capsys, "index", "dump", path)
+    assert "this is not a file-index container" in dumped and ", values " in dumped
+    _run(capsys, "index", "rewrite", path, "--rebuild")
+    assert "no fault" in _run(capsys, "index", "verify", path)
+
+
+def test_advice_that_changes_an_index_says_to_rebuild(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"file-index.bloom-filter.columns": "id"}
+    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.string()), ("n", pa.int64())]), options=options)
+    for part in range(3):
+        table.append(pa.table({"id": [f"u{i * 7919 % 20_000}-{part}" for i in range(20_000)], "n": range(20_000)}))
+    (tmp_path / "filters").write_text("id = 'u7-1'\n")
+    advice = _run(capsys, "index", "advise", table.path, "--filters", str(tmp_path / "filters"))
+    assert "change" in advice and "`paimon-pyds index rewrite --rebuild`" in advice
+    assert "alter the table's options" in advice
+
+
+def test_eval_asks_an_old_container_by_its_own_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"file-index.bitmap.columns": "color,size", "file-index.in-manifest-threshold": "1b"}
+    schema = pa.schema([("id", pa.int64()), ("color", pa.string()), ("size", pa.int32())])
+    table = pp.Table.create(tmp_path / "t", schema, options=options)
+    table.append(pa.table({"id": [1, 2, 3], "color": ["red", "blue", "red"], "size": pa.array([1, 2, 3], pa.int32())}))
+    old = str(next(Path(table.path).glob("bucket-0/*.index")))
+    table.alter({"file-index.bitmap.columns": "size"})
+    table.alter(rename_columns={"color": "hue"})
+    table.alter(add_columns=pa.schema([("color", pa.string())]))
+    table.alter(change_types={"size": pa.int64()})
+
+    def ask(filter_: str, *more: str) -> str:
+        return _run(capsys, "index", "eval", old, "--table", table.path, "--filter", filter_, *more).strip()
+
+    assert ask("hue = 'red'") == "[0,2]"
+    assert ask("hue = 'red'", "--rows", "3") == "[0,2]"
+    assert ask("color = 'red'") == "SKIP", "a column that came later is NULL in all rows of an old file"
+    assert ask("color IS NULL") == "REMAIN"
+    assert ask("size = 2") == "[1]"
+    assert ask("hue = 'red' AND id = 7") == "[0,2]"
+
+
+def test_eval_needs_to_know_the_rows_of_a_strange_container(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strange = tmp_path / "strange.index"
+    strange.write_bytes(next(Path(path).glob("bucket-0/*.index")).read_bytes())
+    asked = ("index", "eval", str(strange), "--table", path, "--filter", "color = 'green'")
+    assert "give --rows" in _run(capsys, *asked, status=1)
 
 
 def test_an_unexpected_error_is_one_line_without_secrets(
@@ -187,6 +254,14 @@ def test_an_unexpected_error_is_one_line_without_secrets(
     )
     with pytest.raises(ValueError, match="odd"):
         main(["count", path, "--verbose"])
+
+
+def test_an_encoding_without_our_signs_gets_plain_ones(path: str) -> None:
+    program = f"PYTHONIOENCODING=ascii {sys.executable} -m paimon_pyds.cli.main"
+    for command in (f"explain {path} --filter \"color = 'blue'\"", "count /nowhere/at/all"):
+        done = subprocess.run(["sh", "-c", f"{program} {command}"], capture_output=True, text=True, check=False)
+        assert "\\u" not in done.stdout + done.stderr
+    assert "no Paimon table is here" in done.stderr and " -- at /nowhere/at/all" in done.stderr
 
 
 @pytest.mark.parametrize(("shell", "found"), [("PYTHONIOENCODING=ascii {}", "r\\xf6t"), ("{} >&-", "")])

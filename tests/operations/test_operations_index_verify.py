@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, StorageError
+from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
@@ -24,7 +24,7 @@ from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.operations.index_dump import dump_container, dump_table
+from paimon_pyds.operations.index_dump import dump_container
 from paimon_pyds.operations.index_verify import VerifyReport
 from paimon_pyds.operations.live_files import live_of, refs_of
 from paimon_pyds.storage.base import BytesSource
@@ -289,9 +289,22 @@ def test_a_container_is_told_index_by_index(table: pp.Table) -> None:
     path = _side(table)
     assert dump_container(path.read_bytes(), str(path)) == list(found.values())
     assert sum(d.size for d in found.values()) < path.stat().st_size
-    path.unlink()
-    with pytest.raises(StorageError, match="gone"):
-        dump_table(table.store)
+
+
+def test_a_container_that_cannot_be_read_hides_no_other(table: pp.Table) -> None:
+    table.append(_rows(100))
+    first, second = sorted(table.system("file_indexes").column("index_file_path").unique().to_pylist())
+    whole = table.index_dump()
+    for spoil, told in (
+        (lambda p: p.write_bytes(b"PAR1" * 10), "not a file-index container"),
+        (Path.unlink, "is gone"),
+    ):
+        spoil(Path(first))
+        found = table.index_dump()
+        assert [d for d in found if d.container == second] == [d for d in whole if d.container == second]
+        (spoiled,) = [d for d in found if d.container == first]
+        assert (spoiled.column, spoiled.index_type, spoiled.start, spoiled.size) == ("", "", -1, 0)
+        assert told in spoiled.facts["error"] and "index rewrite" in spoiled.facts["error"]
 
 
 def test_damage_stands_with_its_index(table: pp.Table) -> None:
