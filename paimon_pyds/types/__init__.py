@@ -1,0 +1,74 @@
+"""Paimon's logical types, their JSON text, and the Arrow types that carry their values.
+
+*Internal values.* A literal in a predicate, a partition value and a statistic are Python objects of one fixed form per
+type, so that every evaluator compares the same thing:
+
+    BOOLEAN bool · TINYINT…BIGINT int · FLOAT, DOUBLE float · DECIMAL decimal.Decimal · CHAR, VARCHAR str
+    BINARY, VARBINARY bytes · DATE int (days since 1970-01-01) · TIME int (milliseconds of the day)
+    TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE int, in the unit of the Arrow type (ms, us or ns since the epoch)
+"""
+
+from __future__ import annotations
+
+from paimon_pyds.types.arrow import (
+    arrow_schema,
+    arrow_type,
+    from_arrow_schema,
+    from_arrow_type,
+    internal_to_scalar,
+    scalar_to_internal,
+    timestamp_unit,
+)
+from paimon_pyds.types.model import (
+    BINARY_KINDS,
+    FLOAT_KINDS,
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    MAX_LENGTH,
+    NESTED_KINDS,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MapType,
+    MultisetType,
+    RowType,
+    walk_fields,
+)
+from paimon_pyds.types.schema_json import field_from_json, field_to_json, parse_type, type_to_json
+
+__all__ = [
+    "BINARY_KINDS",
+    "FLOAT_KINDS",
+    "INTEGER_BITS",
+    "INTEGER_KINDS",
+    "MAX_LENGTH",
+    "NESTED_KINDS",
+    "REFUSED_KINDS",
+    "STRING_KINDS",
+    "TIMESTAMP_KINDS",
+    "ArrayType",
+    "AtomicType",
+    "DataField",
+    "DataType",
+    "Kind",
+    "MapType",
+    "MultisetType",
+    "RowType",
+    "arrow_schema",
+    "arrow_type",
+    "field_from_json",
+    "field_to_json",
+    "from_arrow_schema",
+    "from_arrow_type",
+    "internal_to_scalar",
+    "parse_type",
+    "scalar_to_internal",
+    "timestamp_unit",
+    "type_to_json",
+    "walk_fields",
+]
