@@ -23,7 +23,8 @@ from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.prune import may_match, partition_filter
+from paimon_pyds.predicate.partitions import partition_filter
+from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.scan.bucket_filter import bucket_mask
