@@ -2,6 +2,7 @@
 
     PaimonError
     ├─ OptionError (ValueError)               an unknown option, a bad value, options that contradict each other
+    ├─ ArgumentTypeError (TypeError)          an argument of another Python type than the call takes
     ├─ PredicateError (ValueError)            a filter that does not parse, names no column, or mixes types
     │  └─ ExpressionError                     the same of value expressions, and values that they fail on
     ├─ NotFoundError (LookupError)
@@ -27,6 +28,7 @@ import re
 
 __all__ = [
     "AlreadyExistsError",
+    "ArgumentTypeError",
     "BranchNotFoundError",
     "CardinalityError",
     "CommitConflictError",
@@ -97,6 +99,10 @@ def _rebuild(kind: type[PaimonError], state: dict[str, object]) -> PaimonError:
 
 class OptionError(PaimonError, ValueError):
     """An unknown option, a value that does not parse, or options that contradict each other."""
+
+
+class ArgumentTypeError(PaimonError, TypeError):
+    """An argument of another Python type than the call takes."""
 
 
 class PredicateError(PaimonError, ValueError):

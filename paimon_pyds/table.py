@@ -12,6 +12,7 @@ import pyarrow as pa
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Table:
             TableNotFoundError: there is no table.
             BranchNotFoundError: the table has no such branch.
         """
-        return cls(TableStore.open(path, branch or "main", storage_options))
+        of_storage = None if storage_options is None else mapping("storage_options", storage_options)
+        return cls(TableStore.open(path_like("path", path), text("branch", branch or "main"), of_storage))
 
     @classmethod
     def create(
@@ -89,9 +91,11 @@ class Table:
         from paimon_pyds.operations.create import create_table
         from paimon_pyds.storage import open_file_io
 
-        fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else tuple(schema)
-        io, root = open_file_io(path, storage_options)
-        store = create_table(io, root, fields, tuple(primary_key), tuple(partition_by), dict(options or {}), comment)
+        fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else columns("schema", schema)
+        key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
+        io, root = open_file_io(path_like("path", path), storage_options)
+        given = dict(mapping("options", options or {}))
+        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -162,7 +166,7 @@ class Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.operations.system`."""
         from paimon_pyds.operations.system import system_table
 
-        return system_table(self._store, name)
+        return system_table(self._store, text("name", name))
 
     # --------------------------------------------------------------------------------------------------- read
 
@@ -236,7 +240,7 @@ class Table:
 
     def top_n(self, order: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
-        return self.scan(filter, top_n=order, **scan).to_arrow()
+        return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
 
     # -------------------------------------------------------------------------------------------------- write
 
@@ -324,7 +328,10 @@ class Table:
         from paimon_pyds.operations.alter import alter_table
 
         return alter_table(
-            self._store, set_options=dict(set_options or {}), unset_options=tuple(unset_options), **changes
+            self._store,
+            set_options=dict(mapping("set_options", set_options or {})),
+            unset_options=texts("unset_options", unset_options),
+            **changes,
         )
 
     def delete(
@@ -366,7 +373,7 @@ class Table:
         """
         from paimon_pyds.operations.update import update
 
-        return update(self._store, set, where, executor=executor, progress=progress, options=options)
+        return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
 
     def merge(
         self,
@@ -461,7 +468,7 @@ class Table:
         return compact(
             self._store,
             where,
-            order_by,
+            order_by if order_by is None or isinstance(order_by, str) else texts("order_by", order_by),
             order=order,
             full=full,
             dry_run=dry_run,

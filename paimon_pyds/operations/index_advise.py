@@ -29,6 +29,7 @@ from paimon_pyds.operations.index_needs import NULLS, POINT, RANGE, Need, Record
 from paimon_pyds.operations.index_sample import read_sample, sample_files
 from paimon_pyds.operations.live_files import file_specs, in_partitions, live_of, refs_of
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.arguments import text
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Predicate
@@ -107,7 +108,11 @@ def index_advise(
     Raises:
         OptionError: a ``where`` on other columns, or the table's options of indexes are wrong.
     """
-    counted = [RecordedFilter(item) if isinstance(item, str) else item for item in recorded]
+    if isinstance(recorded, str):
+        recorded = [recorded]
+    counted = [
+        item if isinstance(item, RecordedFilter) else RecordedFilter(text("recorded", item)) for item in recorded
+    ]
     return _Advisor(store, files, where).run(counted)
 
 

@@ -21,6 +21,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.index_sample import FileSample, read_sample, sample_files
 from paimon_pyds.operations.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
 from paimon_pyds.options import TableOptions, check_known
+from paimon_pyds.options.arguments import condition, mapping
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Predicate, root_columns
@@ -123,10 +124,13 @@ def index_cost(
         OptionError: wrong options of indexes, or a ``where`` on other columns.
         PredicateError: a filter that does not fit the table.
     """
+    if isinstance(filters, str):
+        filters = [filters]
     schema = store.latest_schema()
-    merged = index_options(schema, options)
+    merged = index_options(schema, None if options is None else mapping("options", options))
     specs = parse_index_specs(merged, schema.fields)
-    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in filters]
+    asked = [condition("filters: each", f) for f in filters]
+    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in asked]
     live = refs_of(store, schema, in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index cost"))
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)

@@ -13,6 +13,7 @@ from paimon_pyds import formats
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.operations.live_files import DataFileRef
+from paimon_pyds.options.arguments import integer
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.evolution import plan_evolution
@@ -77,7 +78,7 @@ def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
     Raises:
         OptionError: less than one is asked for.
     """
-    if count < 1:
+    if integer("files", count) < 1:
         raise OptionError(f"a sample needs a file or more, not {count}")
     full = sorted((f for f in files if f.row_count), key=lambda f: f.path)
     if len(full) <= count:

@@ -14,6 +14,7 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, live_e
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.arguments import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
@@ -81,7 +82,7 @@ def in_partitions(
         PredicateError: the condition does not parse, or names no column.
         OptionError: it asks for another column than those of partitions.
     """
-    if where is None or (isinstance(where, str) and not where.strip()):
+    if where is None or (isinstance(condition("where", where), str) and not str(where).strip()):
         return entries
     predicate = bind(parse_filter(where) if isinstance(where, str) else where, schema.fields)
     others = [name for name in root_columns(predicate) if name not in schema.partition_keys]

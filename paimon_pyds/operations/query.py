@@ -15,6 +15,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known, check_readable
+from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
@@ -54,6 +55,7 @@ class Scan:
         PredicateError: the filter does not parse or names no column.
         SchemaError: an unknown column.
         OptionError: an unknown or contradictory option.
+        ArgumentTypeError: an argument of another Python type.
         UnsupportedError: a table or option that is refused by name.
     """
 
@@ -68,12 +70,13 @@ class Scan:
         options: Mapping[str, str] | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
     ) -> None:
+        limit = None if limit is None else integer("limit", limit)
         if limit is not None and limit < 0:
             raise OptionError(f"limit must not be negative, it is {limit}")
         self._store = store
         self._limit = limit
         self._batch_rows = batch_rows
-        given = {str(k): str(v) for k, v in (options or {}).items()}
+        given = {str(k): str(v) for k, v in mapping("options", options or {}).items()}
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
@@ -94,7 +97,7 @@ class Scan:
         self._top_n = None if top_n is None else self._checked_order(top_n)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
-        if filter_ is None or (isinstance(filter_, str) and not filter_.strip()):
+        if filter_ is None or (isinstance(condition("filter", filter_), str) and not str(filter_).strip()):
             return Const.TRUE
         from paimon_pyds.predicate.bind import bind
         from paimon_pyds.predicate.parse import parse_filter
@@ -249,7 +252,7 @@ class Scan:
 
     def field(self, name: str) -> DataField:
         """The column of a name. Raises SchemaError when there is none."""
-        return _column(self._schema, name)
+        return _column(self._schema, text("column", name))
 
     def selecting(self, fields: tuple[DataField, ...]) -> Scan:
         """The same rows with these columns only."""
@@ -287,8 +290,10 @@ class Scan:
         return tally.answer(run_top_n(self.top_n_query(), tally))
 
     def _checked_order(self, top_n: str | TopN) -> TopN:
-        from paimon_pyds.operations.top_n import check_order, parse_top_n
+        from paimon_pyds.operations.top_n import TopN, check_order, parse_top_n
 
+        if not isinstance(top_n, TopN):
+            top_n = text("top_n", top_n)
         return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
 
     def empty(self) -> pa.RecordBatch:
@@ -307,7 +312,7 @@ def _resolve_columns(
         columns = [part.strip() for part in columns.split(",")]
     fields: list[DataField] = []
     metadata: list[str] = []
-    for name in columns:
+    for name in texts("columns", columns):
         if name in METADATA_FIELDS:
             metadata.append(name)
             continue
@@ -337,7 +342,7 @@ def scan_options(
     """Keyword arguments of `Table.scan` as Paimon's options."""
     from datetime import datetime
 
-    result = {str(k): str(v) for k, v in (options or {}).items() if v is not None}
+    result = {str(k): str(v) for k, v in mapping("options", options or {}).items() if v is not None}
     if snapshot is not None:
         result["scan.snapshot-id"] = str(snapshot)
     if tag is not None:

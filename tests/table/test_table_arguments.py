@@ -1,0 +1,84 @@
+"""Arguments of another Python type are refused by name before anything is asked, read or written."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import ArgumentTypeError, PaimonError
+
+Call = Callable[[Any], Any]
+SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+    made = pp.Table.create(tmp_path_factory.mktemp("arguments") / "t", SCHEMA)
+    made.append(pa.table({"id": [1, 2, 3], "color": ["red", "blue", None]}))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.scan(5), "filter takes a condition as Spark SQL text, not 5 (int)"),
+        (lambda t: t.scan(["id = 1"]), "filter takes a condition as Spark SQL text, not ['id = 1'] (list)"),
+        (lambda t: t.count(True), "filter takes a condition as Spark SQL text, not True (bool)"),
+        (lambda t: t.scan().where(1.5), "filter takes a condition as Spark SQL text, not 1.5 (float)"),
+        (lambda t: t.scan(limit="3"), "limit takes an integer, not '3' (str)"),
+        (lambda t: t.scan(limit=3.0), "limit takes an integer, not 3.0 (float)"),
+        (lambda t: t.scan(limit=True), "limit takes an integer, not True (bool)"),
+        (lambda t: t.scan(columns=5), "columns takes a list of names, not 5 (int)"),
+        (lambda t: t.scan(columns=["id", 5]), "columns: each takes a text, not 5 (int)"),
+        (lambda t: t.scan(options="a=b"), "options takes a dictionary, not 'a=b' (str)"),
+        (lambda t: t.scan(top_n=("id", 5)), "top_n takes a text, not ('id', 5) (tuple)"),
+        (lambda t: t.top_n(None), "order takes an order such as 'id desc, 10', not None (NoneType)"),
+        (lambda t: t.min(None), "column takes a text, not None (NoneType)"),
+        (lambda t: t.distinct(["id"]), "column takes a text, not ['id'] (list)"),
+        (lambda t: t.explain("id = 1", limit="x" * 200), "limit takes an integer, not 'xxx"),
+        (lambda t: t.rewrite_file_index(5), "where takes a condition"),
+        (lambda t: t.index_dump(5), "where takes a condition"),
+        (lambda t: t.index_verify(5), "where takes a condition"),
+        (lambda t: t.index_cost("x"), "options takes a dictionary, not 'x' (str)"),
+        (lambda t: t.index_cost(filters=[5]), "filters: each takes a condition"),
+        (lambda t: t.index_cost(files="3"), "files takes an integer, not '3' (str)"),
+        (lambda t: t.index_advise([5]), "recorded takes a text, not 5 (int)"),
+        (lambda t: t.compact(where=5), "where takes a condition"),
+        (lambda t: t.compact(order_by=5), "order_by takes a list of names, not 5 (int)"),
+        (lambda t: t.update("id = 1"), "set takes a dictionary, not 'id = 1' (str)"),
+        (lambda t: t.system(5), "name takes a text, not 5 (int)"),
+        (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
+        (lambda t: t.alter(unset_options="bucket"), "unset_options takes a list of names, not 'bucket' (str)"),
+        (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
+        (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
+        (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),
+        (lambda t: pp.Table.create("/nowhere", {"a": "INT"}), "schema takes an Arrow schema or a list of DataField"),
+        (lambda t: pp.Table.create("/nowhere", SCHEMA, options=["a"]), "options takes a dictionary"),
+        (lambda t: pp.Table.create("/nowhere", SCHEMA, partition_by="id"), "partition_by takes a list of names"),
+    ],
+)
+def test_wrong_types_are_told_by_name(table: pp.Table, call: Call, message: str) -> None:
+    with pytest.raises(ArgumentTypeError) as caught:
+        call(table)
+    assert str(caught.value).startswith(message)
+    assert len(str(caught.value)) < 200
+    assert isinstance(caught.value, TypeError) and isinstance(caught.value, PaimonError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert table.count() == 3
+
+
+def test_types_that_stand_for_the_right_ones(table: pp.Table, tmp_path: Path) -> None:
+    assert table.scan(limit=np.int64(2)).to_arrow().num_rows == 2  # type: ignore[arg-type]
+    assert table.scan(columns=("id",)).to_arrow().column_names == ["id"]
+    assert table.scan(columns="id, color").to_arrow().column_names == ["id", "color"]
+    assert table.scan("  ").count() == table.scan(None).count() == 3
+    assert table.scan(snapshot="1").count() == 3  # type: ignore[arg-type]
+    assert table.index_advise("id = 1").filters == 1
+    assert pp.Table.open(Path(table.path), branch=None, storage_options=None).count() == 3
