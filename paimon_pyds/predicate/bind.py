@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate import casts, values
-from paimon_pyds.predicate.cuts import Cut, cut, domain, from_step, mismatch, skipped_hour
+from paimon_pyds.predicate.compare import NUMBERS, compare
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.tree import (
     And,
@@ -25,7 +25,7 @@ from paimon_pyds.predicate.tree import (
     make_or,
 )
 from paimon_pyds.types import (
-    BINARY_KINDS,
+    FLOAT_KINDS,
     INTEGER_KINDS,
     NESTED_KINDS,
     REFUSED_KINDS,
@@ -49,8 +49,6 @@ _NEGATED = {
     Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
     Op.CONTAINS: Op.NOT_CONTAINS,
 }  # fmt: skip
-_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-_NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | _FLOATS
 
 
 def bind(
@@ -155,7 +153,7 @@ class _Binder:
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
         try:
-            equal = self._compare(Op.EQ, ColumnRef(at.name, at.path, type_), literal)
+            equal = compare(Op.EQ, ColumnRef(at.name, at.path, type_), literal, self._zone)
         except PredicateError as error:
             raise PredicateError(f"keys of {at}: {error.message}", hint=error.hint) from None
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
@@ -187,34 +185,11 @@ class _Binder:
                 return self._in(leaf.op, column, literals)
             if len(literals) != 1 or leaf.op not in _COMPARISONS:
                 raise PredicateError(f"{leaf.op.value} takes one literal, not {len(literals)}")
-            return self._compare(leaf.op, column, literals[0])
+            return compare(leaf.op, column, literals[0], self._zone)
         except PredicateError as error:
             if error.message.startswith("column "):
                 raise
             raise PredicateError(f"column {column}: {error.message}", hint=error.hint) from None
-
-    def _compare(self, op: Op, column: ColumnRef, literal: Literal, *, as_double: bool = False) -> Predicate:
-        """A comparison with one literal, as a tree."""
-        type_ = column.type
-        assert isinstance(type_, AtomicType)
-        if literal.value is None:
-            return Const.UNKNOWN
-        if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:
-            return Leaf(op, column, (_bytes_or_text(literal, type_),))
-        if type_.kind in _FLOATS:
-            return _compare_float(op, column, _float(literal, type_), type_)
-        place = cut(literal, type_, self._zone, as_double=as_double)
-        found = _compare_steps(op, column, place, type_)
-        skipped = skipped_hour(literal, type_, self._zone)
-        if skipped is None:
-            return found
-        start, stop = (Cut(step, step + 1) for step in (skipped.start, skipped.stop))
-        before, behind = _compare_steps(Op.LT, column, start, type_), _compare_steps(Op.GE, column, stop, type_)
-        inside = make_and(
-            _compare_steps(Op.GE, column, start, type_), _compare_steps(Op.LT, column, stop, type_),
-            _compare_steps(op, column, skipped.cut, type_),
-        )  # fmt: skip
-        return make_or(make_and(make_or(before, behind), found), inside)
 
     def _in(self, op: Op, column: ColumnRef, literals: list[Literal]) -> Predicate:
         """IN as OR of equalities, NOT IN as AND of inequalities; those with one value each are gathered again."""
@@ -223,17 +198,17 @@ class _Binder:
             return Const.UNKNOWN
         type_ = column.type
         assert type_ is not None
-        if type_.kind in _NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
+        if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
             as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in known)
         else:
-            as_double = any(literal.type and literal.type.kind in _FLOATS for literal in known)
+            as_double = any(literal.type and literal.type.kind in FLOAT_KINDS for literal in known)
         single, negated = (Op.EQ, False) if op is Op.IN else (Op.NE, True)
         gathered: dict[object, Any] = {}
         others: list[Predicate] = []
         unequal = Leaf(Op.IS_NOT_NULL, column)
         for literal in known:
-            part = self._compare(single, column, literal, as_double=as_double and type_.kind in _NUMBERS)
+            part = compare(single, column, literal, self._zone, as_double=as_double and type_.kind in NUMBERS)
             if isinstance(part, Leaf) and part.op is single:
                 gathered.setdefault(_key(part.literals[0]), part.literals[0])
             elif part is not Const.FALSE and part != unequal:
@@ -288,121 +263,4 @@ def _key(value: Any) -> object:
 
 
 def _has_fraction(literal: Literal) -> bool:
-    return literal.type is not None and literal.type.kind in _FLOATS | {Kind.DECIMAL}
-
-
-def _bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
-    assert literal.type is not None
-    given, value = literal.type.kind, literal.value
-    if type_.kind in STRING_KINDS:
-        if given in STRING_KINDS:
-            return str(value)
-        if given in BINARY_KINDS:
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                raise PredicateError(f"the bytes X'{value.hex():.60}' are not UTF-8 text") from None
-    elif given in BINARY_KINDS:
-        return bytes(value)
-    elif given in STRING_KINDS:
-        return str(value).encode()
-    raise mismatch(literal, type_)
-
-
-def _float(literal: Literal, type_: AtomicType) -> float:
-    """The DOUBLE that a FLOAT or DOUBLE column is compared with."""
-    assert literal.type is not None
-    given = literal.type.kind
-    if given in STRING_KINDS:
-        number = values.double_from_text(literal.value)
-    elif given in _NUMBERS:
-        number = float(literal.value)
-    else:
-        raise mismatch(literal, type_)
-    # One NaN and one zero: equal values are then equal Python objects, too.
-    return math.nan if math.isnan(number) else number + 0.0
-
-
-def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) -> Predicate:
-    if type_.kind is Kind.DOUBLE or math.isnan(number) or values.float32(number) == number:
-        return Leaf(op, column, (number,))
-    # A FLOAT column is compared as DOUBLE, so 0.1 lies between two of its values.
-    if op is Op.EQ:
-        return Const.FALSE
-    if op is Op.NE:
-        return Leaf(Op.IS_NOT_NULL, column)
-    below = values.float32(number)
-    above = below
-    if below > number:
-        below = values.float32_neighbour(above, up=False) if math.isfinite(above) else values.FLOAT_MAX
-    else:
-        above = values.float32_neighbour(below, up=True) if math.isfinite(below) else -values.FLOAT_MAX
-    if op is Op.LT or op is Op.LE:
-        return Leaf(Op.LE, column, (below,))
-    return Leaf(Op.GE, column, (above,))
-
-
-def _compare_steps(op: Op, column: ColumnRef, place: Cut, type_: AtomicType) -> Predicate:
-    """A comparison with a place among the ordered values of a type."""
-    low, high = domain(type_)
-    lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)
-    if type_.kind is Kind.BOOLEAN:
-        return _compare_boolean(op, column, lower, upper)
-    one = upper - lower == 1
-
-    def leaf(operator: Op, step: int) -> Leaf:
-        return Leaf(operator, column, (from_step(step, type_),))
-
-    match op:
-        case Op.EQ:
-            if upper == lower:
-                return Const.FALSE
-            return leaf(Op.EQ, lower) if one else make_and(*_range(leaf, low, high, lower, upper - 1, column))
-        case Op.NE:
-            if upper == lower:
-                return Leaf(Op.IS_NOT_NULL, column)
-            if one:
-                return leaf(Op.NE, lower)
-            return make_or(*_outside(leaf, low, high, lower, upper))
-        case Op.LT | Op.LE:
-            bound = lower if op is Op.LT else upper
-            if bound <= low:
-                return Const.FALSE
-            if bound > high:
-                return Leaf(Op.IS_NOT_NULL, column)
-            return leaf(Op.LT, lower) if op is Op.LT and one else leaf(Op.LE, bound - 1)
-    bound = lower if op is Op.GE else upper
-    if bound > high:
-        return Const.FALSE
-    if bound <= low:
-        return Leaf(Op.IS_NOT_NULL, column)
-    return leaf(Op.GT, lower) if op is Op.GT and one else leaf(Op.GE, bound)
-
-
-def _range(leaf: Any, low: int, high: int, first: int, last: int, column: ColumnRef) -> Iterable[Predicate]:
-    """The column from ``first`` to ``last``."""
-    if first <= low and last >= high:
-        return [Leaf(Op.IS_NOT_NULL, column)]
-    found = [leaf(Op.GE, first)] if first > low else []
-    return [*found, leaf(Op.LE, last)] if last < high else found
-
-
-def _outside(leaf: Any, low: int, high: int, lower: int, upper: int) -> Iterable[Predicate]:
-    """The column below ``lower``, or from ``upper`` on."""
-    found = [leaf(Op.LE, lower - 1)] if lower > low else []
-    return [*found, leaf(Op.GE, upper)] if upper <= high else found
-
-
-def _compare_boolean(op: Op, column: ColumnRef, lower: int, upper: int) -> Predicate:
-    """Over FALSE < TRUE every comparison is an equality, or decided."""
-    kept = {
-        step
-        for step in (0, 1)
-        if {
-            Op.EQ: lower <= step < upper, Op.NE: not lower <= step < upper, Op.LT: step < lower, Op.LE: step < upper,
-            Op.GT: step >= upper, Op.GE: step >= lower,
-        }[op]
-    }  # fmt: skip
-    if len(kept) == 1:
-        return Leaf(Op.EQ, column, (bool(kept.pop()),))
-    return Leaf(Op.IS_NOT_NULL, column) if kept else Const.FALSE
+    return literal.type is not None and literal.type.kind in FLOAT_KINDS | {Kind.DECIMAL}
