@@ -61,7 +61,7 @@ def _matching(spec: ReadSpec, task: FileTask, container: bytes | None, residual:
     devolved = filtering.devolve(spec.predicate)
     if devolved in (Const.FALSE, Const.UNKNOWN):
         return BitMap()
-    faithful = residual is None and _is_faithful(filtering)
+    faithful = residual is None and filtering.devolves_exactly(spec.predicate)
     if devolved is Const.TRUE and faithful:
         return _bitmap(live_rows(spec.io, task), task)
     if container is not None or task.index_path is not None:
@@ -76,11 +76,6 @@ def _matching(spec: ReadSpec, task: FileTask, container: bytes | None, residual:
             task = replace(task, selection=bitmap, index_path=None)
     found = [_positions(batch, residual) for batch in read_file(spec, task)]
     return BitMap(np.concatenate(found)) if found else BitMap()
-
-
-def _is_faithful(filtering: Evolution) -> bool:
-    """Whether a filter taken back to the file's columns keeps exactly the rows it keeps of the table's columns."""
-    return all(convert is None for convert in filtering.converters)
 
 
 def _ask(

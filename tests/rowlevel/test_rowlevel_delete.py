@@ -15,6 +15,7 @@ from paimon_pyds.errors import OptionError, PredicateError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.operations.executor import LocalExecutor
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.types import DataField, parse_type
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("x", pa.float64()), ("p", pa.string())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -326,3 +327,29 @@ def _keyed(path: Path) -> pp.Table:
     return pp.Table.create(
         path, pa.schema([pa.field("id", pa.int64(), False)]), primary_key=["id"], options={"bucket": "1"}
     )
+
+
+@pytest.mark.parametrize("index", [{}, {"file-index.bitmap.columns": "c"}], ids=["no index", "bitmap"])
+@pytest.mark.parametrize("mode", _MODES.values(), ids=_MODES)
+@pytest.mark.parametrize("layout", [{}, {"bucket": "2", "bucket-key": "id"}], ids=["plain", "buckets"])
+def test_columns_that_indexes_are_not_asked_about(
+    layout: dict[str, str], mode: dict[str, str], index: dict[str, str], tmp_path: Path
+) -> None:
+    """CHAR in ORC, and a column named like the key of a MAP beside it: the data says which rows go."""
+    fields = [
+        DataField(0, "id", parse_type("INT NOT NULL")),
+        DataField(1, "c", parse_type("CHAR(4)")),
+        DataField(2, "m", parse_type({"type": "MAP", "key": "STRING NOT NULL", "value": "STRING"})),
+        DataField(3, "m[k]", parse_type("STRING")),
+    ]
+    table = pp.Table.create(tmp_path / "t", fields, options={"file.format": "orc"} | layout | mode | index)
+    texts = ["ab", "cd", "ef", "gh"]
+    keys = [[("k", text)] for text in reversed(texts)]
+    table.append(
+        pa.table({"id": range(4), "c": texts, "m": pa.array(keys, pa.map_("string", "string")), "m[k]": texts})
+    )
+    left = {0, 1, 2, 3}
+    for condition, gone in (("c = 'ab'", 0), ("`m[k]` = 'cd'", 1), ("m['k'] = 'ab'", 3)):
+        assert table.delete(condition).rows_deleted == 1
+        left.remove(gone)
+        assert set(table.scan().to_arrow().column("id").to_pylist()) == left
