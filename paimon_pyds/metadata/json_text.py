@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 __all__ = ["JsonObject", "to_java_json"]
 
@@ -65,6 +65,17 @@ class JsonObject:
         if value is not None and not isinstance(value, str):
             raise self.corrupt(f"a string was expected, not {value!r:.80}", member)
         return value
+
+    def version(self, what: str, newest: int) -> int:
+        """The member ``version`` of a ``what``, 1 when absent. Raises UnsupportedError beyond ``newest``."""
+        version = self.integer("version", 1)
+        if not 1 <= version <= newest:
+            raise UnsupportedError(
+                f"{what} version {version} is not supported, 1 to {newest} are",
+                path=self._path,
+                hint="a newer Paimon wrote this table: upgrade paimon-pyds",
+            )
+        return version
 
     def text(self, member: str) -> str:
         """A string."""

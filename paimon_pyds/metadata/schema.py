@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.errors import SchemaError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
@@ -69,13 +69,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
         UnsupportedError: a version that is not known here.
     """
     json = JsonObject(data, path)
-    version = json.integer("version", 1)
-    if not 1 <= version <= CURRENT_SCHEMA_VERSION:
-        raise UnsupportedError(
-            f"schema version {version} is not supported, 1 to {CURRENT_SCHEMA_VERSION} are",
-            path=path,
-            hint="a newer Paimon wrote this table: upgrade paimon-pyds",
-        )
+    version = json.version("schema", CURRENT_SCHEMA_VERSION)
     fields = _parse_fields(json)
     names = [f.name for f in fields]
     partition_keys, primary_keys = json.texts("partitionKeys"), json.texts("primaryKeys")

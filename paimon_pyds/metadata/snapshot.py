@@ -6,7 +6,6 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 
 __all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Snapshot", "parse_snapshot", "snapshot_to_json"]
@@ -62,13 +61,7 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         UnsupportedError: a version that is not known here.
     """
     json = JsonObject(data, path)
-    version = json.integer("version", 1)
-    if not 1 <= version <= _CURRENT_VERSION:
-        raise UnsupportedError(
-            f"snapshot version {version} is not supported, 1 to {_CURRENT_VERSION} are",
-            path=path,
-            hint="a newer Paimon wrote this table: upgrade paimon-pyds",
-        )
+    version = json.version("snapshot", _CURRENT_VERSION)
     kind = json.text("commitKind")
     if kind not in CommitKind.__members__:
         raise json.corrupt(f"not a kind of commit: {kind!r:.40}", "commitKind")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +18,6 @@ from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
     CorruptFileError,
     NotFoundError,
-    PaimonError,
-    SchemaError,
     SnapshotNotFoundError,
     TableNotFoundError,
     TagNotFoundError,
@@ -29,6 +27,7 @@ from paimon_pyds.metadata.hints import read_hint, write_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+from paimon_pyds.metadata.whereabouts import whereabouts
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.index_manifest import IndexEntry
     from paimon_pyds.metadata.manifest import ManifestFile
 
-__all__ = ["TableStore", "require_fields"]
+__all__ = ["TableStore"]
 
 T = TypeVar("T")
 
@@ -433,40 +432,9 @@ class TableStore:
                 hint=near_hint(self.branch, self.branches(), "branches"),
             )
         return TableNotFoundError(
-            "no Paimon table is here: there is no schema/schema-N", path=self.root, hint=self._whereabouts()
+            "no Paimon table is here: there is no schema/schema-N", path=self.root, hint=whereabouts(self.io, self.root)
         )
-
-    def _whereabouts(self) -> str:
-        """What lies at a location that is no table, and tables of a similar name nearby."""
-        try:
-            here = self.io.list(self.root)
-            if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
-                return f"this is a warehouse: name a table in it, such as {self.root}/DATABASE.db/TABLE"
-            parent, _, name = self.root.rpartition("/")
-            table, _, part = name.partition("$")
-            if part and self.io.exists(f"{parent}/{table}/schema"):
-                branch = part.removeprefix("branch_")
-                asked = f"give branch {branch!r} too" if branch != part else f"ask for its system table {part!r}"
-                return f"name the table, {parent}/{table}, and {asked}"
-            inside = [e.name for e in here if e.is_dir and self.io.exists(f"{self.root}/{e.name}/schema")]
-            if inside:
-                return near_hint(name, inside, "the tables in it") or ""
-            beside = [e.name for e in self.io.list(parent or "/")[:1000] if e.is_dir]
-            tables = [n for n in beside if n != name and self.io.exists(f"{parent}/{n}/schema")]
-            found = "there is no such directory" if not here else "the directory holds something else"
-            near = near_hint(name, tables, "tables beside it")
-            return f"{found}; {near}" if near else found
-        except PaimonError as error:
-            return str(error)
 
 
 def _is_file_name(name: str) -> bool:
     return bool(name) and "/" not in name and "\0" not in name
-
-
-def require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
-    """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
-    known = schema.field_names
-    for name in names:
-        if name not in known:
-            raise SchemaError(f"{what} names {name!r}, which is no column", hint=near_hint(name, known, "columns"))

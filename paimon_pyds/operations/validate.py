@@ -10,9 +10,9 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.index.config import BSI, parse_index_specs
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.store import require_fields
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
+from paimon_pyds.options.near import near_hint
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
@@ -87,7 +87,7 @@ def _no_duplicates(names: Sequence[str], what: str) -> None:
 def _check_keys(schema: TableSchema) -> None:
     for what, keys in (("partition", schema.partition_keys), ("primary key", schema.primary_keys)):
         _no_duplicates(keys, f"{what} columns")
-        require_fields(schema, keys, f"the {what}")
+        _require_fields(schema, keys, f"the {what}")
         for name in keys:
             if schema.field(name).type.kind in NESTED_KINDS:
                 raise SchemaError(f"{what} column {name} can't be of type {schema.field(name).type}")
@@ -104,7 +104,7 @@ def _check_keys(schema: TableSchema) -> None:
 def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
     bucket = options.get("bucket")
     named = options.bucket_keys(schema) if options.is_set("bucket-key") else ()
-    require_fields(schema, named, "bucket-key")
+    _require_fields(schema, named, "bucket-key")
     _no_duplicates(named, "bucket-key columns")
     inside = [name for name in named if name in schema.partition_keys]
     if inside:
@@ -142,11 +142,11 @@ def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
             inner = key.removeprefix("fields.")
             for name in inner.split(".")[0].split(","):
                 if name not in names and not any(inner.startswith(n + ".") for n in names):
-                    require_fields(schema, [name], f"option {key}")
+                    _require_fields(schema, [name], f"option {key}")
     for key in _COLUMN_OPTIONS:
         if options.is_set(key):
             named = (part.strip() for part in str(options.get(key)).split(","))
-            require_fields(schema, [name for name in named if name], f"option {key}")
+            _require_fields(schema, [name for name in named if name], f"option {key}")
 
 
 def _check_modes(schema: TableSchema, options: TableOptions) -> None:
@@ -200,3 +200,11 @@ def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
             raise SchemaError(
                 f"column {field.name}: Avro has no {field.type}", hint="use a precision up to 6, or parquet or orc"
             )
+
+
+def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
+    """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
+    known = schema.field_names
+    for name in names:
+        if name not in known:
+            raise SchemaError(f"{what} names {name!r}, which is no column", hint=near_hint(name, known, "columns"))
