@@ -64,7 +64,11 @@ def test_keys_of_any_text(oracle: Oracle, tmp_path: Path) -> None:
 
 def test_a_column_named_like_a_key_loses_no_rows(oracle: Oracle, tmp_path: Path) -> None:
     """Java indexes the key, and asks that index about the column; nothing in the file tells which of both it is of."""
-    options = {"file-index.bitmap.columns": "m[k]", "file-index.in-manifest-threshold": "1 mb"}
+    options = {
+        "file-index.bitmap.columns": "m[k]",
+        "file-index.in-manifest-threshold": "1 mb",
+        "deletion-vectors.enabled": "true",
+    }
     with oracle.batch() as batch:
         batch.create(tmp_path, "db.t", fields(id="INT", m=STRINGS, **{"m[k]": "STRING"}), options=options)
         batch.write(tmp_path, "db.t", [{"id": i, "m": [["k", f"x{i}"]], "m[k]": f"p{i}"} for i in range(9)])
@@ -74,3 +78,34 @@ def test_a_column_named_like_a_key_loses_no_rows(oracle: Oracle, tmp_path: Path)
         assert table.count(condition) == 1
     assert table.count("`m[k]` <> 'p3'") == 8
     assert table.max("m[k]") == "p8"
+    table.delete("`m[k]` = 'p3' OR m['k'] = 'x5'")
+    assert table.scan().to_arrow().column("id").to_pylist() == [0, 1, 2, 4, 6, 7, 8]
+
+
+def test_values_of_a_wider_type(oracle: Oracle, tmp_path: Path) -> None:
+    """Java widens the values of a MAP; old files have indexes of the old type."""
+    high = 2**31 - 1
+    old: list[Any] = [None, [["k", 1]], [["k", None]], [["l", 2]], [["k", high]], [["k", -high - 1]]]
+    new: list[Any] = [[["k", 2**40]], [["k", 1]], None]
+    kinds = ("bitmap", "range-bitmap", "bsi")
+    with oracle.batch() as batch:
+        for kind in kinds:
+            options = {f"file-index.{kind}.columns": "m[k]", "file-index.in-manifest-threshold": "1 mb"}
+            batch.create(tmp_path, f"db.{kind}", fields(id="INT", m={**NUMBERS, "value": "INT"}), options=options)
+            batch.write(tmp_path, f"db.{kind}", [{"id": i, "m": m} for i, m in enumerate(old)])
+            batch.alter(tmp_path, f"db.{kind}", {"op": "type", "name": ["m", "value"], "type": "BIGINT"})
+            batch.write(tmp_path, f"db.{kind}", [{"id": 6 + i, "m": m} for i, m in enumerate(new)])
+    for kind in kinds:
+        table = pp.Table.open(tmp_path / "db.db" / kind)
+        for condition, kept in {
+            "m['k'] = 1": [1, 7],
+            "m['k'] > 2147483646": [4, 6],
+            "m['k'] >= 2147483648": [6],
+            "m['k'] < -2147483648": [],
+            "m['k'] <> 1": [4, 5, 6],
+            "m['k'] IN (1, 1099511627776)": [1, 6, 7],
+            "m['k'] NOT IN (1, 99999999999)": [4, 5, 6],
+            "m['k'] IS NULL": [0, 2, 3, 8],
+        }.items():
+            assert sorted(table.scan(condition).to_arrow().column("id").to_pylist()) == kept, (kind, condition)
+            assert table.count(condition) == len(kept), (kind, condition)
