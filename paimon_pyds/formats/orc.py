@@ -3,9 +3,9 @@
 Sources: the files of Java Paimon 1.4 (TIME is an int, TIMESTAMP a timestamp, TIMESTAMP WITH LOCAL TIME ZONE a timestamp
 instant), and the ORC specification v1.
 
-Three things pyarrow does not do are done here: row counts of stripes come from the footer (`orc_tail`); CHAR is stored
-padded with spaces and is trimmed when read, as ORC's Java reader does; timestamps outside what nanoseconds can hold are
-decoded by `orc_timestamps` instead of wrapping around.
+What pyarrow does not do is done here: row counts of stripes come from the footer (`orc_tail`), and stripes are left out
+by their statistics (`orc_prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
+(`orc_arrays`); timestamps outside what nanoseconds can hold are decoded by `orc_timestamps` instead of wrapping around.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import io as _io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.formats.orc_arrays import check_type, from_orc
 from paimon_pyds.formats.orc_tail import (
     OrcKind,
     OrcTail,
@@ -38,14 +36,9 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.faults import storage_error
 from paimon_pyds.types import (
-    TIMESTAMP_KINDS,
-    ArrayType,
-    AtomicType,
     DataField,
     DataType,
     Kind,
-    MapType,
-    MultisetType,
     RowType,
     arrow_schema,
     arrow_type,
@@ -55,29 +48,6 @@ __all__ = ["OrcFormat"]
 
 _SAFE_MILLIS = (-9_223_372_036_000, 9_223_372_036_000)
 """What nanoseconds in 64 bits can hold, in milliseconds, less a second at either end."""
-
-_NATIVE = {
-    Kind.BOOLEAN: {OrcKind.BOOLEAN},
-    Kind.TINYINT: {OrcKind.BYTE},
-    Kind.SMALLINT: {OrcKind.SHORT},
-    Kind.INT: {OrcKind.INT},
-    Kind.BIGINT: {OrcKind.LONG},
-    Kind.FLOAT: {OrcKind.FLOAT},
-    Kind.DOUBLE: {OrcKind.DOUBLE},
-    Kind.DECIMAL: {OrcKind.DECIMAL},
-    Kind.CHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.VARCHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.BINARY: {OrcKind.BINARY},
-    Kind.VARBINARY: {OrcKind.BINARY},
-    Kind.DATE: {OrcKind.DATE},
-    Kind.TIME: {OrcKind.INT},
-    Kind.TIMESTAMP: {OrcKind.TIMESTAMP},
-    Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP},
-    Kind.ARRAY: {OrcKind.LIST},
-    Kind.MAP: {OrcKind.MAP},
-    Kind.MULTISET: {OrcKind.MAP},
-    Kind.ROW: {OrcKind.STRUCT},
-}
 
 
 class OrcFormat:
@@ -172,8 +142,10 @@ class OrcReader:
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Every row: the statistics of stripes are not used, because those of Java are wrong for old dates."""
-        return RowSelection.ALL
+        """The rows of stripes that may match, by their statistics (`orc_prune`). Raises CorruptFileError."""
+        from paimon_pyds.formats.orc_prune import prune
+
+        return prune(self._tail, self._range, predicate, self._path)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The selected rows; see `FormatReader.read`.
@@ -210,7 +182,7 @@ class OrcReader:
         type_ = self._tail.root.child(field.name)
         if type_ is None:
             raise CorruptFileError(f"the file has no column {field.name!r}", path=self._path, field="types")
-        _check(field.type, type_, field.name, self._path)
+        check_type(field.type, type_, field.name, self._path)
         return type_
 
     def _stripe(
@@ -225,7 +197,7 @@ class OrcReader:
                 columns.append(self._wide_column(stripe, type_, field))
             elif batch is not None:
                 array = batch.column(plain.index(field.name))
-                columns.append(_from_orc(array, field.type, type_))
+                columns.append(from_orc(array, field.type, type_))
         return columns
 
     def _is_wide(self, type_: OrcType) -> bool:
@@ -317,62 +289,3 @@ def _as_batch(data: Any) -> pa.RecordBatch:
     if isinstance(data, pa.RecordBatch):
         return data
     return data.combine_chunks().to_batches()[0]
-
-
-def _check(type_: DataType, orc: OrcType, name: str, path: str) -> None:
-    if orc.kind not in _NATIVE.get(type_.kind, ()):
-        raise CorruptFileError(f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types")
-    match type_:
-        case RowType():
-            for inner in type_.fields:
-                child = orc.child(inner.name)
-                if child is None:
-                    raise CorruptFileError(f"the file has no field {name}.{inner.name}", path=path, field="types")
-                _check(inner.type, child, f"{name}.{inner.name}", path)
-        case MultisetType():
-            _check(type_.element, orc.children[0], name, path)
-        case ArrayType() | MapType():
-            for inner_type, child in zip(type_.children(), orc.children, strict=False):
-                _check(inner_type, child, name, path)
-
-
-def _from_orc(array: pa.Array, type_: DataType, orc: OrcType) -> pa.Array:
-    """What pyarrow gives for a type of ORC, as the Arrow type of Paimon's type."""
-    target = arrow_type(type_)
-    match type_:
-        case RowType():
-            children = [
-                _from_orc(array.field(f.name), f.type, orc.children[orc.names.index(f.name)]) for f in type_.fields
-            ]
-            if not children:
-                return rebuild(array, target, [])
-            return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-        case ArrayType():
-            return rebuild(array, target, [_from_orc(array.values, type_.element, orc.children[0])])
-        case MapType():
-            return _map_from_orc(array, target, _from_orc(array.keys, type_.key, orc.children[0]), type_.value, orc)
-        case MultisetType():
-            keys = _from_orc(array.keys, type_.element, orc.children[0])
-            return _map_from_orc(array, target, keys, AtomicType(Kind.INT), orc)
-    if type_.kind in TIMESTAMP_KINDS:
-        return _from_nanoseconds(array, target)
-    if type_.kind is Kind.TIME:
-        return array.view(target)
-    if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
-        return pc.utf8_rtrim(array, " ")
-    return array if array.type == target else pc.cast(array, target)
-
-
-def _map_from_orc(array: pa.Array, target: pa.DataType, keys: pa.Array, value: DataType, orc: OrcType) -> pa.Array:
-    items = _from_orc(array.items, value, orc.children[1])
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    return rebuild(array, target, [entries])
-
-
-def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
-    factor = {"ms": 1_000_000, "us": 1_000, "ns": 1}[target.unit]
-    counts = array.view(pa.int64())
-    if factor > 1:
-        values = counts.fill_null(0).to_numpy(zero_copy_only=False)
-        counts = pa.array(values // factor, pa.int64(), mask=np.asarray(array.is_null()))
-    return counts.view(target)

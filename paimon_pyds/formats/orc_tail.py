@@ -104,7 +104,11 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True)
 class OrcTail:
-    """The footer of a file. ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC."""
+    """The footer of a file.
+
+    ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
+    messages about each column of the whole file; ``metadata`` is where those of the stripes lie, (offset, length).
+    """
 
     codec: str
     block_size: int
@@ -112,6 +116,8 @@ class OrcTail:
     stripes: tuple[Stripe, ...]
     root: OrcType
     timestamps: dict[int, tuple[int, int]]
+    statistics: tuple[bytes, ...]
+    metadata: tuple[int, int]
     tail_length: int
 
 
@@ -153,7 +159,7 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
     script_length = end[-1]
     if script_length + 1 > len(end):
         raise CorruptFileError("the postscript does not fit", path=path, offset=size - 1, field="postscript length")
-    footer_length, codec, block_size, magic = _postscript(end[-1 - script_length : -1], path)
+    footer_length, codec, block_size, magic, metadata_length = _postscript(end[-1 - script_length : -1], path)
     if magic != MAGIC:
         raise CorruptFileError("not an ORC file", path=path, offset=size - 1 - script_length, field="magic")
     length = footer_length + script_length + 1
@@ -162,11 +168,12 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
     if length > len(end):
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
-    return _footer(footer, codec, block_size, max(length, guess), size - length, path)
+    metadata = size - length - metadata_length, metadata_length
+    return _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
 
 
-def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes]:
-    footer_length, codec, block_size, magic = 0, 0, 256 * 1024, b""
+def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
+    footer_length, codec, block_size, magic, metadata_length = 0, 0, 256 * 1024, b"", 0
     for number, _, value in read_message(data, path):
         match number:
             case 1:
@@ -175,21 +182,32 @@ def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes]:
                 codec = as_number(value, path, "compression")
             case 3:
                 block_size = as_number(value, path, "compressionBlockSize")
+            case 5:
+                metadata_length = as_number(value, path, "metadataLength")
             case 8000:
                 magic = as_bytes(value, path, "magic")
     if codec >= len(_CODECS):
         raise UnsupportedError(f"ORC compression number {codec} is not known", path=path)
     if block_size > MAX_SECTION:
         raise CorruptFileError(f"blocks of {block_size} bytes", path=path, field="compressionBlockSize")
-    return footer_length, _CODECS[codec], block_size, magic
+    return footer_length, _CODECS[codec], block_size, magic, metadata_length
 
 
-def _footer(data: bytes, codec: str, block_size: int, tail_length: int, content: int, path: object) -> OrcTail:
+def _footer(
+    data: bytes,
+    codec: str,
+    block_size: int,
+    tail_length: int,
+    content: int,
+    metadata: tuple[int, int],
+    path: object,
+) -> OrcTail:
     row_count = 0
     stripes: list[Stripe] = []
     types: list[tuple[int, list[int], list[str]]] = []
     timestamps: dict[int, tuple[int, int]] = {}
-    column = first = 0
+    statistics: list[bytes] = []
+    first = 0
     for number, _, value in read_message(data, path):
         match number:
             case 3:
@@ -201,16 +219,19 @@ def _footer(data: bytes, codec: str, block_size: int, tail_length: int, content:
             case 6:
                 row_count = as_number(value, path, "numberOfRows")
             case 7:
-                bounds = _timestamp_bounds(as_bytes(value, path, "statistics"), path)
+                message = as_bytes(value, path, "statistics")
+                bounds = _timestamp_bounds(message, path)
                 if bounds is not None:
-                    timestamps[column] = bounds
-                column += 1
+                    timestamps[len(statistics)] = bounds
+                statistics.append(message)
             case 10:
                 raise UnsupportedError("encrypted ORC files are not supported", path=path)
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
     root = _tree(types, path)
-    return OrcTail(codec, block_size, row_count, tuple(stripes), root, timestamps, tail_length)
+    return OrcTail(
+        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length
+    )
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
