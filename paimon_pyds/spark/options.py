@@ -118,7 +118,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         top_n=given.get("topn"),
         metadata_columns=_names(given, "metadata-columns") or (),
         pushdown=_flag(given, "pushdown", pushdown),
-        explain=given.get("explain"),
+        explain=_log_or_path(given),
         scan=_of_paimon(given) | ({"timezone": given["timezone"]} if "timezone" in given else {}),
         storage=_of_storage(given),
     )
@@ -298,6 +298,13 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
             key = _paimon_name(key)
         given[key] = value
     return given
+
+
+def _log_or_path(given: Mapping[str, str]) -> str | None:
+    where = given.get("explain")
+    if where is not None and (not where.strip() or where.endswith(("/", "\\"))):
+        raise OptionError(f"explain is log, or the path of a .txt, .html or .json file, not {where!r}")
+    return where
 
 
 _OWN = frozenset((*WHERE, *READ, *WRITE))

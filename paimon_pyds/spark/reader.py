@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_pyds.errors import OptionError, PredicateError
+from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear import clear_errors, clear_iterator
 
@@ -230,7 +230,11 @@ def _explain(scan: Scan, options: ReadOptions) -> None:
     from paimon_pyds.storage import open_file_io
 
     io, path = open_file_io(options.explain or "", options.storage)
-    io.replace(path, explanation.rendered(path).encode())
+    try:
+        io.replace(path, explanation.rendered(path).encode())
+    except StorageError as error:
+        hint = "give the path of a file that can be written where Spark plans, or `log`"
+        raise StorageError(f"explain: {error.message}", path=error.path, hint=hint) from error
 
 
 def check_metadata_columns(names: Sequence[str]) -> None:

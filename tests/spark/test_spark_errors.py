@@ -42,7 +42,11 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
         ({"filter": "colour = 'red'"}, "colour"),
         ({"filter": "id = = 1"}, r"\^"),
         ({"filter": "color = 5 +"}, r"\^"),
-        ({"columns": "nope"}, "columns: the table has no column 'nope' — it has id, color, size"),
+        ({"columns": "nope"}, "columns: the table has no column 'nope' — its columns: color, id, size"),
+        ({"columns": "colour"}, "the table has no column 'colour' — did you mean color"),
+        ({"limit": "-1"}, "limit must be a number of rows, not '-1'"),
+        ({"explain": " "}, "explain is log, or the path of a .txt, .html or .json file, not ' '"),
+        ({"explain": "/tmp/"}, "explain is log, or the path"),
         ({"limit": "x"}, "limit must be a number of rows, not 'x'"),
         ({"fliter": "id = 1"}, "there is no option fliter — did you mean filter"),
         ({"metadata_columns": "__file"}, "there is no metadata column '__file'"),
@@ -66,6 +70,12 @@ def test_options_are_refused_when_the_table_is_loaded(frames, six, options, mess
     import re
 
     assert re.search(message, text), text
+
+
+def test_an_explanation_that_cannot_be_written(frames, six, tmp_path):
+    (tmp_path / "file").write_text("")
+    text = failure(lambda: frames.load(six.path, explain=str(tmp_path / "file" / "why.html")).collect())
+    assert "explain: can't " in text and "give the path of a file that can be written where Spark plans" in text
 
 
 def test_parts_of_a_table_by_a_path(frames, six):

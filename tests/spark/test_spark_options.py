@@ -246,7 +246,7 @@ def test_columns():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nope", "no column 'nope'.*id, Name, info, x.y"),
+        ("nope", "no column 'nope'.*Name, id, info, x.y"),
         ("id, ID", "'ID' is named twice"),
         ("info, info.a", "named twice"),
         ("info.z", "no column 'z'"),
