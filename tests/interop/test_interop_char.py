@@ -74,6 +74,10 @@ def _check_answers(table: pp.Table) -> None:
     )
     first = table.scan(columns=["c"], top_n="c nulls last, 2").to_arrow()
     assert first.column("c").to_pylist() == ["", ""]
+    assert table.update({"v": "'new'"}, where="c = 'a\\t'").rows_updated == 1
+    assert table.delete("c = 'ab' OR m['k'] = 'ac'").rows_deleted == 4
+    left = table.scan(columns=["id"]).to_arrow().column("id").to_pylist()
+    assert sorted(left) == sorted(set(range(len(VALUES))) - {*_kept("c", "=", "ab"), *_kept("c", "=", "ac")})
 
 
 @pytest.mark.parametrize("options", STORED, ids=["plain", "embedded", "side"])
