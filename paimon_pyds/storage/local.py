@@ -1,15 +1,7 @@
-"""FileIO on a local or mounted file system.
-
-Publishing rests on `LocalFileIO.create_if_absent`: the content is written and synced under a temporary name first and
-then linked to its own name, which the kernel does for one of all rivals and only when the name is free. Where hard
-links are refused (FUSE volumes, some network shares), `renameat2` with RENAME_NOREPLACE does the same. Where that is
-missing too, the file is created exclusively and then filled: one writer still wins, but a reader may for a moment see
-it incomplete (`metadata.store` looks again), and a crash in between leaves an incomplete file, to be removed by hand.
-"""
+"""FileIO on a local or mounted file system. How files get their names is in `publish`."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import io
 import os
@@ -25,6 +17,7 @@ import pyarrow as pa
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.storage.base import FileStatus, OutputFile
 from paimon_pyds.storage.faults import storage_error, storage_faults
+from paimon_pyds.storage.publish import create_new, publish, rename_noreplace, write_new
 from paimon_pyds.storage.ranges import check_range, read_coalesced
 
 if TYPE_CHECKING:
@@ -35,10 +28,6 @@ __all__ = ["LocalFileIO"]
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
 _MAX_REQUEST = 64 << 20
 _WRITE_BUFFER = 1 << 20
-_NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-_NO_LINKS = _NO_RENAME | {errno.EPERM, errno.EMLINK, errno.EXDEV}
-_RENAME_NOREPLACE = 1
-_AT_FDCWD = -100
 
 
 class LocalFileIO:
@@ -133,28 +122,16 @@ class LocalFileIO:
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the file with this content in one atomic step, or return False when it is there already.
 
-        The file is complete and on the disk when its name appears. See the module's text for file systems without
-        hard links.
+        The file is complete and on the disk when its name appears. See `publish` for file systems without hard
+        links.
         """
         with storage_faults("write", path):
-            if os.path.lexists(path):
-                return False
-            directory, name = os.path.split(path)
-            temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
-            try:
-                _write_new(temporary, data)
-                created = _publish(temporary, path, data)
-            finally:
-                with suppress(OSError):
-                    os.unlink(temporary)
-            if created:
-                _sync_directory(directory)
-            return created
+            return publish(path, data)
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create a file of a unique name, durably. Raises StorageError when it exists."""
         with storage_faults("write", path):
-            _write_new(path, data)
+            write_new(path, data)
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or replace a small file (hints) in one atomic step. Not synced: a lost hint costs a listing only."""
@@ -162,7 +139,7 @@ class LocalFileIO:
         temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
         with storage_faults("write", path):
             try:
-                _write_new(temporary, data, sync=False)
+                write_new(temporary, data, sync=False)
                 os.replace(temporary, path)
             except BaseException:
                 with suppress(OSError):
@@ -192,7 +169,7 @@ class LocalFileIO:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
         with storage_faults("rename", source, missing_passes=True):
             try:
-                if not _rename_noreplace(source, target):
+                if not rename_noreplace(source, target):
                     if os.path.lexists(target):
                         raise FileExistsError(errno.EEXIST, "exists", target)
                     os.rename(source, target)
@@ -206,7 +183,7 @@ class _LocalOutput:
     def __init__(self, path: str) -> None:
         self._path = path
         with storage_faults("create", path):
-            self._raw = _RawSink(_create(path), path)
+            self._raw = _RawSink(create_new(path), path)
         self._buffer = io.BufferedWriter(self._raw, _WRITE_BUFFER)
         self._size: int | None = None
 
@@ -273,87 +250,6 @@ class _RawSink(io.RawIOBase):
         if not self.closed:
             super().close()
             os.close(self._fd)
-
-
-def _create(path: str) -> int:
-    """Create a new file exclusively, making its directories when they are missing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-    try:
-        return os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.open(path, flags, 0o666)
-
-
-def _write_new(path: str, data: bytes, *, sync: bool = True) -> None:
-    fd = _create(path)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        if sync:
-            os.fsync(fd)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
-
-
-def _publish(temporary: str, path: str, data: bytes) -> bool:
-    """Give a finished temporary file its name, if the name is free."""
-    try:
-        os.link(temporary, path)
-        return True
-    except OSError as error:
-        # A network file system may report a failure for a link that it made: the link count tells.
-        with suppress(OSError):
-            if os.stat(temporary).st_nlink == 2 and os.path.samefile(temporary, path):
-                return True
-        if error.errno == errno.EEXIST:
-            return False
-        if error.errno not in _NO_LINKS:
-            raise
-    try:
-        if _rename_noreplace(temporary, path):
-            return True
-        _write_new(path, data)
-        return True
-    except FileExistsError:
-        return False
-
-
-def _rename_noreplace(source: str, target: str) -> bool:
-    """Rename when the target is free, else raise FileExistsError. False where the system has no such call."""
-    call = getattr(_libc(), "renameat2", None)
-    if call is None:
-        return False
-    if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _NO_RENAME:
-        return False
-    raise OSError(code, os.strerror(code), source)
-
-
-_LIBC: list[ctypes.CDLL] = []
-
-
-def _libc() -> ctypes.CDLL:
-    if not _LIBC:
-        _LIBC.append(ctypes.CDLL(None, use_errno=True))
-    return _LIBC[0]
-
-
-def _sync_directory(directory: str) -> None:
-    """Make a new name durable. Not every file system allows it, and the name is published either way."""
-    with suppress(OSError):
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _pread(fd: int, path: str, offset: int, length: int) -> bytes:

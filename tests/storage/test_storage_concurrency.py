@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage import publish as publish_module
 from paimon_pyds.storage.local import LocalFileIO
 
 
@@ -29,7 +29,7 @@ def _refuse_links(kind: str) -> None:
 
     os.link = refuse  # type: ignore[assignment]
     if kind == "exclusive":
-        local_module._rename_noreplace = lambda source, target: False  # type: ignore[assignment]
+        publish_module.rename_noreplace = lambda source, target: False  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])

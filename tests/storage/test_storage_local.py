@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
 from paimon_pyds.storage import local as local_module
+from paimon_pyds.storage import publish as publish_module
 from paimon_pyds.storage.base import FileIO, FileSource
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.storage.ranges import read_coalesced
@@ -203,7 +204,7 @@ def test_delete_tree_and_rename(tmp_path: Path) -> None:
 
 
 def test_rename_without_the_system_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_module, "_rename_noreplace", lambda source, target: False)
+    monkeypatch.setattr(local_module, "rename_noreplace", lambda source, target: False)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with pytest.raises(AlreadyExistsError):
@@ -225,7 +226,7 @@ def _raising(code: int) -> Any:
 def _without_links(monkeypatch: pytest.MonkeyPatch, *, rename: bool) -> None:
     monkeypatch.setattr(os, "link", _raising(errno.EPERM))
     if not rename:
-        monkeypatch.setattr(local_module, "_rename_noreplace", lambda source, target: False)
+        monkeypatch.setattr(publish_module, "rename_noreplace", lambda source, target: False)
 
 
 @pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
