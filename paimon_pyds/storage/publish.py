@@ -34,7 +34,7 @@ def create_new(path: str) -> int:
 
 
 def write_new(path: str, data: bytes, *, sync: bool = True) -> None:
-    """Create a file with this content; it is on the disk then, unless ``sync`` is off. Raises FileExistsError, OSError."""
+    """Create a file with this content; unless ``sync`` is off, it is on the disk then. Raises OSError."""
     fd = create_new(path)
     try:
         view = memoryview(data)
