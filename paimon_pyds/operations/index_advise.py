@@ -12,6 +12,7 @@ The rules, after what each index answers (Paimon documentation, concepts/spec/fi
   to skip, if the values asked for are in few of them; else a range bitmap names the rows.
 * A configured index goes when no recorded filter needs it, or when another one on the column answers the same; a bloom
   filter made for more than four times the values that a file has is made smaller.
+* An index to have that takes more than twice the data's bytes is noted: that is for its owner to weigh.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from paimon_pyds.options.arguments import text
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.scan.explain import human_bytes
 from paimon_pyds.types import DataField
 
 __all__ = ["Advice", "AdviceReport", "index_advise"]
@@ -49,6 +51,7 @@ _STATISTICS_DO = 1.5
 _STATISTICS_LEAVE = 0.5
 _FILES_WITH_VALUE = 0.5
 _OVERSIZED = 4
+_DWARFS = 2
 _SMALL_BLOOM_BITS = 64 << 10
 _CONDITIONS = 500
 """Conditions that are measured, over all columns."""
@@ -142,6 +145,7 @@ class _Advisor:
             if spec.container_name not in needs
         ]
         advice = self.sized(advice)
+        self.weigh(advice)
         wanted, unwanted = self.options(advice)
         return AdviceReport(
             files=len(self.live),
@@ -244,6 +248,16 @@ class _Advisor:
                 size = body * len(self.live) if own[0].index_type == BLOOM_FILTER else body * rows // sample.rows
             found.append(replace(item, bytes=size))
         return found
+
+    def weigh(self, advice: Sequence[Advice]) -> None:
+        """Note the indexes to have that dwarf the data: wide values that hardly repeat make them so."""
+        data = sum(f.size for f in self.live)
+        for item in advice:
+            if item.action != "drop" and item.bytes > _DWARFS * data:
+                self.notes.append(
+                    f"{item.index_type} of {item.column}: its {human_bytes(item.bytes)} are more than {_DWARFS} times the "
+                    f"{human_bytes(data)} of all data files; weigh them against what `index cost` says it leaves"
+                )
 
     def spec(self, item: Advice, fields: Mapping[str, DataField]) -> IndexSpec | None:
         """The index that an advice is about, as it is to be, or as it is when it goes."""

@@ -251,3 +251,41 @@ def test_samples_are_spread_and_stable() -> None:
     chosen = sample_files(files, 4)
     assert len(chosen) == 4 == len({f.path for f in chosen})
     assert chosen == sample_files(files[::-1], 4)
+
+
+def test_an_index_larger_than_the_data_is_noted(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = [f"{v:04d}{'wide' * 60}" for v in range(6_000)]
+    table = pp.Table.create(tmp_path / "t", pa.schema([("wide", pa.string())]))
+    for _ in range(3):
+        table.append(pa.table({"wide": [values[i] for i in rng.permutation(6_000)]}))
+    report = table.index_advise([f"wide = '{values[77]}'"])
+    (advice,) = report.advice
+    assert (advice.action, advice.index_type) == ("add", "range-bitmap")
+    data = sum(table.system("files").column("file_size_in_bytes").to_pylist())
+    assert advice.bytes > 2 * data
+    assert [note.split(":")[0] for note in report.notes] == ["range-bitmap of wide"]
+
+
+def test_cost_foretells_what_a_rebuild_does(tmp_path: Path) -> None:
+    built = pp.Table.create(tmp_path / "t", SCHEMA, options={"file-index.in-manifest-threshold": "1b"})
+    for number in range(3):
+        built.append(_rows(number))
+    indexes = {
+        "file-index.bitmap.columns": "color",
+        "file-index.range-bitmap.columns": "price,amount",
+        "file-index.bloom-filter.columns": "user",
+        "file-index.bloom-filter.user.items": str(ROWS),
+    }
+    filters = ["color = 'color 7'", "price < 0.5", "amount IN (3, 5) AND color <> 'color 1'", "user = 'user 25000'"]
+    cost = built.index_cost(indexes, filters, files=3)
+    built.alter(indexes)
+    summary = built.rewrite_file_index()
+    sizes: dict[tuple[str, str], int] = {}
+    for item in built.index_dump():
+        sizes[item.column, item.index_type] = sizes.get((item.column, item.index_type), 0) + item.size
+    assert {(c.column, c.index_type): c.bytes for c in cost.indexes} == sizes
+    assert summary.built == 12
+    for asked in cost.filters:
+        (step,) = [s for s in built.explain(asked.filter).steps if s.name == "side index"]
+        assert (step.files, step.rows) == (asked.files_kept, asked.rows_kept), asked.filter
