@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from paimon_pyds.errors import (
     BranchNotFoundError,
     CommitOutcomeUnknownError,
@@ -244,8 +246,8 @@ class TableStore:
             raise SnapshotNotFoundError("the table has no snapshot: nothing was committed yet", path=self.root)
         first = self.snapshot(ids[0])
         raise SnapshotNotFoundError(
-            f"no snapshot is as old as {timestamp_ms} ms: the earliest that is left, {first.id}, "
-            f"was made at {first.time_millis} ms",
+            f"no snapshot is as old as {_utc(timestamp_ms)}: the earliest that is left, {first.id}, "
+            f"was made at {_utc(first.time_millis)}",
             path=self.root,
             hint="older snapshots have expired or never were; name a later time",
         )
@@ -438,3 +440,8 @@ class TableStore:
 
 def _is_file_name(name: str) -> bool:
     return bool(name) and "/" not in name and "\0" not in name
+
+
+def _utc(millis: int) -> str:
+    """A time for people: years beyond 9999, too."""
+    return f"{np.datetime64(millis, 'ms')}Z ({millis} ms)"

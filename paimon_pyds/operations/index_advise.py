@@ -254,9 +254,10 @@ class _Advisor:
         data = sum(f.size for f in self.live)
         for item in advice:
             if item.action != "drop" and item.bytes > _DWARFS * data:
+                size, all_ = human_bytes(item.bytes), human_bytes(data)
                 self.notes.append(
-                    f"{item.index_type} of {item.column}: its {human_bytes(item.bytes)} are more than {_DWARFS} times the "
-                    f"{human_bytes(data)} of all data files; weigh them against what `index cost` says it leaves"
+                    f"{item.index_type} of {item.column}: its {size} are more than {_DWARFS} times the {all_} of all "
+                    "data files; weigh them against what `index cost` says it leaves"
                 )
 
     def spec(self, item: Advice, fields: Mapping[str, DataField]) -> IndexSpec | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import ArgumentTypeError, PaimonError
+from paimon_pyds.errors import ArgumentTypeError, PaimonError, SnapshotNotFoundError
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
@@ -82,3 +82,11 @@ def test_types_that_stand_for_the_right_ones(table: pp.Table, tmp_path: Path) ->
     assert table.scan(snapshot="1").count() == 3  # type: ignore[arg-type]
     assert table.index_advise("id = 1").filters == 1
     assert pp.Table.open(Path(table.path), branch=None, storage_options=None).count() == 3
+
+
+def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
+    with pytest.raises(
+        SnapshotNotFoundError, match=r"as old as 2001-01-01T00:00:00.000Z \(978307200000 ms\)"
+    ) as caught:
+        table.scan(timestamp="2001-01-01 00:00:00")
+    assert f"{table.snapshots()[0].time_millis} ms" in str(caught.value)
