@@ -164,7 +164,9 @@ def rows_of(rows: int) -> str:
 
 def rows_text(rows: int, of: int) -> str:
     """``4 of 29,425 rows``."""
-    return f"all {of:,} rows" if rows == of else f"{rows:,} of {of:,} rows"
+    if rows == of:
+        return "its only row" if rows == 1 else f"all {of:,} rows" if rows else "no row"
+    return f"{rows:,} of {rows_of(of)}"
 
 
 def positions_text(positions: Sequence[int], rows: int) -> str:

@@ -15,7 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.scan.explain import READ_PART, Explanation, FileDecision, PagesTold, outcome_counts
 from paimon_pyds.scan.explain_plot import files_bar, joined_strip, row_strips
-from paimon_pyds.scan.explain_text import short_path, strip_text
+from paimon_pyds.scan.explain_text import rows_text, short_path, strip_text
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import STRIP_BINS, Verdict, row_strip
 from paimon_pyds.selection import RowSelection
@@ -153,6 +153,8 @@ def test_short_texts() -> None:
     name = "data-75fa1b2c-8ffa-4d4d-895c-25c8648c00e0-0.parquet"
     assert short_path(f"/wh/t/dt=1/bucket-0/{name}", "/wh/t") == "dt=1/bucket-0/data-75fa1b2c…00e0-0.parquet"
     assert short_path(f"s3://elsewhere/{name}", "/wh/t") == "data-75fa1b2c…00e0-0.parquet"
+    told = [rows_text(*n) for n in ((4, 29_425), (9, 9), (1, 1), (0, 1), (0, 0))]
+    assert told == ["4 of 29,425 rows", "all 9 rows", "its only row", "0 of 1 row", "no row"]
     assert strip_text(bytes(60) + b"\xff" * 60) == "▕" + " " * 20 + "█" * 20 + "▏"
     assert strip_text(bytes(STRIP_BINS)) == strip_text(b"\xff" * STRIP_BINS) == ""
 
