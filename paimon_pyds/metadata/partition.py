@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+import pyarrow as pa
+
+from paimon_pyds.buffers import array
 from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.row import decode_row
+from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.types import DataField
 
-__all__ = ["partition_directory", "partition_texts"]
+__all__ = ["partition_directory", "partition_scalars", "partition_texts"]
 
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:
@@ -19,6 +23,13 @@ def partition_directory(schema: TableSchema, partition: bytes) -> str:
     if not fields:
         return ""
     return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
+
+
+@lru_cache(maxsize=4096)
+def partition_scalars(fields: tuple[DataField, ...], partition: bytes) -> Mapping[str, pa.Scalar]:
+    """Each partition column's value. Raises CorruptFileError."""
+    columns = decode_rows(array([partition], pa.binary()), [f.type for f in fields], arity=True)
+    return {field.name: column[0] for field, column in zip(fields, columns, strict=True)}
 
 
 def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapping[str, str]) -> dict[str, str | None]:

@@ -208,6 +208,7 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         io=store.io,
         schemas={id_: store.schema(id_).fields for id_ in ids},
         fields=schema.fields,
+        partition_fields=schema.partition_fields,
         options=dict(schema.options),
         use_index=False,
         metadata_columns=KEPT if holds_ids(context) else (),

@@ -77,7 +77,8 @@ def compact_one(task: CompactTask) -> CompactResult:
     pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
     writer = RollingWriter(task.context, task.directory, pools)
     context = task.context
-    conformer = Conformer(context.fields, context.root, trims_char=trims_char(context.file_suffix))
+    trims, keys = trims_char(context.file_suffix), context.schema.partition_keys
+    conformer = Conformer(context.fields, context.root, trims_char=trims, partition_keys=keys)
     rows = 0
     try:
         for batch in _batches(task):

@@ -123,7 +123,7 @@ def _pages(
             used = sum(not selection.window(*g).is_none for g in reader.groups())
             unit = _UNITS.get(format_.name, "file")
             return PagesTold(rows, used, groups, task.size, task.size, choice=unit, why="the whole file at most")
-        if spec.predicate is Const.TRUE:
+        if filtering.settles(spec.predicate, devolved):
             return _told(list(reader.plan(output.file_fields, selection)), rows, groups, False)
         plans, at_most = _plans(reader, reader, selection, known, filtering, output)
         return _told(plans, rows, groups, at_most)

@@ -1,7 +1,8 @@
 """Reading a file of an older schema: columns are matched by field id, cast, or added as NULL, and filters go back.
 
 Sources: Paimon documentation (concepts/spec/schema, "Update Schema": field ids are for ever), and tables altered and
-read by Java 1.4. A column's default value applies when rows are written, never when old files are read.
+read by Java 1.4. A column's default value applies when rows are written, never when old files are read. Partition
+columns have the values of the file's partition, whatever the file holds: those migrated from Hive hold none.
 
 `Evolution.apply` turns a batch of the file's columns into the table's columns; `Evolution.devolve` turns a filter on
 the table's columns into one on the file's columns, for indexes and statistics. The law between the two: a row that the
@@ -10,15 +11,17 @@ filter keeps after `apply` is kept by the devolved filter before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import is_true
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.read.casting import can_cast, cast_atomic
 from paimon_pyds.read.devolve import devolve_leaf
@@ -59,6 +62,9 @@ class Evolution:
     """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
     ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
 
+    constants: Mapping[str, pa.Scalar] | None = None
+    """Partition columns, by their names in ``read_fields``: they are not read from the file."""
+
     @property
     def is_identity(self) -> bool:
         """The file's columns are the table's, name by name and type by type."""
@@ -83,7 +89,9 @@ class Evolution:
 
     def _column(self, batch: pa.RecordBatch, i: int) -> pa.Array:
         field, source, convert = self.read_fields[i], self.sources[i], self.converters[i]
-        if source is None:
+        if self.constants and field.name in self.constants:
+            array = pa.repeat(self.constants[field.name], batch.num_rows)
+        elif source is None:
             array = pa.nulls(batch.num_rows, self.schema.field(i).type)
         else:
             array = batch.column(source)
@@ -117,6 +125,10 @@ class Evolution:
         """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
         return all(self._is_exact(leaf.column) for leaf in leaves(predicate))
 
+    def settles(self, predicate: Predicate, devolved: Predicate) -> bool:
+        """Whether ``predicate`` is true for every row, as what `devolve` made of it tells."""
+        return devolved is Const.TRUE and self.devolves_exactly(predicate)
+
     def _is_exact(self, column: ColumnRef) -> bool:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)
         if position is None:
@@ -134,6 +146,8 @@ class Evolution:
         if position is None:
             return Const.TRUE
         source = self.sources[position]
+        if self.constants and leaf.column.name in self.constants:
+            return _of_constant(leaf, self.constants[leaf.column.name])
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
@@ -159,13 +173,14 @@ def _plan(
     read_fields: tuple[DataField, ...],
     available: frozenset[str] | None,
     trims_char: bool,
+    elsewhere: frozenset[str],
 ) -> Evolution:
     by_id = {f.id: f for f in file_fields if available is None or f.name in available}
     wanted: dict[int, int] = {}
     converters: list[_Convert | None] = []
     sources: list[int | None] = []
     for field in read_fields:
-        file = by_id.get(field.id)
+        file = None if field.name in elsewhere else by_id.get(field.id)
         if file is None:
             sources.append(None)
             converters.append(None)
@@ -199,6 +214,7 @@ def plan_evolution(
     available: Sequence[str] | None = None,
     *,
     trims_char: bool = False,
+    partition: Mapping[str, pa.Scalar] | None = None,
 ) -> Evolution:
     """How to read ``read_fields`` of the table from a file whose schema is ``file_fields``.
 
@@ -209,13 +225,16 @@ def plan_evolution(
             reads as NULL.
         trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
             (`formats.trims_char`).
+        partition: the values of partition columns, of which nothing is read then.
 
     Raises:
         SchemaError: a column's type was changed in a way that Paimon has no cast for.
         UnsupportedError: a column of a type that is not supported.
     """
     known = None if available is None else frozenset(available)
-    return _plan(tuple(file_fields), tuple(read_fields), known, trims_char)
+    constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
+    evolution = _plan(tuple(file_fields), tuple(read_fields), known, trims_char, frozenset(constants))
+    return replace(evolution, constants=constants) if constants else evolution
 
 
 # ------------------------------------------------------------------------------------------------------ conversion
@@ -320,6 +339,12 @@ def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -
 def _on_null(op: Op) -> Predicate:
     """What a leaf says of a column that is NULL in every row."""
     return Const.TRUE if op is Op.IS_NULL else Const.FALSE
+
+
+def _of_constant(leaf: Leaf, value: pa.Scalar) -> Predicate:
+    """What a leaf says of a column that has this value in every row."""
+    mask = matches(leaf, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [leaf.column.name]))
+    return Const.TRUE if is_true(mask)[0] else Const.FALSE
 
 
 def _devolve_path(

@@ -22,6 +22,7 @@ from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats.base import FormatReader, ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult
 from paimon_pyds.index.roaring import decode_roaring
+from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution, plan_evolution
@@ -61,7 +62,9 @@ class FileTrace:
 def file_evolution(spec: ReadSpec, task: FileTask, fields: Sequence[DataField]) -> Evolution:
     """How to turn the columns of this file into ``fields`` of the table."""
     trims = formats.trims_char(task.path)
-    return plan_evolution(spec.schemas[task.schema_id], fields, task.write_cols, trims_char=trims)
+    partition = partition_scalars(spec.partition_fields, task.partition) if spec.partition_fields else None
+    file_fields = spec.schemas[task.schema_id]
+    return plan_evolution(file_fields, fields, task.write_cols, trims_char=trims, partition=partition)
 
 
 def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: FileTrace) -> RowSelection:
@@ -149,10 +152,11 @@ def _read(
         trace.rows_after_pages = selection.count(task.row_count)
         if selection.is_none:
             return
-        every = spec.predicate is Const.TRUE or (known and filtering.devolves_exactly(spec.predicate))
+        settled = filtering.settles(spec.predicate, devolved)
+        every = settled or (known and filtering.devolves_exactly(spec.predicate))
         if every and limit is not None:
             selection = selection.first(limit, task.row_count)
-        if spec.predicate is Const.TRUE:
+        if settled:
             batches = _read_plain(spec, task, reader, selection, batch_rows)
         else:
             batches = _read_filtered(spec, task, reader, selection, filtering, batch_rows, known, limit)

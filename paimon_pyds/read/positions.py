@@ -61,14 +61,13 @@ def _matching(spec: ReadSpec, task: FileTask, container: bytes | None, residual:
     devolved = filtering.devolve(spec.predicate)
     if devolved in (Const.FALSE, Const.UNKNOWN):
         return BitMap()
-    faithful = residual is None and filtering.devolves_exactly(spec.predicate)
-    if devolved is Const.TRUE and faithful:
+    if residual is None and filtering.settles(spec.predicate, devolved):
         return _bitmap(live_rows(spec.io, task), task)
     if container is not None or task.index_path is not None:
         answer = _ask(spec, task, container, filtering)
         if answer is not None:
             selection, exact = answer
-            if exact and faithful:
+            if exact and residual is None and filtering.devolves_exactly(spec.predicate):
                 return _bitmap(live_rows(spec.io, task, selection), task)
             if selection.is_none:
                 return BitMap()

@@ -139,7 +139,7 @@ class Planner:
             filter_fields=request.filter_fields,
             predicate=request.predicate,
             metadata_columns=request.metadata_columns,
-            partition_fields=self.schema.partition_fields if request.metadata_columns else (),
+            partition_fields=self.schema.partition_fields,
             options=dict(self.schema.options),
             use_index=request.options.get("file-index.read.enabled"),
         )

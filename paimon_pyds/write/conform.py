@@ -94,12 +94,16 @@ class Conformer:
         table: where it is, for errors.
         trims_char: take off the blanks at the end of CHAR values (`formats.trims_char`), so that indexes, statistics
             and buckets are of the values that will be read.
+        partition_keys: columns that are read from the partition, blanks and all.
     """
 
-    def __init__(self, fields: Sequence[DataField], table: str, *, trims_char: bool = False) -> None:
+    def __init__(
+        self, fields: Sequence[DataField], table: str, *, trims_char: bool = False, partition_keys: Sequence[str] = ()
+    ) -> None:
         self._fields = fields
         self._table = table
-        self._trimmed = [i for i, f in enumerate(fields) if trims_char and f.type.kind is Kind.CHAR]
+        trimmed = (f.type.kind is Kind.CHAR and f.name not in partition_keys for f in fields)
+        self._trimmed = [i for i, trim in enumerate(trimmed) if trims_char and trim]
         self._schema = arrow_schema(fields)
         # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
         hidden = any(_bounded(f.type) or has_strict_member(t) for f, t in zip(fields, self._schema.types, strict=True))

@@ -54,7 +54,12 @@ class TableWriter:
     def __init__(self, context: WriteContext) -> None:
         self._context = context
         self._schema = context.schema
-        self._conformer = Conformer(self._schema.fields, context.root, trims_char=trims_char(context.file_suffix))
+        self._conformer = Conformer(
+            self._schema.fields,
+            context.root,
+            trims_char=trims_char(context.file_suffix),
+            partition_keys=self._schema.partition_keys,
+        )
         self._partition_at = [_index(self._schema.fields, name) for name in self._schema.partition_keys]
         self._partition_types = [f.type for f in self._schema.partition_fields]
         self._buckets = int(context.options.get("bucket"))
