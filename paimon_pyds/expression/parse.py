@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value, is_large
 from paimon_pyds.predicate import casts
-from paimon_pyds.predicate.cursor import RESERVED, SUFFIXES, Cursor
+from paimon_pyds.predicate.cursor import MAX_DEPTH, RESERVED, SUFFIXES, Cursor
 from paimon_pyds.predicate.lexer import Token
 from paimon_pyds.predicate.literals import (
     TYPED_LITERALS,
@@ -23,10 +23,8 @@ from paimon_pyds.predicate.sql_types import TYPES, read_type
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import AtomicType
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STEPS", "parse_expression"]
+__all__ = ["MAX_NODES", "MAX_STEPS", "parse_expression"]
 
-MAX_DEPTH = 100
-"""How deep parentheses, calls and CASEs may be nested."""
 MAX_STEPS = 150
 """How many operators and calls may work on each other's results, as in ``a + b + c``."""
 MAX_NODES = 1_000_000
@@ -74,11 +72,6 @@ def _text(value: str) -> Value:
 class _Parser(Cursor):
     """A Pratt parser: `expression(power)` reads operators that bind tighter than ``power``."""
 
-    def __init__(self, text: str, timezone: str) -> None:
-        super().__init__(text)
-        self._zone = timezone
-        self._depth = 0
-
     def parse(self) -> Expression:
         if self.peek().kind == "end":
             self.fail(self.peek(), "there is no expression")
@@ -110,9 +103,7 @@ class _Parser(Cursor):
     # ------------------------------------------------------------------------------------------------- operators
 
     def _expression(self, power: int) -> Expression:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.fail(self.peek(), f"the expression is nested deeper than {MAX_DEPTH} levels")
+        self.descend("expression")
         left = self._prefix()
         value = True  # what may be compared: not a condition that IS, IN and their like have closed
         while True:
@@ -136,7 +127,7 @@ class _Parser(Cursor):
                 left, value = self._chain(left, "OR", _OR), False
             else:
                 break
-        self._depth -= 1
+        self.ascend()
         return left
 
     def _chain(self, left: Expression, word: str, power: int) -> Expression:
@@ -187,7 +178,7 @@ class _Parser(Cursor):
             self.next()
             return self._value(WORD_LITERALS[word], token)
         if word in TYPED_LITERALS and following.kind == "string":
-            return self._value(read_typed_literal(self, self._zone), token)
+            return self._value(read_typed_literal(self, self.zone), token)
         if word == "INTERVAL" and following.kind in ("string", "number"):
             self.fail(token, "intervals are not supported", hint="use date_add, date_sub, add_months or make_timestamp")
         if word == "CASE" and not self.is_op(".", ahead=1):

@@ -8,8 +8,10 @@ from typing import NoReturn, Protocol, TypeVar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.lexer import Token, fail, placed_error, tokenize
 
-__all__ = ["AFTERWARDS", "RESERVED", "SUFFIXES", "Cursor"]
+__all__ = ["AFTERWARDS", "MAX_DEPTH", "RESERVED", "SUFFIXES", "Cursor"]
 
+MAX_DEPTH = 100
+"""How deep parentheses, calls and the like may be nested."""
 AFTERWARDS = "not supported in filter; apply it after the read with DataFrame.filter"
 SUFFIXES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "NOT", "ILIKE", "RLIKE", "REGEXP"})
 """Words that follow an operand and make a condition of it."""
@@ -25,12 +27,24 @@ class _Placed(Protocol):
 
 
 class Cursor:
-    """Reads tokens one after the other; words are compared in upper case."""
+    """Reads tokens one after the other; words are compared in upper case. ``zone`` is that of literals without one."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, timezone: str = "UTC") -> None:
         self.text = text
+        self.zone = timezone
         self.tokens = tokenize(text)
         self.at = 0
+        self._depth = 0
+
+    def descend(self, what: str) -> None:
+        """Go one level deeper. Raises PredicateError beyond `MAX_DEPTH`; ``what`` is nested too deep then."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.fail(self.peek(), f"the {what} is nested deeper than {MAX_DEPTH} levels")
+
+    def ascend(self) -> None:
+        """Come back from a level."""
+        self._depth -= 1
 
     def peek(self, ahead: int = 0) -> Token:
         """The next token, or one further ahead; the last one for ever."""

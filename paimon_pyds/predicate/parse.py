@@ -7,7 +7,7 @@ between a column and literals. What goes beyond that is refused with a hint, at 
 from __future__ import annotations
 
 from paimon_pyds.predicate import casts
-from paimon_pyds.predicate.cursor import AFTERWARDS, RESERVED, SUFFIXES, Cursor
+from paimon_pyds.predicate.cursor import AFTERWARDS, MAX_DEPTH, RESERVED, SUFFIXES, Cursor
 from paimon_pyds.predicate.lexer import Token
 from paimon_pyds.predicate.literals import (
     TYPED_LITERALS,
@@ -34,10 +34,8 @@ from paimon_pyds.predicate.sql_types import TYPES, read_type
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, MapKey, Op, Predicate
 from paimon_pyds.types import AtomicType
 
-__all__ = ["MAX_DEPTH", "parse_filter"]
+__all__ = ["parse_filter"]
 
-MAX_DEPTH = 100
-"""How deep parentheses and NOTs may be nested."""
 
 # Binding powers, weakest first.
 _OR, _AND, _NOT, _SUFFIX, _COMPARE, _UNARY = 1, 2, 3, 4, 5, 6
@@ -73,11 +71,6 @@ def parse_filter(text: str, *, timezone: str = "UTC") -> Predicate:
 class _Parser(Cursor):
     """A Pratt parser: `expression(power)` reads operators that bind tighter than ``power``."""
 
-    def __init__(self, text: str, timezone: str) -> None:
-        super().__init__(text)
-        self._zone = timezone
-        self._depth = 0
-
     def parse(self) -> Predicate:
         if self.peek().kind == "end":
             self.fail(self.peek(), "there is no condition", hint="leave the filter out to read every row")
@@ -91,9 +84,7 @@ class _Parser(Cursor):
     # ------------------------------------------------------------------------------------------------ expressions
 
     def _expression(self, power: int) -> Operand:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.fail(self.peek(), f"the filter is nested deeper than {MAX_DEPTH} levels")
+        self.descend("filter")
         left = self._prefix()
         value = True  # what may be compared: not a condition that IS, IN and their like have closed
         while True:
@@ -109,7 +100,7 @@ class _Parser(Cursor):
             elif token.kind == "name" and power < _OR and self.is_word("OR"):
                 left = self._chain(left, "OR", _OR)
             else:
-                self._depth -= 1
+                self.ascend()
                 return left
 
     def _chain(self, left: Operand, word: str, power: int) -> Operand:
@@ -161,7 +152,7 @@ class _Parser(Cursor):
             self.next()
             return self._postfix(Constant(WORD_LITERALS[word], token.start))
         if word in TYPED_LITERALS and following.kind == "string":
-            return self._postfix(Constant(read_typed_literal(self, self._zone), token.start))
+            return self._postfix(Constant(read_typed_literal(self, self.zone), token.start))
         if following.kind == "op" and following.value == "(":
             return self._postfix(self._call(token, word))
         if word == "INTERVAL" and following.kind in ("string", "number"):
@@ -247,7 +238,7 @@ class _Parser(Cursor):
             self.fail(token, f"a cast of anything but a literal is {AFTERWARDS}")
         literal = operand.literal
         return Constant(
-            self.located(operand.start, lambda: casts.cast_literal(literal, target, self._zone)), token.start
+            self.located(operand.start, lambda: casts.cast_literal(literal, target, self.zone)), token.start
         )
 
     # -------------------------------------------------------------------------------------------------- conditions

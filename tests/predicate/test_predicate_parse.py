@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.cursor import MAX_DEPTH
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import MAX_DEPTH, parse_filter
+from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Literal, MapKey, Op, Or, Predicate
 from paimon_pyds.types import DataField, Kind, parse_type
 
