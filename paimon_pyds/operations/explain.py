@@ -23,7 +23,8 @@ from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
 __all__ = ["FOOTERS", "explain", "explain_run"]
 
 FOOTERS = 200
-"""So many data files have their footers looked into; what pages leave of the others is not told."""
+"""So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
+of the others is not told."""
 _SHOWN_REASONS = 3
 
 

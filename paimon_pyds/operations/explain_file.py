@@ -62,7 +62,7 @@ def _explain(facts: FileFacts, footer: bool) -> FileDecision:
     said = facts.embedded + (verdicts(trace.index.trace, rows) if trace.index is not None else ())
     after_index = rows if trace.rows_after_index is None else trace.rows_after_index
     kept = selection.count(rows)
-    turn = facts.turn.told() if facts.turn is not None and kept else None
+    turn = facts.turn.told() if facts.turn is not None and footer and kept else None
     asked = time.perf_counter()
     known = trace.index is not None and trace.index.exact
     pages = None

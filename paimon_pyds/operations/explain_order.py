@@ -59,11 +59,12 @@ def turns_of(query: TopNQuery) -> Mapping[str, Turn]:
 
 
 def without_needless(plan: ScanPlan, turns: Mapping[str, Turn]) -> ScanPlan:
-    """The plan without the files that statistics say hold none of the first rows; a step tells of them."""
-    left = tuple(task for task in plan.tasks if task.path in turns)
+    """The plan's files in turn, without those that statistics say hold none of the first rows; a step tells of them."""
+    tasks = {task.path: task for task in plan.tasks}
+    left = tuple(tasks[path] for path in turns if path in tasks)
     needless = [task for task in plan.tasks if task.path not in turns]
     if not needless:
-        return plan
+        return replace(plan, tasks=left)
     reason = "others have enough rows that come before all of theirs"
     skips = [PlannedSkip(task.name, task.row_count, task.size, reason, STEP) for task in needless]
     step = PruneStep(STEP, len(left), sum(t.row_count for t in left), sum(t.size for t in left))

@@ -147,7 +147,7 @@ class Explanation:
         snapshot_id: the snapshot; None for a table that was never written.
         predicate: the filter as SQL; empty without one.
         steps: what was left after each step, the first being the table.
-        files: the files that planning left, in plan order.
+        files: the files that planning left, in plan order, or in the order in which they are asked for the first rows.
         skips: the files that planning left out.
         analyzed: whether the scan was run.
         order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in

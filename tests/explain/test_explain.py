@@ -217,6 +217,16 @@ def test_nothing_comes_first_where_nothing_matches(ranked: pp.Table) -> None:
         assert e.steps[-1].rows == 0
 
 
+def test_the_first_files_in_turn_are_looked_into(ranked: pp.Table) -> None:
+    scan = ranked.scan(top_n="score desc, 4")
+    e = explain(scan.plan(), ranked.path, order="score desc, 4", query=scan.top_n_query(), footers=2)
+    assert [f.turn.number if f.turn else None for f in e.files] == [1, 2, None]
+    assert "2 files answered without data" in e.steps[-1].detail
+    assert "1 file not looked into counts whole" in e.steps[-1].detail
+    assert e.steps[-1].bytes == e.files[-1].size
+    assert [f.path for f in interesting(e.files)] == [f.path for f in e.files[:2]]
+
+
 def test_no_limit_is_told_of_a_scan_without(ranked: pp.Table) -> None:
     e = ranked.explain("score = 5")
     assert e.limit is None and "Limit" not in e.text and "at most" not in e.html
