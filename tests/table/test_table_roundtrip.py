@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, Kind
 from support.strategies import ATOMS, NESTED, tables
 
 _AVRO_ATOMS = [t for t in ATOMS if "(9)" not in t]
@@ -38,7 +39,15 @@ def test_orc(data: tuple[tuple[DataField, ...], pa.Table]) -> None:
         with pytest.raises(UnsupportedError, match="last second before 1970"):
             _check(data, {"file.format": "orc"})
     else:
-        _check(data, {"file.format": "orc"})
+        _check(data, {"file.format": "orc"}, _without_blanks(*data))
+
+
+def _without_blanks(fields: tuple[DataField, ...], rows: pa.Table) -> pa.Table:
+    """ORC holds CHAR values without the blanks at their end."""
+    for i, field in enumerate(fields):
+        if field.type.kind is Kind.CHAR:
+            rows = rows.set_column(i, rows.schema.field(i), pc.utf8_rtrim(rows.column(i), " "))
+    return rows
 
 
 def _in_the_last_second_before_1970(value: Any) -> bool:
@@ -55,8 +64,11 @@ def test_avro(data: tuple[tuple[DataField, ...], pa.Table]) -> None:
     _check(data, {"file.format": "avro"})
 
 
-def _check(data: tuple[tuple[DataField, ...], pa.Table], options: dict[str, str]) -> None:
+def _check(
+    data: tuple[tuple[DataField, ...], pa.Table], options: dict[str, str], expected: pa.Table | None = None
+) -> None:
     fields, rows = data
+    expected = rows if expected is None else expected
     with tempfile.TemporaryDirectory() as directory:
         table = pp.Table.create(Path(directory, "t"), fields, options=options)
         half = rows.num_rows // 2
@@ -64,7 +76,7 @@ def _check(data: tuple[tuple[DataField, ...], pa.Table], options: dict[str, str]
         table.append(rows.slice(half))
         back = table.scan().to_arrow()
         assert back.schema == table.arrow_schema
-        assert _rows(back) == _rows(rows)
+        assert _rows(back) == _rows(expected)
         assert table.scan().count() == rows.num_rows
         assert _rows(table.scan(columns=["id"]).to_arrow()) == _rows(rows.select(["id"]))
 
