@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -68,7 +68,7 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
         return ()
     from paimon_pyds.operations.merge_text import parse_clause
 
-    given = [clauses] if isinstance(clauses, str | Update | Delete | Insert) else list(clauses)
+    given = [clauses] if isinstance(clauses, str) or not isinstance(clauses, Iterable) else list(clauses)
     found: list[Update | Delete | Insert] = []
     for clause in given:
         known = parse_clause(clause) if isinstance(clause, str) else clause
