@@ -169,7 +169,12 @@ def test_pypaimon_rust_reads_our_rows(judged: list[Judged]) -> None:
             continue  # it mixes up members of a ROW behind a NULL one; Java and fastavro read the same files right
         table = datafusion.PaimonCatalog({"warehouse": str(j.warehouse)}).get_table("db.t")
         builder = table.new_read_builder()
-        batches = builder.new_read().read(builder.new_scan().plan().splits())
+        try:
+            batches = builder.new_read().read(builder.new_scan().plan().splits())
+        except ValueError as error:
+            if "Failed to reconcile column" not in str(error):
+                raise
+            continue  # it lacks some casts that Java has, of BOOLEAN to DECIMAL for one
         schema = arrow_schema(j.world.table.schema.fields)
         rows = pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
         assert one_zero(j.world, lines(rows)) == kept_lines(j.world), j.story()
