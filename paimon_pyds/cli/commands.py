@@ -149,7 +149,9 @@ def write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        print(f"{rows:,} row{'' if rows == 1 else 's'} written, snapshot {snapshot.id}")
+        from paimon_pyds.scan.explain import counted
+
+        print(f"{counted(rows, 'row')} written, snapshot {snapshot.id}")
 
 
 def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:

@@ -154,6 +154,7 @@ def verify(arguments: argparse.Namespace) -> int:
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
     from paimon_pyds.cli.progress import rows_progress
+    from paimon_pyds.scan.explain import counted
 
     table = open_table(arguments)
     with rows_progress("verified") as progress:
@@ -166,9 +167,9 @@ def verify(arguments: argparse.Namespace) -> int:
     for f in report.findings:
         place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
         print(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
-    told = _counted(faults, "fault") if faults else "no fault"
-    what = f"{_counted(report.indexes, 'index', 'indexes')} of {_counted(report.files, 'file')}"
-    print(f"{what} compared with {_counted(report.rows, 'row')}: {told}")
+    told = counted(faults, "fault") if faults else "no fault"
+    what = f"{counted(report.indexes, 'index', 'indexes')} of {counted(report.files, 'file')}"
+    print(f"{what} compared with {counted(report.rows, 'row')}: {told}")
     if faults:
         print("`paimon-pyds index rewrite --rebuild` makes them anew")
     return int(faults > 0)
@@ -250,9 +251,9 @@ def advise(arguments: argparse.Namespace) -> None:
 
 
 def _show_advice(report: AdviceReport) -> None:
-    from paimon_pyds.scan.explain import human_bytes
+    from paimon_pyds.scan.explain import counted, human_bytes
 
-    print(f"{_counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
+    print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
     if rows:
@@ -270,10 +271,6 @@ def _show_advice(report: AdviceReport) -> None:
             print(f"  {key}={value}")
         for key in report.unset_options:
             print(f"  unset {key}")
-
-
-def _counted(n: int, one: str, many: str = "") -> str:
-    return f"{n:,} {one}" if n == 1 else f"{n:,} {many or one + 's'}"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:
@@ -294,7 +291,7 @@ def rewrite(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
     from paimon_pyds.cli.progress import rows_progress
-    from paimon_pyds.scan.explain import human_bytes
+    from paimon_pyds.scan.explain import counted, human_bytes
 
     table = open_table(arguments)
     with rows_progress("indexed") as progress:
@@ -306,14 +303,14 @@ def rewrite(arguments: argparse.Namespace) -> None:
         print("nothing to do: no file is there")
     elif summary.snapshot_id is None:
         have = "has" if summary.files == 1 else "have"
-        print(f"nothing to do: {_counted(summary.files, 'file')} {have} the indexes that the options ask for")
+        print(f"nothing to do: {counted(summary.files, 'file')} {have} the indexes that the options ask for")
     else:
-        print(f"{summary.rewritten:,} of {_counted(summary.files, 'file')}, snapshot {summary.snapshot_id}: "
-              f"{_counted(summary.built, 'index', 'indexes')} built, {summary.dropped:,} dropped, "
+        print(f"{summary.rewritten:,} of {counted(summary.files, 'file')}, snapshot {summary.snapshot_id}: "
+              f"{counted(summary.built, 'index', 'indexes')} built, {summary.dropped:,} dropped, "
               f"{summary.kept:,} kept, {human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
     if summary.repaired:
         were = "was" if summary.repaired == 1 else "were"
-        print(f"{_counted(summary.repaired, 'container')} could not be read and {were} made anew")
+        print(f"{counted(summary.repaired, 'container')} could not be read and {were} made anew")
     if summary.skipped:
         were = "was" if summary.skipped == 1 else "were"
-        print(f"{_counted(summary.skipped, 'file')} {were} removed or changed by other commits meanwhile: run it again")
+        print(f"{counted(summary.skipped, 'file')} {were} removed or changed by other commits meanwhile: run it again")

@@ -92,16 +92,14 @@ def show_summary(arguments: argparse.Namespace, summary: RowSummary) -> None:
 
 
 def _text(s: RowSummary) -> str:
+    from paimon_pyds.scan.explain import counted
+
     if s.snapshot_id is None:
         return "no such row: nothing changed"
     counts = {"deleted": s.rows_deleted, "updated": s.rows_updated, "inserted": s.rows_inserted}
     first, *others = [(count, what) for what, count in counts.items() if count] or [(0, "changed")]
-    rows = ", ".join([f"{_counted(first[0], 'row')} {first[1]}", *(f"{count:,} {what}" for count, what in others)])
+    rows = ", ".join([f"{counted(first[0], 'row')} {first[1]}", *(f"{count:,} {what}" for count, what in others)])
     return (
-        f"snapshot {s.snapshot_id}: {rows}; {_counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, "
-        f"{s.files_added:,} added; {_counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
+        f"snapshot {s.snapshot_id}: {rows}; {counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, "
+        f"{s.files_added:,} added; {counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
     ) + (f", on attempt {s.attempts}" if s.attempts > 1 else "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -127,8 +127,7 @@ def _double(bits: int, path: object) -> float:
 
 
 def _column_stats(type_: DataType, orc: OrcType, stripes: Sequence[_Numbers], rows: pa.Array) -> ColumnStats:
-    kinds = {**dict.fromkeys(_WHOLE, INTEGER_KINDS), **dict.fromkeys(_FLOATS, FLOAT_KINDS)}
-    bounded = type_.kind in kinds.get(orc.kind, ())
+    bounded = type_.kind in (INTEGER_KINDS if orc.kind in _WHOLE else FLOAT_KINDS)  # no other kind has bounds
     arrow = arrow_type(type_)
     low, high = ([getattr(s, name) if bounded else None for s in stripes] for name in ("low", "high"))
     return ColumnStats(

@@ -17,7 +17,7 @@ from paimon_pyds.operations.top_n_run import TopNQuery
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import FileTrace
-from paimon_pyds.scan.explain import Actual, Explanation, FileDecision, top_reasons
+from paimon_pyds.scan.explain import Actual, Explanation, FileDecision, counted, top_reasons
 from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
 
 __all__ = ["FOOTERS", "explain", "explain_run"]
@@ -166,17 +166,19 @@ def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
     by_pages = [p for p in told if p.pages]
     if by_pages:
         n, of = sum(p.pages for p in by_pages), sum(p.pages_total for p in by_pages)
-        parts.append(f"{n:,} of {of:,} pages in {_files(len(by_pages))}")
+        parts.append(f"{n:,} of {of:,} pages in {counted(len(by_pages), 'file')}")
     by_unit = Counter(p.choice for p in told if p.groups and not p.pages)
-    parts += [f"{_files(n)} by whole {unit}" for unit, n in by_unit.items()]
+    parts += [f"{counted(n, 'file')} by whole {unit}" for unit, n in by_unit.items()]
     if any(f.turn is not None and f.turn.reads for f in left):
         parts.append("at most: sort columns are read of rows that can be among the first")
     elif any(p.at_most for p in told):
         parts.append("at most: columns outside the filter are read for survivors only")
     if others:
-        parts.append(f"{_files(len(others))} not looked into {'counts' if len(others) == 1 else 'count'} whole")
+        parts.append(
+            f"{counted(len(others), 'file')} not looked into {'counts' if len(others) == 1 else 'count'} whole"
+        )
     if answered:
-        parts.append(f"{_files(answered)} answered without data")
+        parts.append(f"{counted(answered, 'file')} answered without data")
     return PruneStep(
         "pages",
         sum(1 for p in told if p.rows) + len(others) + answered,
@@ -187,13 +189,9 @@ def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
     )
 
 
-def _files(n: int) -> str:
-    return f"{n:,} {'file' if n == 1 else 'files'}"
-
-
 def _kept(files: Iterable[FileDecision]) -> tuple[int, int]:
-    counted = [(f.rows_kept, f.size) for f in files]
-    return sum(r for r, _ in counted), sum(s for _, s in counted)
+    kept = [(f.rows_kept, f.size) for f in files]
+    return sum(r for r, _ in kept), sum(s for _, s in kept)
 
 
 def _sums(skips: Iterable[PlannedSkip]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from paimon_pyds.operations.explain_order import Turn
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import Evolution
 from paimon_pyds.read.file import FileTrace, file_evolution, passes, select_rows
-from paimon_pyds.scan.explain import FileDecision, PagesTold
+from paimon_pyds.scan.explain import FileDecision, PagesTold, counted
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.verdict import Verdict, row_strip, verdicts
 from paimon_pyds.selection import RowSelection
@@ -100,7 +100,7 @@ def kept_text(rows: int, of: int) -> str:
     """How many rows, in words."""
     if rows == of:
         return "all rows"
-    return "no row" if not rows else "1 row" if rows == 1 else f"{rows:,} rows"
+    return "no row" if not rows else counted(rows, "row")
 
 
 # ------------------------------------------------------------------------------------------------------------ pages

@@ -20,6 +20,7 @@ __all__ = [
     "FileDecision",
     "PagesTold",
     "TurnTold",
+    "counted",
     "human_bytes",
     "outcome_counts",
     "top_reasons",
@@ -259,6 +260,11 @@ def top_reasons(skips: Iterable[PlannedSkip]) -> list[tuple[str, str, int]]:
     """(step, reason, files), the reasons of a step by falling number of files."""
     counted = Counter((s.step, s.reason) for s in skips)
     return [(step, reason, n) for (step, reason), n in counted.most_common()]
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def human_bytes(size: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from paimon_pyds.errors import redact
-from paimon_pyds.scan.explain import NOT_SKIPPED, Explanation, FileDecision, human_bytes, outcome_counts
+from paimon_pyds.scan.explain import NOT_SKIPPED, Explanation, FileDecision, counted, human_bytes, outcome_counts
 from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
     ENDS,
@@ -20,7 +20,6 @@ from paimon_pyds.scan.explain_text import (
     interesting,
     label,
     positions_text,
-    rows_of,
     rows_text,
     short_path,
     turn_text,
@@ -66,7 +65,7 @@ def _title(e: Explanation) -> str:
         else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
     )
     order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
-    limit = "" if e.limit is None else f"<div>{rows_of(e.limit)} at most {faint(ENDS)}</div>"
+    limit = "" if e.limit is None else f"<div>{counted(e.limit, 'row')} at most {faint(ENDS)}</div>"
     return (
         f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>"
         f"{where}{order}{limit}</div>"

@@ -13,6 +13,7 @@ from paimon_pyds.scan.explain import (
     FileDecision,
     PagesTold,
     TurnTold,
+    counted,
     human_bytes,
     outcome_counts,
 )
@@ -25,7 +26,6 @@ __all__ = [
     "interesting",
     "label",
     "positions_text",
-    "rows_of",
     "rows_text",
     "short_path",
     "to_text",
@@ -54,7 +54,7 @@ def _lines(e: Explanation) -> Iterator[str]:
     if e.order:
         yield f"First rows by: {e.order} (files are asked in turn, no longer than needed; {REST})"
     if e.limit is not None:
-        yield f"Limit: {rows_of(e.limit)} at most ({ENDS})"
+        yield f"Limit: {counted(e.limit, 'row')} at most ({ENDS})"
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
@@ -94,7 +94,7 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
     for v in f.verdicts:
         index = "no index" if v.index is None else f"{v.index}({v.column})"
         where = positions_text(v.positions, v.rows)
-        kept = "all rows" if v.rows == v.of else f"{v.rows:,} {'row' if v.rows == 1 else 'rows'}{where}"
+        kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{where}"
         spent = f"   {v.bytes_read:,} bytes read" if v.bytes_read else ""
         yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
     if f.rows_after_index != f.rows_kept:
@@ -146,9 +146,9 @@ def cost_text(p: PagesTold) -> str:
 def actual_text(a: Actual) -> str:
     """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
-    requests = f" in {a.requests:,} request{'' if a.requests == 1 else 's'}" if a.requests else ""
+    requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
     return (
-        f"{rows_of(a.rows)} given out, {a.rows_decoded:,} decoded{pages}, "
+        f"{counted(a.rows, 'row')} given out, {a.rows_decoded:,} decoded{pages}, "
         f"{human_bytes(a.bytes)}{requests}, {a.millis:,.1f} ms"
     )
 
@@ -157,16 +157,11 @@ def _millis(micros: float) -> str:
     return f"{micros / 1000:,.2f} ms"
 
 
-def rows_of(rows: int) -> str:
-    """``1 row``, ``4 rows``."""
-    return f"{rows:,} row{'' if rows == 1 else 's'}"
-
-
 def rows_text(rows: int, of: int) -> str:
     """``4 of 29,425 rows``."""
     if rows == of:
         return "its only row" if rows == 1 else f"all {of:,} rows" if rows else "no row"
-    return f"{rows:,} of {rows_of(of)}"
+    return f"{rows:,} of {counted(of, 'row')}"
 
 
 def positions_text(positions: Sequence[int], rows: int) -> str:
