@@ -2,7 +2,7 @@
 
 Files can't be in a snapshot that was there before their writer had finished them (`WriteOrigin`), so only what was
 added since has to be looked at: nothing where no other commit came in between. Where snapshots have expired since, all
-files of the table are looked at, and that the new ones still are where they were written.
+files of the table are looked at. The new ones must still be where they were written.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class EarlierCommits:
         self._store = store
         self._paths = {f.file_name: f.external_path or f"{b.directory}/{f.file_name}" for b in added for f in b.files}
         self._fewest_rows = min((f.row_count for b in added for f in b.files), default=0)
+        self._unseen = [self._paths[f.file_name] for b in added if b.origin is not None for f in b.files]
         origins = {b.origin for b in added if b.files}
         self._origins = [o for o in origins if o is not None]
         oldest = None if None in origins else min(self._origins, key=lambda o: o.snapshot_id, default=None)
@@ -64,10 +65,14 @@ class EarlierCommits:
             AlreadyCommittedError: an earlier commit added some of the files, or all beside other changes.
             CommitConflictError: files are gone: they were removed after a commit of them, or as orphan files.
         """
-        if not self._paths or latest is None:
+        if not self._paths:
             return None
-        found = self._find(latest, changes)
-        self._since = (latest.id, latest.delta_manifest_list)
+        found = None
+        if latest is not None:
+            found = self._find(latest, changes)
+            self._since = (latest.id, latest.delta_manifest_list)
+        if found is None:
+            self._check_files()
         return found
 
     # --------------------------------------------------------------------------------------------------------- helpers
@@ -142,16 +147,22 @@ class EarlierCommits:
         mine = self._paths.keys() & named
         if mine:
             raise self._committed(len(mine), "a snapshot that has expired")
-        with ThreadPoolExecutor(_PARALLEL_LOOKUPS, thread_name_prefix="paimon-files") as pool:
-            there = pool.map(self._store.io.exists, self._paths.values())
-            gone = next((path for path, found in zip(self._paths.values(), there, strict=True) if not found), None)
-        if gone is not None:
+
+    def _check_files(self) -> None:
+        """The files must be where they were written; looked at once, and where it is known that they were written."""
+        if len(self._unseen) < _PARALLEL_LOOKUPS:
+            there = [self._store.io.exists(path) for path in self._unseen]
+        else:
+            with ThreadPoolExecutor(_PARALLEL_LOOKUPS, thread_name_prefix="paimon-files") as pool:
+                there = list(pool.map(self._store.io.exists, self._unseen))
+        if not all(there):
             raise CommitConflictError(
-                "a data file of this commit is gone: it was compacted or overwritten after an earlier commit of it, or "
-                "removed as an orphan file",
-                path=gone,
+                "a data file of this commit is gone: a failed commit removed it, it was compacted after an earlier "
+                "commit of it, or cleaned up as an orphan file",
+                path=self._unseen[there.index(False)],
                 hint="nothing was published; look whether the table has the rows before writing them again",
             )
+        self._unseen = []
 
     def _committed(self, count: int, where: str) -> AlreadyCommittedError:
         which = "the data files" if count == len(self._paths) else f"{count} of {len(self._paths)} data files"
