@@ -19,11 +19,23 @@ from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write.message import BucketFiles, WriteOrigin
+from paimon_pyds.write.message import BucketFiles
 
-__all__ = ["EarlierCommits"]
+__all__ = ["EarlierCommits", "check_same_table"]
 
 _PARALLEL_LOOKUPS = 16
+
+
+def check_same_table(store: TableStore, schema_id: int, digest: str) -> None:
+    """Raise CommitConflictError unless the table's schema of that number has this digest (`schema_digest`)."""
+    with suppress(NotFoundError):
+        if schema_digest(store.schema(schema_id)) == digest:
+            return
+    raise CommitConflictError(
+        f"the table was dropped and created again since this write began with its schema {schema_id}",
+        path=store.root,
+        hint="nothing was published; write the rows again to the table that is there now",
+    )
 
 
 class EarlierCommits:
@@ -46,14 +58,8 @@ class EarlierCommits:
 
     def check_table(self) -> None:
         """Raise CommitConflictError unless the files were written by schemas of the table that is there now."""
-        for origin in self._origins:
-            if not self._is_schema(origin):
-                raise CommitConflictError(
-                    f"the table was dropped and created again since these files were written by its schema "
-                    f"{origin.schema_id}",
-                    path=self._store.root,
-                    hint="nothing was published; write the rows again to the table that is there now",
-                )
+        for schema_id, digest in {(o.schema_id, o.schema_digest) for o in self._origins}:
+            check_same_table(self._store, schema_id, digest)
 
     def find(self, latest: Snapshot | None, changes: Changes) -> Snapshot | None:
         """The snapshot that is this very commit, made before; None when the table has none of the files.
@@ -76,12 +82,6 @@ class EarlierCommits:
         return found
 
     # --------------------------------------------------------------------------------------------------------- helpers
-
-    def _is_schema(self, origin: WriteOrigin) -> bool:
-        try:
-            return schema_digest(self._store.schema(origin.schema_id)) == origin.schema_digest
-        except NotFoundError:
-            return False
 
     def _find(self, latest: Snapshot, changes: Changes) -> Snapshot | None:
         newer, complete = self._newer(latest)

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear import clear_errors
@@ -56,6 +57,7 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         """Publish what the tasks wrote as one snapshot. Runs once, on the driver.
 
         Raises:
+            CommitConflictError: the table was dropped and created again since the write began.
             CommitError: not published, and the tasks' files are removed; or a task left no message, and Spark aborts.
             AlreadyCommittedError: the table has some of the files; all are kept.
             CommitOutcomeUnknownError: the storage did not say; all files are kept.
@@ -64,6 +66,7 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         if len(told) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
         try:
+            check_same_table(self._store(), self._context.schema.id, self._context.schema_digest)
             self._publish(told)
         except (AlreadyCommittedError, CommitOutcomeUnknownError):
             raise

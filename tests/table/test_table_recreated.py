@@ -112,7 +112,7 @@ def test_what_was_written_before_is_not_committed(tmp_path: Path, schema: pa.Sch
     state = _rows(fresh), fresh.store.snapshot_ids()
     for message in (before, during):
         for opened in (table, fresh):
-            with pytest.raises(CommitConflictError, match=r"dropped and created again.*written by its schema 0.*again"):
+            with pytest.raises(CommitConflictError, match=r"dropped and created again.*began with its schema 0.*again"):
                 opened.commit([message])
     assert (_rows(fresh), fresh.store.snapshot_ids()) == state
     fresh.append(pa.table({"a": [11], "b": [500]}))
