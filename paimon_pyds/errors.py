@@ -16,6 +16,7 @@
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 somebody else's commit makes ours wrong; nothing was published
+    │  ├─ AlreadyCommittedError               files of this commit are in the table, by an earlier commit of them
     │  └─ CommitOutcomeUnknownError           the storage did not say whether the snapshot was published
     └─ SecurityError (PermissionError)        a path that leaves the table
 
@@ -27,6 +28,7 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "AlreadyCommittedError",
     "AlreadyExistsError",
     "ArgumentTypeError",
     "BranchNotFoundError",
@@ -204,6 +206,10 @@ class CommitError(PaimonError, RuntimeError):
 
 class CommitConflictError(CommitError):
     """What landed since the base snapshot makes this commit wrong. Nothing was published."""
+
+
+class AlreadyCommittedError(CommitError):
+    """An earlier commit added files of this one to the table. Nothing was published now, and nothing removed."""
 
 
 class CommitOutcomeUnknownError(CommitError):

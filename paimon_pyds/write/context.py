@@ -9,7 +9,7 @@ from functools import cached_property
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
-from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
@@ -23,7 +23,10 @@ _APPEND_TARGET_SIZE = 256 << 20
 
 @dataclass(frozen=True)
 class WriteContext:
-    """A table as it is written to: where, with which schema, and with which options."""
+    """A table as it is written to: where, with which schema, and with which options.
+
+    ``schema_digest`` tells the table's schema from others, also where ``schema`` has columns of the files besides.
+    """
 
     io: FileIO
     root: str
@@ -31,6 +34,11 @@ class WriteContext:
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     file_source: int = FILE_SOURCE_APPEND
+    schema_digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.schema_digest:
+            object.__setattr__(self, "schema_digest", schema_digest(self.schema))
 
     @cached_property
     def raw_options(self) -> dict[str, str]:

@@ -16,10 +16,11 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.write.conform import Conformer
 from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.message import BucketFiles, CommitMessage
+from paimon_pyds.write.message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.write.rolling import RollingWriter
 
 __all__ = ["TableWriter"]
@@ -104,19 +105,27 @@ class TableWriter:
         try:
             for key in list(self._gathered):
                 self._flush(key)
-            buckets = []
-            for (partition, bucket), writer in self._writers.items():
-                files = writer.close()
-                if files:
-                    directory = self._directories[partition, bucket]
-                    total = self._buckets if self._buckets > 0 else -1
-                    buckets.append(BucketFiles(partition, bucket, total, directory, files))
-            return CommitMessage(tuple(buckets))
+            closed = {key: writer.close() for key, writer in self._writers.items()}
+            origin = self._origin() if any(closed.values()) else None
+            total = self._buckets if self._buckets > 0 else -1
+            return CommitMessage(
+                tuple(
+                    BucketFiles(*key, total, self._directories[key], files, origin)
+                    for key, files in closed.items()
+                    if files
+                )
+            )
         except BaseException:
             self.abort()
             raise
         finally:
             self._shutdown()
+
+    def _origin(self) -> WriteOrigin:
+        context = self._context
+        latest = TableStore(context.io, context.root, context.branch).latest_snapshot()
+        found = ("", 0) if latest is None else (latest.delta_manifest_list, latest.id)
+        return WriteOrigin(self._schema.id, context.schema_digest, found[1], found[0])
 
     def abort(self) -> None:
         """Remove every file written so far."""
