@@ -25,6 +25,7 @@ from paimon_pyds.index.roaring import decode_roaring
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.read.metadata_columns import metadata_arrays
 from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
@@ -82,12 +83,9 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
         selection = selection & trace.index.selection
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:
-        from paimon_pyds.deletion.vector import read_vector
-
-        d = task.deletion
-        vector = read_vector(FileSource(spec.io, d.path), d.offset, d.length, d.cardinality)
-        trace.counters.bytes_read += d.length + 8
-        selection = selection.minus(vector.positions, task.row_count)
+        deleted = deleted_rows(spec.io, task.deletion, task.row_count)
+        trace.counters.bytes_read += task.deletion.length + 8
+        selection = selection.minus(deleted, task.row_count)
     trace.rows_after_deletions = selection.count(task.row_count)
     return selection
 
