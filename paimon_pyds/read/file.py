@@ -28,6 +28,7 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.read.metadata_columns import metadata_arrays
+from paimon_pyds.read.row_counts import check_row_count
 from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileSource
@@ -140,10 +141,7 @@ def _read(
     format_ = formats.by_path(task.path)
     reader = format_.open_reader(spec.io, task.path, task.size, trace.counters)
     try:
-        if reader.row_count != task.row_count:
-            raise CorruptFileError(
-                f"the data file has {reader.row_count} rows, the manifest says {task.row_count}", path=task.path
-            )
+        check_row_count(reader, task)
         known = trace.index is not None and trace.index.exact
         if devolved is not Const.TRUE and not known:
             selection = selection & reader.prune(devolved, selection)

@@ -85,7 +85,9 @@ def test_whole_deletion_files_are_written_equal() -> None:
         data = path.read_bytes()
         lines.sort(key=lambda line: line["offset"])
         source = BytesSource(data)
-        vectors = [read_vector(source, line["offset"], line["length"], line["cardinality"], line["rowCount"]) for line in lines]
+        vectors = [
+            read_vector(source, line["offset"], line["length"], line["cardinality"], line["rowCount"]) for line in lines
+        ]
         ours, ranges = write_vectors(vectors)
         if len(ours) == len(data):  # else the file holds vectors that the snapshot no longer names
             assert ours == data
