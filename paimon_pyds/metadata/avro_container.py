@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.avro_values import put_bytes, put_long
 
@@ -169,8 +170,6 @@ def _with_checksum(frame: bytes, content: bytes) -> bytes:
         frame: one whole frame without checksum, as `pyarrow.Codec("zstd")` gives it.
         content: what was compressed.
     """
-    import xxhash
-
     flagged = bytearray(frame)
     flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG
-    return bytes(flagged) + (xxhash.xxh64_intdigest(content) & 0xFFFF_FFFF).to_bytes(4, "little")
+    return bytes(flagged) + checksum(content).to_bytes(4, "little")
