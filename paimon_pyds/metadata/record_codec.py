@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_schemas
-from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import ManifestFile, SimpleStats
 from paimon_pyds.metadata.manifest_schemas import INDEX_MANIFEST_VERSION, MANIFEST_VERSION
 
@@ -111,6 +111,8 @@ def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> by
 def _index_entry(record: dict[str, Any]) -> IndexEntry:
     ranges = _may(record, "_DELETIONS_VECTORS_RANGES", list)
     index = _may(record, "_GLOBAL_INDEX", dict)
+    if ranges is None and record.get("_INDEX_TYPE") == DELETION_VECTORS:
+        raise Misfit("_DELETIONS_VECTORS_RANGES", "it is missing")
     return IndexEntry(
         kind=_need(record, "_KIND", int),
         partition=_need(record, "_PARTITION", bytes),
