@@ -237,10 +237,7 @@ class _Commit:
         return now if latest is None else max(now, latest.time_millis)
 
     def base_manifests(self, latest: Snapshot | None) -> list[ManifestFile]:
-        if latest is None:
-            return []
-        lists = (latest.base_manifest_list, latest.delta_manifest_list)
-        return [m for name in lists for m in self.store.read_manifest_list(name)]
+        return self.store.manifests_of(latest)
 
     def needs_live(self) -> bool:
         """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
@@ -250,7 +247,7 @@ class _Commit:
         return bucketed or named or changes.overwrite is not None
 
     def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
-        return one_batch(live_entries([self.store.read_manifest(m.file_name) for m in base]))
+        return one_batch(live_entries([self.store.entries_of(m) for m in base]))
 
     def comes_back(self, base: Sequence[ManifestFile]) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
@@ -262,7 +259,7 @@ class _Commit:
             raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
         for manifest in base:
             if manifest.num_deleted_files:
-                entries = self.store.read_manifest(manifest.file_name)
+                entries = self.store.entries_of(manifest)
                 gone = pc.and_(
                     pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], readded["file_name"])
                 )

@@ -18,6 +18,7 @@ from paimon_pyds.metadata.avro_container import (
     MAGIC,
     SYNC_SIZE,
     block_bytes,
+    check_header,
     compressor,
     decompressor,
     header_bytes,
@@ -72,6 +73,7 @@ def read_container(data: bytes, path: object = None) -> Container:
         meta, at = reader_of(_METADATA)(data, 4)
     except Overrun:
         raise CorruptFileError("the file ends inside its header", path=path, offset=4, field="header") from None
+    check_header(meta, path)
     sync = data[at : at + SYNC_SIZE]
     if len(sync) < SYNC_SIZE:
         raise CorruptFileError("the file ends inside its header", path=path, offset=at, field="sync marker")

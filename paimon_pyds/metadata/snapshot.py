@@ -66,14 +66,14 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
     if kind not in CommitKind.__members__:
         raise json.corrupt(f"not a kind of commit: {kind!r:.40}", "commitKind")
     return Snapshot(
-        id=json.integer("id"),
-        schema_id=json.integer("schemaId"),
+        id=json.count("id"),
+        schema_id=json.count("schemaId"),
         base_manifest_list=json.text("baseManifestList"),
-        base_manifest_list_size=json.integer_or_none("baseManifestListSize"),
+        base_manifest_list_size=json.count_or_none("baseManifestListSize"),
         delta_manifest_list=json.text("deltaManifestList"),
-        delta_manifest_list_size=json.integer_or_none("deltaManifestListSize"),
+        delta_manifest_list_size=json.count_or_none("deltaManifestListSize"),
         changelog_manifest_list=json.text_or_none("changelogManifestList"),
-        changelog_manifest_list_size=json.integer_or_none("changelogManifestListSize"),
+        changelog_manifest_list_size=json.count_or_none("changelogManifestListSize"),
         index_manifest=json.text_or_none("indexManifest"),
         commit_user=json.text("commitUser"),
         commit_identifier=json.integer("commitIdentifier"),
@@ -86,7 +86,7 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         watermark=json.integer_or_none("watermark"),
         statistics=json.text_or_none("statistics"),
         properties=_members(json, "properties", str),
-        next_row_id=json.integer_or_none("nextRowId"),
+        next_row_id=json.count_or_none("nextRowId"),
         version=version,
     )
 

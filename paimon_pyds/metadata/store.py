@@ -346,6 +346,30 @@ class TableStore:
 
     # ------------------------------------------------------------------------------------ manifests
 
+    def manifests_of(self, snapshot: Snapshot | None) -> list[ManifestFile]:
+        """All manifests of a snapshot, those of its base first; none for None. Errors as `read_manifest`."""
+        if snapshot is None:
+            return []
+        base = self.read_manifest_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        return [*base, *self.delta_of(snapshot)]
+
+    def delta_of(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """The manifests of what a snapshot changed. Errors as `read_manifest`."""
+        return self.read_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def entries_of(self, manifest: ManifestFile, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The entries of a manifest, held against what its list says of it; otherwise as `read_manifest`.
+
+        Raises:
+            CorruptFileError: the file has another size, or another number of entries, than its list says.
+        """
+        entries = self.read_manifest(manifest.file_name, columns, manifest.file_size)
+        told = manifest.num_added_files + manifest.num_deleted_files
+        if entries.num_rows != told:
+            path = self.paths.manifest(manifest.file_name)
+            raise CorruptFileError(f"the file has {entries.num_rows} entries, its manifest list says {told}", path=path)
+        return entries
+
     def read_manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
         """The manifests of a manifest list, in order. Errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
@@ -358,10 +382,13 @@ class TableStore:
     def read_manifest(self, name: str, columns: Sequence[str] | None = None, size: int | None = None) -> pa.RecordBatch:
         """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
 
+        Args:
+            size: what the metadata says that the file has, in bytes; None when it does not.
+
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
             TableNotFoundError: the whole table is gone.
-            CorruptFileError: the file is not a manifest.
+            CorruptFileError: the file is not a manifest, or has another size.
         """
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
@@ -433,6 +460,8 @@ class TableStore:
                 data = self.io.read_bytes(path)
             except FileNotFoundError as error:
                 raise self.missing(path) from error
+            if size is not None and len(data) != size:
+                raise CorruptFileError(f"the file has {len(data)} bytes, what names it says {size}", path=path)
             return decode(data, path)
 
         return METADATA_CACHE.get_or_load((path, size, key), load, weigh)

@@ -199,8 +199,9 @@ class Scan:
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self._predicate is Const.TRUE:
-            tasks = self.plan().tasks
-            if all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
+            plan = self.plan()
+            tasks = plan.tasks
+            if not plan.rows_in_doubt and all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
                 live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in tasks)
                 return live if self.row_limit is None else min(live, self.row_limit)
         return self.answer.count().value

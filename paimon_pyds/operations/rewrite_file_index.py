@@ -258,7 +258,7 @@ def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes |
         raise CorruptFileError(
             f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
         )
-    return builder.finish()
+    return builder.finish(checksums=True)
 
 
 def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:

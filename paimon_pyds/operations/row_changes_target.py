@@ -136,7 +136,7 @@ class RowTarget:
     @cached_property
     def vectors(self) -> VectorFiles:
         """The snapshot's deletion vectors."""
-        return VectorFiles(self.store, self.schema, self.options, self.index_entries)
+        return VectorFiles(self.store, self.schema, self.options, self.index_entries, self.entries)
 
     @cached_property
     def places(self) -> Mapping[str, VectorPlace]:
