@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import VectorPlace, vector_places
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear import clear_errors, clear_iterator
@@ -85,13 +86,13 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         return {"_schema": self._schema}
 
-    @functools.cached_property
+    @cached_property
     def _state(self) -> ReadState:
         from paimon_pyds.spark.state import open_state
 
         return open_state(self._options, self._pin)
 
-    @functools.cached_property
+    @cached_property
     def _scan(self) -> Scan:
         """The scan of the wanted columns, its filter bound."""
         from paimon_pyds.scan.split import METADATA_FIELDS

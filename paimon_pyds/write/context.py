@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
