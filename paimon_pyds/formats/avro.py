@@ -34,7 +34,9 @@ class AvroFormat:
 
     name = "avro"
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> AvroReader:
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, options: Mapping[str, str] | None = None
+    ) -> AvroReader:
         """Open a data file.
 
         Raises:

@@ -120,8 +120,10 @@ class FileFormat(Protocol):
 
     name: str
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> FormatReader:
-        """Open a data file; ``size`` is the manifest's file size in bytes."""
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, options: Mapping[str, str] | None = None
+    ) -> FormatReader:
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``options`` are the table's options."""
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -33,7 +33,8 @@ class DataFileRef:
     """A data file, where it and its index container lie, and its columns under the names of its own schema.
 
     ``fields`` are those the file holds. ``embedded`` are the bytes of the container in the manifest; else
-    ``index_path`` names the side file, None when there is none. Sizes in bytes. It pickles.
+    ``index_path`` names the side file, None when there is none. ``options`` are the table's. Sizes in bytes; it
+    pickles.
     """
 
     path: str
@@ -45,6 +46,7 @@ class DataFileRef:
     fields: tuple[DataField, ...]
     embedded: bytes | None
     index_path: str | None
+    options: Mapping[str, str] | None = None
 
     @property
     def name(self) -> str:
@@ -117,7 +119,8 @@ def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
         if key not in columns:
             columns[key] = _fields(store.schema(schema_id).fields, write_cols)
         partition, bucket, _ = place
-        found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, columns[key], embedded, side))
+        held = columns[key], embedded, side, schema.options
+        found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, *held))
     return found
 
 

@@ -21,7 +21,9 @@ class ParquetFormat:
 
     name: str = "parquet"
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> ParquetReader:
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, options: Mapping[str, str] | None = None
+    ) -> ParquetReader:
         """Open a data file of ``size`` bytes; its footer is read at once.
 
         Raises:
