@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.formats.orc_arrays import check_type, from_orc
 from paimon_pyds.formats.orc_lone import LoneStripe
 from paimon_pyds.formats.orc_tail import (
@@ -33,7 +33,7 @@ from paimon_pyds.formats.orc_tail import (
 )
 from paimon_pyds.formats.orc_timestamps import decode_timestamps
 from paimon_pyds.formats.orc_writer import OrcWriter, check_instants, orc_settings
-from paimon_pyds.formats.orc_zones import LEGACY_ZONE, Clocks, is_legacy, is_utc
+from paimon_pyds.formats.orc_zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
@@ -61,7 +61,7 @@ class OrcFormat:
     name = "orc"
 
     def open_reader(
-        self, io: FileIO, path: str, size: int, counters: ReadCounters, options: Mapping[str, str] | None = None
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> OrcReader:
         """Open a data file.
 
@@ -69,7 +69,7 @@ class OrcFormat:
             CorruptFileError: not an ORC file, or a broken footer.
             StorageError: the file can't be read.
         """
-        return OrcReader(io, path, size, counters, options)
+        return OrcReader(io, path, size, counters, hints)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raises OptionError and UnsupportedError as `open_writer`."""
@@ -126,15 +126,12 @@ class _CountedInput(_io.RawIOBase):
 class OrcReader:
     """One open ORC file."""
 
-    def __init__(
-        self, io: FileIO, path: str, size: int, counters: ReadCounters, options: Mapping[str, str] | None
-    ) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None) -> None:
         self._io = io
         self._path = path
         self._counters = counters
-        options = options or {}
-        self._legacy = is_legacy(options)
-        self._zone = options.get(LEGACY_ZONE, "UTC").strip()
+        self._hints = hints or ReadHints()
+        self._unnamed: str | None = None
         self._tail: OrcTail = parse_tail(self._range, size, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
@@ -202,7 +199,7 @@ class OrcReader:
     def _stripe(
         self, number: int, stripe: Stripe, fields: Sequence[DataField], types: Sequence[OrcType]
     ) -> list[pa.Array]:
-        clocks = self._clocks(stripe)
+        clocks = self._clocks(stripe, fields)
         for field, type_ in zip(fields, types, strict=True):
             self._check_instants(field.type, type_, clocks)
         wide = [self._is_wide(t) for t in types]
@@ -217,11 +214,20 @@ class OrcReader:
                 columns.append(from_orc(array, field.type, type_, clocks, self._path))
         return columns
 
-    def _clocks(self, stripe: Stripe) -> Clocks:
-        """Those of the stripe's writer. Java names no zone in files that have instants, but no clock times."""
+    def _clocks(self, stripe: Stripe, fields: Sequence[DataField]) -> Clocks:
+        """Those of the stripe's writer. Java names no zone in files that have instants, but no clock times.
+
+        Raises:
+            UnsupportedError: instants by the clocks of a zone that is not known.
+        """
         if not self._has_timestamps:
             return Clocks()
-        return Clocks(self._footer(stripe).timezone or self._zone, self._legacy)
+        zone = self._footer(stripe).timezone
+        if not zone and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields):
+            if self._unnamed is None:
+                self._unnamed = unnamed_zone(self._tail, self._hints, self._path)
+            zone = self._unnamed
+        return Clocks(zone, is_legacy(self._hints.options))
 
     def _is_wide(self, type_: OrcType) -> bool:
         """Whether the column may hold timestamps that nanoseconds cannot."""

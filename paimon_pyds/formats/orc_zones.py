@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import PredicateError, UnsupportedError
+from paimon_pyds.formats.base import ReadHints
+from paimon_pyds.formats.orc_tail import OrcTail
 from paimon_pyds.predicate.values import time_zone
 from paimon_pyds.types import DataField, DataType, Kind
 
@@ -33,6 +35,7 @@ __all__ = [
     "holds_instants",
     "is_legacy",
     "is_utc",
+    "unnamed_zone",
 ]
 
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
@@ -124,6 +127,48 @@ def _zone(name: str, path: object) -> _Offsets:
             path=path,
             hint="is the time zone database there? `pip install tzdata` brings one",
         ) from error
+
+
+def unnamed_zone(tail: OrcTail, hints: ReadHints, path: object = None) -> str:
+    """The zone of the writer of a file that names none: what option `LEGACY_ZONE` says, or UTC where that fits better.
+
+    Raises:
+        UnsupportedError: the bounds of the manifest show that it was not UTC, and the option says nothing.
+    """
+    if not is_legacy(hints.options):
+        return "UTC"
+    given = hints.options.get(LEGACY_ZONE, "").strip()
+    if given:
+        differences = _differences(tail, hints, given, path)
+        if not differences or not all(differences):
+            return given
+    differences = _differences(tail, hints, "UTC", path)
+    if not any(differences):
+        return "UTC"
+    hours = max(differences, key=abs) / 3600
+    raise UnsupportedError(
+        f"a JVM in another time zone ({hours:+g} hours from UTC at one time) wrote instants by its clocks to an ORC "
+        f"file, and which zone that was the file does not say{given and ': not ' + given[:60]}",
+        path=path,
+        hint=f"give {LEGACY_ZONE}, such as America/New_York, as an option of the read or of the table",
+    )
+
+
+def _differences(tail: OrcTail, hints: ReadHints, zone: str, path: object) -> list[int]:
+    """By how many seconds the bounds of instants in the manifest are greater than those in the file by a zone's clocks.
+
+    Bounds further apart than zones are mean something else: Java's of the years before 1582.
+    """
+    found = []
+    for name, *told in hints.instants:
+        orc = tail.root.child(name)
+        if orc is None or orc.id not in tail.timestamps:
+            continue
+        stored = np.array(tail.timestamps[orc.id]) // 1000 - ORC_EPOCH
+        seconds = Clocks(zone).seconds(stored, stored * 0, clock_time=False, path=path)
+        apart = (np.array(told) // 1000 - seconds).tolist()
+        found += [difference if 1 < abs(difference) <= 18 * 3600 else 0 for difference in apart]
+    return found
 
 
 class _Offsets:

@@ -140,7 +140,7 @@ def _read(
     if selection.is_none:
         return
     format_ = formats.by_path(task.path)
-    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters, spec.options)
+    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters, spec.hints(task))
     try:
         if reader.row_count != task.row_count:
             raise CorruptFileError(
