@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_pyds.errors import CommitError, SchemaError
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.alter_columns import ColumnEditor, ColumnType, NewColumns, new_columns
@@ -92,12 +93,25 @@ def alter_table(
         new = _altered(old, changes, has_snapshots=store.latest_snapshot_id() is not None)
         if new is None:
             return old
+        new = _told_of_instants(store, new)
         validate_schema(new)
         if store.try_create_schema(new):
             return new
     raise CommitError(
         f"{_RETRIES} other changes of the schema were faster", path=store.root, hint="alter the table when it is quiet"
     )
+
+
+def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:
+    """The schema, with the option that a new table gets whose ORC files hold instants, where these are the first."""
+    schemas = (store.schema(id_) for id_ in store.schema_ids())
+    if (
+        LEGACY_TYPE in new.options
+        or not holds_instants(new.fields, new.options)
+        or any(holds_instants(schema.fields, schema.options) for schema in schemas)
+    ):
+        return new
+    return replace(new, options={**new.options, LEGACY_TYPE: "false"})
 
 
 def _altered(old: TableSchema, changes: _Changes, *, has_snapshots: bool) -> TableSchema | None:

@@ -248,7 +248,7 @@ def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes |
     if not fields:
         return None
     builder = FileIndexBuilder(specs, fields)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters())
+    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
         for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
             builder.update(batch)

@@ -144,7 +144,7 @@ class Planner:
             predicate=request.predicate,
             metadata_columns=request.metadata_columns,
             partition_fields=self.schema.partition_fields,
-            options=dict(self.schema.options),
+            options=dict(request.options),
             use_index=request.options.get("file-index.read.enabled"),
         )
 

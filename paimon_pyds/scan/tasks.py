@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
@@ -15,6 +16,7 @@ from paimon_pyds.metadata.paths import check_names
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.split import DeletionFile, FileTask
 
 __all__ = ["FileKey", "deletion_files", "file_places", "file_tasks"]
@@ -100,10 +102,14 @@ def file_tasks(
     deleted: Iterable[DeletionFile | None] = repeat(None)
     if deletions:
         deleted = (deletions.get(key) or deletions.get((key[0], -1, key[2])) for key in places.file_keys())
-    return map(  # many files: as few steps as can be for each
+    tasks = map(  # many files: as few steps as can be for each
         FileTask, places.paths, *columns, places.partitions, places.buckets, kept, places.indexes, deleted, row_ids,
         sequences, written,
     )  # fmt: skip
+    instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
+    if instants is None:
+        return tasks
+    return (replace(task, instants=told) for task, told in zip(tasks, instants, strict=True))
 
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
