@@ -19,7 +19,6 @@ from paimon_pyds.formats.base import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.metadata.paths import checked_name
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage.discard import discard
 from paimon_pyds.write.context import WriteContext
@@ -67,7 +66,7 @@ class RollingWriter:
         self._format = formats.by_name(context.options.get("file.format"))
         self._target_size: int = context.target_file_size
         self._target_rows: int = context.options.get("target-file-row-num")
-        self._name = checked_name(f"{context.options.get('data-file.prefix')}{uuid.uuid4()}", "data file")
+        self._name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}"
         self._count = 0
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
