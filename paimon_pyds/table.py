@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
+from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class Table:
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
             branch: a branch of the table; the main one by default.
-            storage_options: credentials and endpoints of the storage.
+            storage_options: credentials and endpoints of the storage, and what `paimon_pyds.metadata.external` allows.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -101,7 +103,8 @@ class Table:
         key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
         io, root = open_file_io(path_like("path", path), storage_options)
         given = dict(mapping("options", options or {}))
-        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment)
+        allowed = ExternalPaths.of(storage_options)
+        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment, external=allowed)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -128,8 +131,8 @@ class Table:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that are set."""
-        return dict(self.schema.options)
+        """The options that are set; secrets among them are not shown by ``print``."""
+        return RedactedDict(self.schema.options)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -546,15 +549,14 @@ class Table:
         return index_advise(self._store, recorded, files=files, where=where)
 
     def __repr__(self) -> str:
-        return f"Table({self._store.root!r}, branch={self._store.branch!r})"
+        return f"Table({redact(self._store.root)!r}, branch={self._store.branch!r})"
 
     def _repr_html_(self) -> str:
         import html
 
         schema = self.schema
-        rows = "".join(
-            f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
-        )
-        title = html.escape(self.path)
+        cells = [(html.escape(visible(f.name)), html.escape(visible(str(f.type)))) for f in schema.fields]
+        rows = "".join(f"<tr><td>{name}</td><td>{type_}</td></tr>" for name, type_ in cells)
+        title = html.escape(visible(redact(self.path)))
         head = "<tr><th>column</th><th>type</th></tr>"
         return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"

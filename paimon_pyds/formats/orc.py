@@ -36,6 +36,7 @@ from paimon_pyds.formats.orc_timestamps import decode_timestamps
 from paimon_pyds.formats.orc_writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc_zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.faults import storage_error
@@ -281,8 +282,8 @@ class OrcReader:
             if isinstance(counted.error, CorruptFileError):
                 raise counted.error from None
             if counted.error is not None:
-                raise storage_error(counted.error, "read", self._path) from error
-            raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from error
+                raise storage_error(counted.error, "read", self._path) from scrubbed(error)
+            raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from scrubbed(error)
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)

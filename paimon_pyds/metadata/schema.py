@@ -9,6 +9,7 @@ from typing import Any
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
 __all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_digest", "schema_to_json"]
@@ -18,7 +19,10 @@ CURRENT_SCHEMA_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """One version of a table's schema. ``fields`` are the top-level columns in order."""
+    """One version of a table's schema. ``fields`` are the top-level columns in order.
+
+    ``options`` may hold secrets that another writer stored there; they are not shown.
+    """
 
     id: int
     fields: tuple[DataField, ...]
@@ -29,6 +33,9 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     version: int = CURRENT_SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", RedactedDict(self.options))
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""

@@ -28,12 +28,14 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.hints import read_hint, write_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.whereabouts import whereabouts
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.discard import discard
@@ -65,10 +67,11 @@ class _KnownSchema:
 class TableStore:
     """The metadata of one branch of one table. Cheap to make, safe to share between threads; it pickles."""
 
-    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH) -> None:
+    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH, external: ExternalPaths | None = None) -> None:
         self.io = io
         self.root = root
         self.branch = branch
+        self.external = external or ExternalPaths()
         self.paths = TablePaths(root, branch)
         self.notes: dict[str, object] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
@@ -88,13 +91,13 @@ class TableStore:
             BranchNotFoundError: the table has no such branch.
         """
         io, root = open_file_io(location, storage_options)
-        return TableStore(io, root).for_branch(branch or MAIN_BRANCH)
+        return TableStore(io, root, external=ExternalPaths.of(storage_options)).for_branch(branch or MAIN_BRANCH)
 
     def __repr__(self) -> str:
-        return f"TableStore({self.root!r}, branch={self.branch!r})"
+        return f"TableStore({redact(self.root)!r}, branch={self.branch!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (TableStore, (self.io, self.root, self.branch))
+        return (TableStore, (self.io, self.root, self.branch, self.external))
 
     def again(self) -> TableStore:
         """The table for the next operation: schemas that are known are believed once one of them was read again."""
@@ -105,7 +108,7 @@ class TableStore:
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
-        store = TableStore(self.io, self.root, branch)
+        store = TableStore(self.io, self.root, branch, self.external)
         if not _is_file_name(branch):
             raise store._not_found()
         store.latest_schema()

@@ -19,7 +19,7 @@ from paimon_pyds.operations.alter_columns import ColumnEditor, ColumnType, NewCo
 from paimon_pyds.operations.alter_options import changed_options, renamed_options
 from paimon_pyds.operations.create import texts
 from paimon_pyds.operations.validate import validate_schema
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_no_secrets
 from paimon_pyds.types import DataField
 
 __all__ = ["UNCHANGED", "ColumnType", "NewColumns", "alter_table"]
@@ -77,7 +77,7 @@ def alter_table(
 
     Raises:
         SchemaError: a column that is not there, or a change that Paimon does not allow.
-        OptionError: an option that can't be changed (any more), an unknown one, or a bad value.
+        OptionError: an option that can't be changed (any more), an unknown one, a secret, or a bad value.
         UnsupportedError: a type or option value that is refused by name.
         CommitError: too many others changed the schema at the same time.
     """
@@ -88,6 +88,7 @@ def alter_table(
         dict(rename_columns or {}), dict(change_types or {}), dict(change_nullability or {}),
         dict(column_comments or {}), dict(column_defaults or {}), dict(move_columns or {}), comment,
     )  # fmt: skip
+    check_no_secrets(changes.set_options)
     for _ in range(_RETRIES):
         old = store.latest_schema()
         new = _altered(old, changes, has_snapshots=store.latest_snapshot_id() is not None)

@@ -27,6 +27,7 @@ from paimon_pyds.operations.compact_task import CompactResult, CompactTask, comp
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.tasks import file_tasks
 
@@ -209,7 +210,7 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         schemas={id_: store.schema(id_).fields for id_ in ids},
         fields=schema.fields,
         partition_fields=schema.partition_fields,
-        options=dict(schema.options),
+        options=without_secrets(schema.options),
         use_index=False,
         metadata_columns=KEPT if holds_ids(context) else (),
     )

@@ -18,6 +18,7 @@ from paimon_pyds.options import TableOptions, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.scan.travel import resolve_state
@@ -239,9 +240,8 @@ class Scan:
         return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
 
     def __repr__(self) -> str:
-        return (
-            f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
-        )
+        columns = visible(", ".join(f.name for f in self._fields))
+        return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
 
     # ----------------------------------------------------------------------------------------------- for operations
 

@@ -1,7 +1,8 @@
 """System tables: what the metadata says of a table, as Arrow, with the columns of Java Paimon's ``table$name``.
 
 Source: Paimon documentation, concepts/system-tables; ``file_indexes`` as Java Paimon 2.1 has it, the others as 1.4 has
-them. Times are UTC. Partitions read ``{1, a}`` in most tables and ``day=1/color=a`` in ``partitions``, as in Java.
+them. Times are UTC; secrets among a table's options are blanked. Partitions read ``{1, a}`` in most tables and
+``day=1/color=a`` in ``partitions``, as in Java.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
 from paimon_pyds.types import DataField, field_to_json
 
@@ -99,7 +101,7 @@ def _schemas(store: TableStore) -> pa.Table:
                 _json([field_to_json(f) for f in s.fields]),
                 _json(s.partition_keys),
                 _json(s.primary_keys),
-                _json(dict(s.options)),
+                _json({key: shown(key, value) for key, value in s.options.items()}),
                 s.comment,
                 s.time_millis,
             )
@@ -109,7 +111,8 @@ def _schemas(store: TableStore) -> pa.Table:
 
 
 def _options(store: TableStore) -> pa.Table:
-    return table_of({"key": _TEXT, "value": _TEXT}, store.latest_schema().options.items())
+    options = store.latest_schema().options
+    return table_of({"key": _TEXT, "value": _TEXT}, ((key, shown(key, value)) for key, value in options.items()))
 
 
 def _tags(store: TableStore) -> pa.Table:

@@ -13,6 +13,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import visible
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
@@ -186,7 +187,7 @@ def _check_indexes(schema: TableSchema) -> None:
     for spec in specs:
         if spec.index_type == BSI:
             warnings.warn(
-                f"the bsi index of {spec.container_name} is deprecated in Paimon: use range-bitmap",
+                f"the bsi index of {visible(spec.container_name)} is deprecated in Paimon: use range-bitmap",
                 DeprecationWarning,
                 stacklevel=2,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paimon_pyds.options.checks import (
     check_known,
+    check_no_secrets,
     check_readable,
     check_shape,
     check_writable,
@@ -23,6 +24,7 @@ __all__ = [
     "Status",
     "TableOptions",
     "check_known",
+    "check_no_secrets",
     "check_readable",
     "check_shape",
     "check_writable",

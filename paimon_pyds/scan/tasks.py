@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.external import file_paths
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.paths import check_names
@@ -45,7 +46,7 @@ def file_places(
 
     Raises:
         CorruptFileError: a file lists several index files.
-        SecurityError: a name that leaves the table.
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
     """
     places = _places(store, schema, entries)
     return zip(places.file_keys(), places.paths, places.indexes, strict=True)
@@ -63,6 +64,7 @@ def _places(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     if external.null_count == len(names):
         files = [f"{directories[key]}/{name}" for key, name in zip(buckets_of, names, strict=True)]
     else:
+        paths = file_paths(store, schema.options, outside=True)
         files = [
             paths.data_file_in(directories[key], name, elsewhere)
             for key, name, elsewhere in zip(buckets_of, names, external.to_pylist(), strict=True)
@@ -70,6 +72,7 @@ def _places(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     extra = entries.column("extra_files")
     indexes: list[str | None] = [None] * len(names)
     if len(extra.flatten()):
+        check_names(extra.flatten().to_pylist(), "side file")
         for number, (path, others) in enumerate(zip(files, extra.to_pylist(), strict=True)):
             found = [name for name in others if name.endswith(".index")]
             if len(found) > 1:
@@ -116,11 +119,10 @@ def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | 
     """The deletion vectors of a snapshot by their data files; the bucket may be -1, for whichever it is."""
     if snapshot is None or snapshot.index_manifest is None:
         return {}
-    paths = store.paths.with_options(schema.options)
+    entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
+    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
     found = {}
-    for entry in store.read_index_manifest(snapshot.index_manifest):
-        if entry.index_type != DELETION_VECTORS:
-            continue
+    for entry in entries:
         directory = partition_directory(schema, entry.partition)
         path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
         for r in entry.deletion_ranges or ():

@@ -33,7 +33,7 @@ class _PinnedStore(TableStore):
     """A table as it was: its latest snapshot and schema are those of the pin."""
 
     def __init__(self, store: TableStore, pin: Pin) -> None:
-        super().__init__(store.io, store.root, store.branch)
+        super().__init__(store.io, store.root, store.branch, store.external)
         self._pin = pin
 
     def latest_snapshot_id(self, refresh: bool = False) -> int | None:

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear import clear_errors
 from paimon_pyds.table import Table
@@ -46,11 +47,13 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
     Args:
         context: the table as it is written to.
         kind: the class of the tasks' messages.
+        external: files outside of the table that a commit may read.
     """
 
-    def __init__(self, context: WriteContext, kind: type[M]) -> None:
+    def __init__(self, context: WriteContext, kind: type[M], external: ExternalPaths) -> None:
         self._context = context
         self._kind = kind
+        self._external = external
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -95,4 +98,4 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
 
     def _store(self) -> TableStore:
         """The table's metadata, where the tasks wrote: a relative path might mean another place here."""
-        return TableStore(self._context.io, self._context.root, self._context.branch)
+        return TableStore(self._context.io, self._context.root, self._context.branch, self._external)

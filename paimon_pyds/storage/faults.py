@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from paimon_pyds.errors import PaimonError, StorageError
+from paimon_pyds.redaction import redact, scrubbed
 
 __all__ = ["spill_faults", "storage_error", "storage_faults"]
 
@@ -33,29 +34,35 @@ _HINTS = {
 }
 
 
-def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept."""
+def storage_error(error: OSError, action: str, path: str, secrets: Collection[str] = ()) -> StorageError:
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept, ``secrets`` are blanked."""
     if isinstance(error, StorageError):
         return error
-    reason = (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__
+    reason = (os.strerror(error.errno) if error.errno else redact(str(error), secrets)) or type(error).__name__
     fault = StorageError(f"can't {action}: {reason}", path=path, hint=_HINTS.get(error.errno or 0))
     fault.errno = error.errno
     return fault
 
 
 @contextmanager
-def storage_faults(action: str, path: str, *, missing_passes: bool = False) -> Iterator[None]:
-    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError."""
+def storage_faults(
+    action: str, path: str, *, missing_passes: bool = False, secrets: Collection[str] = ()
+) -> Iterator[None]:
+    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError.
+
+    Neither they nor their causes show secrets: those given, and what looks like one.
+    """
     try:
         yield
     except PaimonError:
         raise
     except OSError as error:
         if missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+            missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(path, secrets))
+            raise missing from scrubbed(error, secrets)
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
-        raise storage_error(error, action, path) from error
+        raise storage_error(error, action, path, secrets) from scrubbed(error, secrets)
 
 
 @contextmanager

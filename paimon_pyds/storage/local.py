@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
+from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage.base import FileStatus, OutputFile
 from paimon_pyds.storage.faults import storage_error, storage_faults
 from paimon_pyds.storage.publish import create_new, publish, rename_noreplace, write_new
@@ -179,7 +180,7 @@ class LocalFileIO:
                     return
                 # Somebody else writes into it, or deletes it too: what is left goes with the next try.
                 if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
-                    raise storage_error(error, "delete", path) from error
+                    raise storage_error(error, "delete", path) from scrubbed(error)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
@@ -258,7 +259,7 @@ class _RawSink(io.RawIOBase):
         try:
             count = os.write(self._fd, data)
         except OSError as error:
-            raise storage_error(error, "write", self._path) from error
+            raise storage_error(error, "write", self._path) from scrubbed(error)
         self.written += count
         return count
 
