@@ -31,6 +31,7 @@ from paimon_pyds.scan.travel import TableState
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.defaults import without_defaults
 
 __all__ = ["Candidate", "Candidates", "RowTarget"]
 
@@ -120,8 +121,9 @@ class RowTarget:
         return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
 
     def moving_context(self, total_buckets: int) -> WriteContext:
-        """What tasks need to write rows that were in the table before: where there are row ids they keep theirs."""
+        """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
         context = self.write_context(total_buckets)
+        context = replace(context, schema=replace(self.schema, fields=without_defaults(self.schema.fields)))
         return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
 
     # ----------------------------------------------------------------------------------------------------- vectors

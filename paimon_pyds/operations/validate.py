@@ -16,9 +16,9 @@ from paimon_pyds.options.near import near_hint
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
-from paimon_pyds.write.defaults import default_value
+from paimon_pyds.write.defaults import check_default
 
-__all__ = ["SYSTEM_NAMES", "check_default", "check_new_fields", "validate_schema"]
+__all__ = ["SYSTEM_NAMES", "check_new_fields", "validate_schema"]
 
 SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 _KEY_PREFIX = "_KEY_"
@@ -70,12 +70,6 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
-
-
-def check_default(field: DataField) -> None:
-    """Raises SchemaError unless a column's default value is a value of its type, UnsupportedError for some types."""
-    if field.default is not None:
-        default_value(field)
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:
