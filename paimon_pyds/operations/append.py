@@ -13,7 +13,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaErr
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_shape, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_shape, check_writable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.scan.partitions import partition_mask
@@ -36,6 +36,7 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     """
     schema = store.latest_schema()
     check_known(options or (), own=False)
+    check_branch(schema, store.branch, store.root)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))

@@ -14,12 +14,13 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_readable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
+from paimon_pyds.scan.incremental import Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
+from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
@@ -82,17 +83,20 @@ class Scan:
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
-        self._state = resolve_state(store, given)
+        latest = store.latest_schema()
+        check_branch(latest, store.branch, store.root)
+        given = state_options(latest.options, given)
+        self._state = resolve_state(store, latest, given)
         between = resolve_between(store, given)
         self._between = None if isinstance(between, Difference) else between
         self._since = between.start if isinstance(between, Difference) else None
         if isinstance(between, Difference):
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
-        known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
+        known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
-        check_readable(self._schema, known)
-        self._options = TableOptions({**self._schema.options, **known})
+        self._options = TableOptions({**self._schema.options, **latest.options, **known})
+        check_readable(self._schema, self._options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)

@@ -20,7 +20,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.operations.row_changes_ids import keeping_ids
-from paimon_pyds.options import TableOptions, check_known, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.scan.known import KnownFile, plan_known
@@ -102,6 +102,7 @@ class RowTarget:
         self.snapshot: Snapshot | None = store.latest_snapshot()
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
+        check_branch(self.schema, store.branch, store.root)
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})

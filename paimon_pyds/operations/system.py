@@ -22,6 +22,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.row import decode_row
+from paimon_pyds.scan.state_options import stored_state
 from paimon_pyds.types import DataField, field_to_json
 
 __all__ = ["SYSTEM_TABLES", "partition_row_text", "system_table"]
@@ -39,7 +40,7 @@ def table_of(columns: Mapping[str, pa.DataType], rows: Rows) -> pa.Table:
 
 
 def system_table(store: TableStore, name: str) -> pa.Table:
-    """One system table of the latest snapshot.
+    """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
 
     Args:
         name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
@@ -190,12 +191,13 @@ def _manifests(store: TableStore) -> pa.Table:
         "schema_id": _LONG, "min_partition_stats": _TEXT, "max_partition_stats": _TEXT, "min_row_id": _LONG,
         "max_row_id": _LONG,
     }  # fmt: skip
-    snapshot = store.latest_snapshot()
+    state = stored_state(store)
+    snapshot = state.snapshot
     found: list[ManifestFile] = []
     if snapshot is not None:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
         found = [m for name in lists if name is not None for m in store.read_manifest_list(name)]
-    fields = store.latest_schema().partition_fields
+    fields = state.schema.partition_fields
     return table_of(
         columns,
         (
@@ -215,7 +217,7 @@ _SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG
 
 def _summed(store: TableStore, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Rows, bytes, number and newest creation of the live files, by these columns of their entries."""
-    entries = pa.Table.from_batches([live_of(store, store.latest_snapshot())])
+    entries = pa.Table.from_batches([live_of(store, stored_state(store).snapshot)])
     names = ["row_count", "file_size", "creation_time"]
     grouped = entries.select([*keys, *names]).group_by(list(keys), use_threads=False)
     sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]

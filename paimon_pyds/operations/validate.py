@@ -14,6 +14,7 @@ from paimon_pyds.options import TableOptions, check_known, check_writable, optio
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.scan.split import METADATA_FIELDS
+from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
 from paimon_pyds.write.defaults import check_default
@@ -41,6 +42,7 @@ def validate_schema(schema: TableSchema) -> None:
         if option is not None:
             option.parse(text)
     check_known(schema.options)
+    _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
     _check_modes(schema, options)
@@ -49,6 +51,18 @@ def validate_schema(schema: TableSchema) -> None:
     if not schema.primary_keys:
         check_writable(schema)
         check_files(schema.fields, schema.options)
+
+
+def _check_state(schema: TableSchema, options: TableOptions) -> None:
+    """What a table may say of the state that its readers begin with."""
+    state_options(schema.options, {})
+    if options.is_set("scan.version"):
+        raise OptionError(
+            "Java Paimon alters no table that stores scan.version",
+            hint="set scan.snapshot-id or scan.tag-name; a single read can name a version",
+        )
+    if options.get("branch") != "main":
+        raise OptionError("a table can't store another branch", hint="open the branch by its name")
 
 
 def check_new_fields(fields: Sequence[DataField]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paimon_pyds.options.checks import (
+    check_branch,
     check_known,
     check_readable,
     check_shape,
@@ -22,6 +23,7 @@ __all__ = [
     "Scope",
     "Status",
     "TableOptions",
+    "check_branch",
     "check_known",
     "check_readable",
     "check_shape",
