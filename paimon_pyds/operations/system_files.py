@@ -19,7 +19,7 @@ from paimon_pyds.read.casting import can_cast, cast_atomic
 from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.state_options import stored_state
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import BINARY_KINDS, AtomicType, DataField, scalar_to_internal
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
 
 __all__ = ["file_indexes_table", "files_table"]
 
@@ -163,6 +163,8 @@ def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
+    if source.type.kind in NESTED_KINDS:  # statistics count their NULLs, and know no bounds
+        return ["null"] * len(rows)
     decoded = decode_column(rows, types, at, arity=True)
     values = decoded.values
     if (
