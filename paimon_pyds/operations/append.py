@@ -107,12 +107,17 @@ def commit_messages(
             kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
         )
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
-        return commit(store, changes, table_options)
+        snapshot = commit(store, changes, table_options)
     except CommitOutcomeUnknownError:
         raise
     except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
         abort_messages(store, messages)
         raise
+    if snapshot is not None and snapshot.index_manifest is not None:
+        from paimon_pyds.operations.compact import settle_vectors
+
+        settle_vectors(store, snapshot)
+    return snapshot
 
 
 def abort_messages(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:

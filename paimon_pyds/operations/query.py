@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -95,7 +96,7 @@ class Scan:
         self._schema = self._state.schema
         known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
-        self._options = TableOptions({**self._schema.options, **latest.options, **known})
+        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
         check_readable(self._schema, self._options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
@@ -146,7 +147,19 @@ class Scan:
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
         from paimon_pyds.scan.plan import plan_scan
 
+        self._warn_of_vectors()
         return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _warn_of_vectors(self) -> None:
+        from paimon_pyds.scan.tasks import has_stray_vectors
+
+        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+            warnings.warn(
+                f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
+                "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
+                "the rows",
+                stacklevel=2,
+            )
 
     def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
         from paimon_pyds.scan.plan import ScanRequest
@@ -273,6 +286,7 @@ class Scan:
         """The plan with what metadata knows of its files, and of these columns in them."""
         from paimon_pyds.scan.known import plan_known
 
+        self._warn_of_vectors()
         return plan_known(self._store, self._request(self._fields), fields)
 
     def top_n_query(self) -> TopNQuery:
