@@ -214,7 +214,7 @@ _WRITE = (
     _i("tag.callbacks", _S, "", "Java classes called after tagging", "they can't be called from here"),
     _r("metadata.iceberg.storage", _S, "disabled", "write Iceberg metadata too",
        "commits from here would leave the Iceberg metadata behind", scope=_W),
-    _h("manifest.compression", _S, "zstd", "compression of manifests: zstd, snappy, deflate, null"),
+    _h("manifest.compression", _S, "zstd", "compression of manifests: zstd, snappy, deflate, bzip2, xz, null"),
     _h("manifest.target-file-size", _M, "8 mb", "size of a manifest"),
     _h("manifest.merge-min-count", _N, "30", "small manifests that are merged on commit"),
     _h("manifest.full-compaction-threshold-size", _M, "16 mb", "changed manifests that make a full rewrite worthwhile"),
