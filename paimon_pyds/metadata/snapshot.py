@@ -50,6 +50,8 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] | None = None
     next_row_id: int | None = None
+    writer_version: str | None = None
+    operation: str | None = None
     version: int = 3
 
 
@@ -87,6 +89,8 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         statistics=json.text_or_none("statistics"),
         properties=_members(json, "properties", str),
         next_row_id=json.count_or_none("nextRowId"),
+        writer_version=json.text_or_none("writerVersion"),
+        operation=json.text_or_none("operation"),
         version=version,
     )
 
@@ -112,6 +116,7 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "changelogManifestListSize": snapshot.changelog_manifest_list_size,
         "indexManifest": snapshot.index_manifest,
         "commitUser": snapshot.commit_user,
+        "writerVersion": snapshot.writer_version,
         "commitIdentifier": snapshot.commit_identifier,
         "commitKind": snapshot.commit_kind.value,
         "timeMillis": snapshot.time_millis,
@@ -123,5 +128,6 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "statistics": snapshot.statistics,
         "properties": snapshot.properties,
         "nextRowId": snapshot.next_row_id,
+        "operation": snapshot.operation,
     }
     return to_java_json({name: value for name, value in members.items() if value is not None})

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_pyds.errors import CommitError, SchemaError
+from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats.orc_zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -20,6 +20,7 @@ from paimon_pyds.operations.alter_options import changed_options, renamed_option
 from paimon_pyds.operations.create import texts
 from paimon_pyds.operations.validate import validate_schema
 from paimon_pyds.options import TableOptions, check_no_secrets
+from paimon_pyds.scan.tasks import deletion_files
 from paimon_pyds.types import DataField
 
 __all__ = ["UNCHANGED", "ColumnType", "NewColumns", "alter_table"]
@@ -95,6 +96,7 @@ def alter_table(
         if new is None:
             return old
         new = _told_of_instants(store, new)
+        _check_vectors(store, old, new)
         validate_schema(new)
         if store.try_create_schema(new):
             return new
@@ -113,6 +115,19 @@ def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:
     ):
         return new
     return replace(new, options={**new.options, LEGACY_TYPE: "false"})
+
+
+def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> None:
+    """Raises OptionError where rows are deleted by vectors that readers would pass over from now on."""
+    enabled = "deletion-vectors.enabled"
+    if not TableOptions(old.options).get(enabled) or TableOptions(new.options).get(enabled):
+        return
+    if deletion_files(store, old, store.latest_snapshot()):
+        raise OptionError(
+            f"{enabled} can't be switched off while rows are deleted by vectors: Java Paimon would give them back",
+            path=store.root,
+            hint="compact the table first, with full=True: it drops them",
+        )
 
 
 def _altered(old: TableSchema, changes: _Changes, *, has_snapshots: bool) -> TableSchema | None:

@@ -22,7 +22,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_shape, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_shape, check_writable
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.scan.partitions import partition_mask
@@ -53,6 +53,7 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     """
     schema = store.latest_schema()
     check_known(options or (), own=False)
+    check_branch(schema, store.branch, store.root)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
@@ -134,13 +135,18 @@ def commit_messages(
             kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
         )
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
-        return commit(store, changes, table_options)
+        snapshot = commit(store, changes, table_options)
     except (AlreadyCommittedError, CommitOutcomeUnknownError):
         raise
     except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
         if fresh or _surely_not_committed(store, buckets):
             abort_messages(store, messages)
         raise
+    if snapshot is not None and snapshot.index_manifest is not None:
+        from paimon_pyds.operations.compact import settle_vectors
+
+        settle_vectors(store, snapshot)
+    return snapshot
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

@@ -20,7 +20,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.operations.row_changes_ids import keeping_ids
-from paimon_pyds.options import TableOptions, check_known, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.scan.known import KnownFile, plan_known
@@ -31,6 +31,7 @@ from paimon_pyds.scan.travel import TableState
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.defaults import without_defaults
 
 __all__ = ["Candidate", "Candidates", "RowTarget"]
 
@@ -101,6 +102,7 @@ class RowTarget:
         self.snapshot: Snapshot | None = store.latest_snapshot()
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
+        check_branch(self.schema, store.branch, store.root)
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
@@ -120,8 +122,9 @@ class RowTarget:
         return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
 
     def moving_context(self, total_buckets: int) -> WriteContext:
-        """What tasks need to write rows that were in the table before: where there are row ids they keep theirs."""
+        """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
         context = self.write_context(total_buckets)
+        context = replace(context, schema=replace(self.schema, fields=without_defaults(self.schema.fields)))
         return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
 
     # ----------------------------------------------------------------------------------------------------- vectors
