@@ -14,6 +14,7 @@ import pyarrow as pa
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
@@ -127,14 +128,25 @@ class Scan:
         return self._schema
 
     @property
-    def snapshot_id(self) -> int | None:
+    def snapshot(self) -> Snapshot | None:
         """The snapshot this scan reads; None for a table that was never written."""
+        return self._state.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
         return None if self._state.snapshot is None else self._state.snapshot.id
 
     @property
     def predicate(self) -> Predicate:
         """The bound filter."""
         return self._predicate
+
+    @property
+    def used_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the scan returns, filters by, or sorts by."""
+        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
 
     @property
     def arrow_schema(self) -> pa.Schema:
