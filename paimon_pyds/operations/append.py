@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_pyds.commit import Changes, Overwrite, commit
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known, check_shape, check_writable
 from paimon_pyds.predicate.bind import bind
@@ -104,6 +104,7 @@ def commit_messages(
             added=buckets,
             overwrite=replaced,
             kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
+            operation=Operation.OVERWRITE if replace else Operation.WRITE,
         )
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
         return commit(store, changes, table_options)
