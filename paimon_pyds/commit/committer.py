@@ -228,6 +228,7 @@ class _Commit:
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
             properties=changes.properties or None,
             next_row_id=next_row_id,
+            operation=None if changes.operation is None else changes.operation.value,
         )
 
     @staticmethod

@@ -20,7 +20,7 @@ from paimon_pyds.errors import (
     SchemaError,
 )
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_shape, check_writable
 from paimon_pyds.predicate.bind import bind
@@ -133,6 +133,7 @@ def commit_messages(
             added=buckets,
             overwrite=replaced,
             kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
+            operation=Operation.OVERWRITE if replace else Operation.WRITE,
         )
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
         snapshot = commit(store, changes, table_options)

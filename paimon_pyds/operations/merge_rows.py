@@ -5,8 +5,9 @@ Pure functions of Arrow batches; `paimon_pyds.operations.merge_into` reads and w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -71,12 +72,14 @@ class Actions:
         clauses: the number of the clause that acts on each.
         sources: the row of the source that matches each; -1 for none.
         matched: rows of the source that match some row of the batch, each once.
+        kept: places of the rows that match and stay as they are, ascending.
     """
 
     rows: _Ints
     clauses: _Ints
     sources: _Ints
     matched: _Ints
+    kept: _Ints = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
@@ -105,7 +108,9 @@ def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
         parts.append(_matched(rules, batch, left, right))
     if rules.by_source:
         parts.append(_unmatched(rules, batch, np.flatnonzero(~has_match)))
-    return _together(parts)
+    actions = _together(parts)
+    has_match[actions.rows] = False
+    return replace(actions, kept=np.flatnonzero(has_match))
 
 
 def _windows(counts: _Ints) -> Sequence[tuple[int, int]]:

@@ -9,7 +9,7 @@ commit got in its way:
         found = find_rows(candidates, residual, executor)        # the live rows meant, file by file
         messages = run_tasks(executor, my_function, my_tasks, target)  # new rows, written by tasks
         return replace(without(target, candidates, found, executor), …)  # with the messages, and the rows counted
-    change_rows(store, once, options=…)
+    change_rows(store, once, executor, options=…)
 
 `without` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all its
 live rows do. (Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon
@@ -62,13 +62,18 @@ class RowSummary:
 
 
 def change_rows(
-    store: TableStore, operation: Callable[[RowTarget], RowEdits], *, options: Mapping[str, str] | None = None
+    store: TableStore,
+    operation: Callable[[RowTarget], RowEdits],
+    executor: Executor,
+    *,
+    options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Run an operation and publish its edits as one snapshot; again on a newer snapshot after a conflict.
 
     Args:
         store: the table.
         operation: looks at a state of the table and says what to change. It may be called several times.
+        executor: looks through what other commits added meanwhile.
         options: over the table's own.
 
     Raises:
@@ -87,7 +92,7 @@ def change_rows(
             settle_vectors(store, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=tries.count)
         try:
-            published = publish(target, edits, tries)
+            published = publish(target, edits, tries, executor)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError as error:

@@ -20,6 +20,7 @@ from pyroaring import BitMap
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.expression import BoundExpression, Condition, Operand, Scope, bind_expression, split_condition
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows
@@ -90,7 +91,7 @@ def update(
             progress,
         )
 
-    return change_rows(store, once, options=own)
+    return change_rows(store, once, workers, options=own)
 
 
 def assignments_of(
@@ -143,7 +144,8 @@ def _edits(
     found = find_rows(candidates, condition.residual, executor, progress)
     removed = [_removed(target, rows) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
-    return RowEdits(removed, messages, updated=sum(r.rows for r in removed), reads=condition.predicate)
+    updated = sum(r.rows for r in removed)
+    return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=condition)
 
 
 def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
