@@ -97,7 +97,7 @@ class Scan:
         known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
         self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
-        check_readable(self._schema, self._options)
+        check_readable(latest, known)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
