@@ -202,7 +202,8 @@ class Table:
                 column tells the rows; without one, the sort columns and those of the filter are read.
             snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
                 milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
-            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
+            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
+                name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
         from paimon_pyds.operations.query import Scan, scan_options
 

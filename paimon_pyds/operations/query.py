@@ -99,7 +99,7 @@ class Scan:
         known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
         self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
-        check_readable(self._schema, self._options)
+        check_readable(latest, known)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
@@ -142,6 +142,10 @@ class Scan:
         """The bound filter."""
         return self._predicate
 
+    def _check_types(self) -> None:
+        """Raise UnsupportedError for a column of a type that can't be read, by its name."""
+        _ = self.arrow_schema
+
     @property
     def used_fields(self) -> tuple[DataField, ...]:
         """The table's columns that the scan returns, filters by, or sorts by."""
@@ -150,7 +154,7 @@ class Scan:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the result."""
+        """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
         return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
 
     @cached_property
@@ -201,6 +205,7 @@ class Scan:
         Args:
             on_file: called with a trace of each file as it is done.
         """
+        self._check_types()
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
             return
         if self._top_n is not None:
@@ -253,6 +258,7 @@ class Scan:
         """
         from paimon_pyds.operations.explain import explain, explain_run
 
+        self._check_types()
         plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
         query = None if self._top_n is None or not plan.tasks else self.top_n_query()
         explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
@@ -306,6 +312,7 @@ class Scan:
         """What finds the first rows of an ordered scan; it pickles."""
         from paimon_pyds.operations.top_n_run import make_query
 
+        self._check_types()
         assert self._top_n is not None
         assert self.row_limit is not None
         fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)

@@ -265,7 +265,7 @@ def _partitions(store: TableStore) -> pa.Table:
 def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
     """Rows that deletion vectors mark, by partition; None where a vector does not tell its number."""
     name = None if state.snapshot is None else state.snapshot.index_manifest
-    if name is None or not TableOptions(state.schema.options).get("deletion-vectors.enabled"):
+    if name is None or not TableOptions(store.latest_schema().options).get("deletion-vectors.enabled"):
         return {}
     counts: dict[bytes, int | None] = {}
     for entry in store.read_index_manifest(name):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import option_of
+from paimon_pyds.options import OPTIONS
 from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS
 from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, TableState, resolve_state
 
@@ -19,6 +19,8 @@ __all__ = ["state_options", "stored_state"]
 
 _NAMING = (*TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS[:2])
 _KEYS = ("scan.mode", *TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS)
+_PRESENT = {name: key for key in _KEYS for name in (*OPTIONS[key].fallbacks, key)}
+"""The options that name a state by their older names, and by their own, which win."""
 _OF_MODE = {
     "from-timestamp": ("scan.timestamp", "scan.timestamp-millis"),
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
@@ -48,7 +50,7 @@ def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     if wanted is not None and named not in ([[key] for key in wanted] or [[]]):
         what = f"needs {' or '.join(wanted)}" if wanted else "reads the newest state"
         raise OptionError(f"scan.mode={mode} {what}{f', and {named[0]} is given' if named else ''}")
-    return {**{key: text for key, text in given.items() if _name(key) not in _KEYS}, **chosen}
+    return {**{key: text for key, text in given.items() if key not in _PRESENT}, **chosen}
 
 
 def stored_state(store: TableStore) -> TableState:
@@ -68,10 +70,4 @@ def stored_state(store: TableStore) -> TableState:
 
 def _of_state(options: Mapping[str, str]) -> dict[str, str]:
     """The options that name a state, by their present names."""
-    found = {_name(key): text for key, text in options.items()}
-    return {key: str(options.get(key, found[key])) for key in _KEYS if key in found}
-
-
-def _name(key: str) -> str:
-    option = option_of(key)
-    return key if option is None else option.key
+    return {key: options[name] for name, key in _PRESENT.items() if name in options}

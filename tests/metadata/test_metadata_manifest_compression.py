@@ -1,4 +1,4 @@
-"""`manifest.compression`: every codec of Java Paimon is read and written; with none in Java, tables are still read."""
+"""`manifest.compression`: each codec that Java Paimon has is read and written; other tables are still read."""
 
 from __future__ import annotations
 
