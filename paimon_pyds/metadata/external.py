@@ -2,8 +2,8 @@
 
 A manifest is a file like any other: who can write one could have a reader open whatever the reader may. So the path of
 such a file has to lie below a directory that the table's own options name, in any version of its schema, or that the
-caller allows by the storage option ``external-paths.allow``. Options lie in the table too: who opens tables of people
-that he does not trust sets ``external-paths.trust-table`` to false, and then only what he allows himself counts.
+caller allows by the storage option ``external-paths.allow``. Options lie in the table too: those who open tables of
+people they do not trust set ``external-paths.trust-table`` to false, and then only what they allow themselves counts.
 """
 
 from __future__ import annotations

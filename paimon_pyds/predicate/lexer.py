@@ -144,11 +144,12 @@ def placed_error(text: str, position: int, message: str, hint: str | None) -> Pr
     """A PredicateError with the line of the filter and a caret under the place."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
-    line = visible(text[begin : len(text) if end < 0 else end].replace("\t", " "))
-    column = len(visible(text[begin:position].replace("\t", " ")))
+    line = text[begin : len(text) if end < 0 else end].replace("\t", " ")
+    column = position - begin
     if len(line) > 100:
         left, right = max(0, column - 60), column + 40
         lead, tail = "…" if left else "", "…" if right < len(line) else ""
         line = lead + line[left:right] + tail
         column += len(lead) - left
-    return PredicateError(f"filter: {message}\n  {line}\n  {' ' * column}^", hint=hint)
+    column = len(visible(line[:column]))
+    return PredicateError(f"filter: {message}\n  {visible(line)}\n  {' ' * column}^", hint=hint)
