@@ -23,10 +23,12 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_shape, check_writable
+from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.storage.discard import discard
+from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import BucketFiles, CommitMessage, TableWriter, WriteContext
 from paimon_pyds.write.checks import check_files
 from paimon_pyds.write.conform import as_batches
@@ -214,12 +216,17 @@ def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dy
 
 
 def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
-    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast."""
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
+
+    A CHAR value is the one partition that holds exactly this text, blanks at its end included.
+    """
     leaves: list[Predicate] = []
     for name, value in partition.items():
         column = ColumnRef(name)
         leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
-    return bind(make_and(*leaves), schema.partition_fields)
+    fields = schema.partition_fields
+    exact = [DataField(f.id, f.name, casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    return bind(make_and(*leaves), exact)
 
 
 def _overwrite(

@@ -211,17 +211,18 @@ class PaimonPushdownReader(PaimonReader):
         return rest
 
     def _columns(self) -> dict[str, Any]:
-        """The table's columns by the names Spark uses for them."""
+        """The table's columns by the names Spark uses for them; CHAR is left to Spark, which sees texts as stored."""
         from paimon_pyds.spark.arrow import find_name
         from paimon_pyds.spark.filters import PushedColumn
         from paimon_pyds.spark.types import spark_field
+        from paimon_pyds.types import Kind
 
         fields = self._scan.schema.fields
         names = [f.name for f in fields]
         found = {}
         for column in self._schema.fields:
             at = find_name(names, column.name)
-            if at is not None:
+            if at is not None and fields[at].type.kind is not Kind.CHAR:
                 own = spark_field(fields[at])
                 found[column.name] = PushedColumn(fields[at], own.dataType == column.dataType)
         return found
