@@ -12,7 +12,7 @@ those of writers in other time zones are reckoned by `orc_zones`.
 from __future__ import annotations
 
 import io as _io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.formats.orc_arrays import check_type, from_orc
+from paimon_pyds.formats.orc_checksums import CheckedRanges
 from paimon_pyds.formats.orc_lone import LoneStripe
 from paimon_pyds.formats.orc_tail import (
     OrcKind,
@@ -35,6 +36,7 @@ from paimon_pyds.formats.orc_timestamps import decode_timestamps
 from paimon_pyds.formats.orc_writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc_zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.faults import storage_error
@@ -89,13 +91,22 @@ class OrcFormat:
 # --------------------------------------------------------------------------------------------------------- reading
 
 
+def _checked(read: Callable[[int, int], bytes], tail: OrcTail, path: str) -> Callable[[int, int], bytes]:
+    """The same ranges, held against the file's checksums where it has any."""
+    if tail.checksums is None:
+        return read
+    return CheckedRanges(read, tail.checksums, tail.metadata[0], tail.metadata, path).read
+
+
 class _CountedInput(_io.RawIOBase):
     """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
 
-    def __init__(self, source: pa.NativeFile, counters: ReadCounters) -> None:
+    def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
         self._source = source
         self._counters = counters
-        self.error: OSError | None = None
+        self._read = _checked(self._range, tail, path)
+        self._at = 0
+        self.error: OSError | CorruptFileError | None = None
 
     def readable(self) -> bool:
         return True
@@ -104,17 +115,25 @@ class _CountedInput(_io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._source.seek(offset, whence))
+        self._at = offset + (0, self._at, self.size())[whence]
+        return self._at
 
     def tell(self) -> int:
-        return int(self._source.tell())
+        return self._at
 
     def read(self, size: int | None = -1) -> bytes:
+        left = max(self.size() - self._at, 0)
         try:
-            data: bytes = self._source.read(None if size is None or size < 0 else size)
-        except OSError as error:
+            data = self._read(self._at, left if size is None or size < 0 else min(size, left))
+        except (OSError, CorruptFileError) as error:
             self.error = error
             raise
+        self._at += len(data)
+        return data
+
+    def _range(self, offset: int, length: int) -> bytes:
+        self._source.seek(offset)
+        data: bytes = self._source.read(length)
         self._counters.bytes_read += len(data)
         self._counters.requests += 1
         return data
@@ -132,7 +151,8 @@ class OrcReader:
         self._counters = counters
         self._hints = hints or ReadHints()
         self._unnamed: str | None = None
-        self._tail: OrcTail = parse_tail(self._range, size, path)
+        self._tail: OrcTail = parse_tail(self._unchecked, size, path)
+        self._range = _checked(self._unchecked, self._tail, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
         counters.row_groups_total += len(self._tail.stripes)
@@ -142,7 +162,7 @@ class OrcReader:
         self._file: Any = None
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
-    def _range(self, offset: int, length: int) -> bytes:
+    def _unchecked(self, offset: int, length: int) -> bytes:
         data = self._io.read_range(self._path, offset, length)
         self._counters.bytes_read += length
         self._counters.requests += 1
@@ -269,9 +289,11 @@ class OrcReader:
             batch = _as_batch(data)
             batch.validate(full=True)  # ORC has no checksums: damage may show as text that is not UTF-8
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+            if isinstance(counted.error, CorruptFileError):
+                raise counted.error from None
             if counted.error is not None:
-                raise storage_error(counted.error, "read", self._path) from error
-            raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from error
+                raise storage_error(counted.error, "read", self._path) from scrubbed(error)
+            raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from scrubbed(error)
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
@@ -279,7 +301,7 @@ class OrcReader:
     def _open(self) -> _CountedInput:
         if self._counted is None:
             self._input = self._io.open_input(self._path)
-            self._counted = _CountedInput(self._input, self._counters)
+            self._counted = _CountedInput(self._input, self._counters, self._tail, self._path)
         return self._counted
 
     def _orc(self, counted: _CountedInput) -> Any:

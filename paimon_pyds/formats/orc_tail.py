@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.orc_checksums import OrcChecksums, checksums_of
 from paimon_pyds.formats.orc_compression import MAX_SECTION, unpack
 from paimon_pyds.formats.orc_messages import as_bytes, as_number, as_numbers, numbers_of, read_message, unzigzag
 
 __all__ = [
+    "CODECS",
     "MAGIC",
     "OrcKind",
     "OrcTail",
@@ -31,7 +33,8 @@ __all__ = [
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000
 _MAX_DEPTH = 100
-_CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
+CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
+"""Compressions by their numbers."""
 
 
 class OrcKind(enum.IntEnum):
@@ -109,7 +112,7 @@ class OrcTail:
 
     ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
     messages about each column of the whole file; ``metadata`` is where those of the stripes lie, (offset, length).
-    ``messages`` are those of the footer and of the postscript, as they are.
+    ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are.
     """
 
     codec: str
@@ -121,6 +124,7 @@ class OrcTail:
     statistics: tuple[bytes, ...]
     metadata: tuple[int, int]
     tail_length: int
+    checksums: OrcChecksums | None = None
     messages: tuple[bytes, bytes] = (b"", b"")
 
 
@@ -187,11 +191,11 @@ def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
                 metadata_length = as_number(value, path, "metadataLength")
             case 8000:
                 magic = as_bytes(value, path, "magic")
-    if codec >= len(_CODECS):
+    if codec >= len(CODECS):
         raise UnsupportedError(f"ORC compression number {codec} is not known", path=path)
     if block_size > MAX_SECTION:
         raise CorruptFileError(f"blocks of {block_size} bytes", path=path, field="compressionBlockSize")
-    return footer_length, _CODECS[codec], block_size, magic, metadata_length
+    return footer_length, CODECS[codec], block_size, magic, metadata_length
 
 
 def _footer(
@@ -230,9 +234,11 @@ def _footer(
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
     root = _tree(types, path)
+    checksums = checksums_of(data, metadata[0], path)
     return OrcTail(
-        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length
-    )
+        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length,
+        checksums,
+    )  # fmt: skip
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:

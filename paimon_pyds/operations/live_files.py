@@ -64,13 +64,10 @@ class DataFileRef:
 
 def live_of(store: TableStore, snapshot: Snapshot | None) -> pa.RecordBatch:
     """The live entries (`ENTRY_SCHEMA`) of a snapshot; none for a table that was never written."""
-    if snapshot is None:
-        return _NO_ENTRIES
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    manifests = [m for name in lists for m in store.read_manifest_list(name)]
+    manifests = store.manifests_of(snapshot)
     if not manifests:
         return _NO_ENTRIES
-    return one_batch(live_entries([store.read_manifest(m.file_name) for m in manifests])).cast(ENTRY_SCHEMA)
+    return one_batch(live_entries([store.entries_of(m) for m in manifests])).cast(ENTRY_SCHEMA)
 
 
 def in_partitions(
