@@ -201,6 +201,16 @@ class OrcReader:
             for start in range(0, batch.num_rows, batch_rows):
                 yield batch.slice(start, batch_rows)
 
+    def writer_zone(self) -> str:
+        """The time zone of who wrote the file's instants; "" for a file without rows.
+
+        Raises:
+            UnsupportedError: the file does not name it, and it was not UTC.
+        """
+        if not self._tail.stripes:
+            return ""
+        return self._footer(self._tail.stripes[0]).timezone or unnamed_zone(self._tail, self._hints, self._path)
+
     def close(self) -> None:
         """Release the file."""
         if self._input is not None:

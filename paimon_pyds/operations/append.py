@@ -22,6 +22,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.instant_writers import check_instant_writers
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_shape, check_writable
 from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import bind
@@ -60,6 +61,7 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
     check_files(schema.fields, context.raw_options)
+    check_instant_writers(store, schema, context.raw_options)
     return context
 
 

@@ -18,6 +18,7 @@ from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.instant_writers import check_instant_writers
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.operations.row_changes_ids import keeping_ids
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
@@ -115,8 +116,13 @@ class RowTarget:
         self.entries: pa.RecordBatch = live_of(store, self.snapshot)
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
-        """What tasks need to write rows, into as many buckets as their partition has (the option's when None)."""
+        """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
+
+        Raises:
+            UnsupportedError: see `check_instant_writers`.
+        """
         own = dict(self.given)
+        check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)
         return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)

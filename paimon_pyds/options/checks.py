@@ -10,7 +10,7 @@ from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.redaction import holds_secret, names_secret, shown
-from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
+from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,7 @@ __all__ = [
     "describe_options",
     "refused_kind",
     "restore_case",
+    "zoned_partitions",
 ]
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
@@ -41,6 +42,8 @@ class SchemaLike(Protocol):
 
     @property
     def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def partition_keys(self) -> tuple[str, ...]: ...
     @property
     def primary_keys(self) -> tuple[str, ...]: ...
     @property
@@ -70,6 +73,13 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     typed = TableOptions(merged)
     if typed.get("type") != "table":
         raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")
+    zoned = zoned_partitions(schema)
+    if zoned:
+        raise UnsupportedError(
+            f"a table with partition.legacy-name=false can't be written when {zoned[0]} is a partition column: Java "
+            "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
+            hint="make a table anew and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
+        )
     bucket = typed.get("bucket")
     if bucket == 0 or bucket < -1:
         raise UnsupportedError(
@@ -79,6 +89,14 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
         )
+
+
+def zoned_partitions(schema: SchemaLike) -> list[str]:
+    """The partition columns whose directories Java names in the time zone of its process."""
+    if TableOptions(schema.options).get("partition.legacy-name"):
+        return []
+    instants = {field.name for field in schema.fields if field.type.kind is Kind.TIMESTAMP_LTZ}
+    return [name for name in schema.partition_keys if name in instants]
 
 
 def check_branch(schema: SchemaLike, branch: str, path: str) -> None:

@@ -18,8 +18,10 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.checks import zoned_partitions
 from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.split import DeletionFile, FileTask
+from paimon_pyds.scan.zoned_partitions import ZonedPartitions
 
 __all__ = ["FileKey", "deletion_files", "file_places", "file_tasks", "has_stray_vectors"]
 
@@ -57,18 +59,24 @@ def _places(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     paths = store.paths.with_options(schema.options)
     partitions, buckets, names = (entries.column(c).to_pylist() for c in ("partition", "bucket", "file_name"))
     buckets_of = list(zip(partitions, buckets, strict=True))
-    directories = {
-        key: paths.bucket_dir(partition_directory(schema, key[0]), key[1]) for key in dict.fromkeys(buckets_of)
-    }
     check_names(names, "data file")
+    if zoned_partitions(schema):
+        zoned = ZonedPartitions(store.io, schema, paths)
+        keys = zip(partitions, buckets, names, strict=True)
+        directories = [paths.bucket_dir(zoned.directory(*key), key[1]) for key in keys]
+    else:
+        known = {
+            key: paths.bucket_dir(partition_directory(schema, key[0]), key[1]) for key in dict.fromkeys(buckets_of)
+        }
+        directories = [known[key] for key in buckets_of]
     external = entries.column("external_path")
     if external.null_count == len(names):
-        files = [f"{directories[key]}/{name}" for key, name in zip(buckets_of, names, strict=True)]
+        files = [f"{directory}/{name}" for directory, name in zip(directories, names, strict=True)]
     else:
         paths = file_paths(store, schema.options, outside=True)
         files = [
-            paths.data_file_in(directories[key], name, elsewhere)
-            for key, name, elsewhere in zip(buckets_of, names, external.to_pylist(), strict=True)
+            paths.data_file_in(directory, name, elsewhere)
+            for directory, name, elsewhere in zip(directories, names, external.to_pylist(), strict=True)
         ]
     extra = entries.column("extra_files")
     indexes: list[str | None] = [None] * len(names)
@@ -134,8 +142,10 @@ def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | 
     entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
     paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
     found = {}
+    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
     for entry in entries:
-        directory = partition_directory(schema, entry.partition)
+        place = entry.partition, entry.bucket, entry.file_name
+        directory = zoned.directory(*place) if zoned else partition_directory(schema, entry.partition)
         path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
         for r in entry.deletion_ranges or ():
             found[entry.partition, entry.bucket, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)

@@ -266,6 +266,22 @@ def test_a_table_of_writers_in_several_zones(oracle: Oracle, tmp_path: Path) -> 
         with pytest.raises(UnsupportedError, match="by the clocks of"):
             table.append(more)
         table.alter(unset_options=[ZONE])
-        table = pp.Table.open(table.path)
+        table = pp.Table.open(table.path)  # the last who wrote was in UTC
         table.append(more)
         assert lines(table.scan(options={ZONE: zone}).to_arrow()) == _lines(mine)
+
+
+def test_who_would_read_ours_shifted_is_not_written_for(oracle: Oracle, tmp_path: Path) -> None:
+    shapes = [s for s in SHAPES if s.name in ("orc", "orc_instants", "orc_as_such")]
+    with oracle.in_zone("America/New_York").batch() as batch:
+        for shape in shapes:
+            batch.create(tmp_path, f"db.{shape.name}", shape.fields, options=shape.options)
+            batch.write(tmp_path, f"db.{shape.name}", _rows("America/New_York", shape.types))
+    for shape in shapes:
+        table = pp.Table.open(tmp_path / "db.db" / shape.name)
+        more = arrow_rows(_rows("America/New_York", shape.types, 1), arrow_schema(shape.fields))
+        if LEGACY not in shape.options:
+            for change in (lambda t=table, m=more: t.append(m), lambda t=table: t.delete("id = 1"), table.compact):
+                with pytest.raises(UnsupportedError, match=r"JVM in (America/New_York|another time zone)"):
+                    change()
+        table.append(more, options={} if LEGACY in shape.options else {ZONE: "UTC"})
