@@ -154,7 +154,7 @@ class _Commit:
         schema = self.store.latest_schema()
         changes = self.changes
         if changes.guard is not None:
-            changes.guard(latest)
+            changes.guard(latest, schema)
         base = self.base_manifests(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:
