@@ -86,6 +86,11 @@ class Changes:
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
+    def only_adds(self) -> bool:
+        """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
+        return not any((self.deleted, self.readded, self.required, self.index_entries, self.replaced_index_files))
+
+    @property
     def is_empty(self) -> bool:
         """Nothing to do: no snapshot is made."""
         return (

@@ -64,6 +64,7 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] | None = None
     next_row_id: int | None = None
+    writer_version: str | None = None
     operation: str | None = None
     version: int = 3
 
@@ -94,14 +95,14 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
     if kind not in CommitKind.__members__:
         raise json.corrupt(f"not a kind of commit: {kind!r:.40}", "commitKind")
     return Snapshot(
-        id=json.integer("id"),
-        schema_id=json.integer("schemaId"),
+        id=json.count("id"),
+        schema_id=json.count("schemaId"),
         base_manifest_list=json.text("baseManifestList"),
-        base_manifest_list_size=json.integer_or_none("baseManifestListSize"),
+        base_manifest_list_size=json.count_or_none("baseManifestListSize"),
         delta_manifest_list=json.text("deltaManifestList"),
-        delta_manifest_list_size=json.integer_or_none("deltaManifestListSize"),
+        delta_manifest_list_size=json.count_or_none("deltaManifestListSize"),
         changelog_manifest_list=json.text_or_none("changelogManifestList"),
-        changelog_manifest_list_size=json.integer_or_none("changelogManifestListSize"),
+        changelog_manifest_list_size=json.count_or_none("changelogManifestListSize"),
         index_manifest=json.text_or_none("indexManifest"),
         commit_user=json.text("commitUser"),
         commit_identifier=json.integer("commitIdentifier"),
@@ -114,7 +115,8 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         watermark=json.integer_or_none("watermark"),
         statistics=json.text_or_none("statistics"),
         properties=_members(json, "properties", str),
-        next_row_id=json.integer_or_none("nextRowId"),
+        next_row_id=json.count_or_none("nextRowId"),
+        writer_version=json.text_or_none("writerVersion"),
         operation=json.text_or_none("operation"),
         version=version,
     )
@@ -141,6 +143,7 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "changelogManifestListSize": snapshot.changelog_manifest_list_size,
         "indexManifest": snapshot.index_manifest,
         "commitUser": snapshot.commit_user,
+        "writerVersion": snapshot.writer_version,
         "commitIdentifier": snapshot.commit_identifier,
         "commitKind": snapshot.commit_kind.value,
         "timeMillis": snapshot.time_millis,

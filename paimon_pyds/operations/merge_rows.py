@@ -18,6 +18,7 @@ from paimon_pyds.expression import BoundExpression, JoinCondition, SourceKeys, e
 from paimon_pyds.operations.merge_clauses import BoundClause
 from paimon_pyds.operations.row_changes_ids import SEQUENCE_NUMBER
 from paimon_pyds.types import DataField, arrow_type
+from paimon_pyds.write.defaults import fill_default
 
 __all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
 
@@ -265,7 +266,7 @@ def _versions(
         if field.name == SEQUENCE_NUMBER:
             arrays.append(pa.nulls(len(rows), pa.int64()))  # the commit tells it
         elif field.name in values:
-            arrays.append(values[field.name].evaluate(pairs))
+            arrays.append(fill_default(values[field.name].evaluate(pairs), field))
         else:
             kept = batch.column(batch.schema.get_field_index(prefix + field.name))
             arrays.append(kept.take(pa.array(rows)))

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.append import abort_messages
+from paimon_pyds.operations.compact import settle_vectors
 from paimon_pyds.operations.executor import Executor
 from paimon_pyds.operations.row_changes_publish import Published, RemovedRows, RowEdits, Tries, publish
 from paimon_pyds.operations.row_changes_target import Candidates, RowTarget
@@ -88,6 +89,7 @@ def change_rows(
         tries = tries or Tries(int(target.options.get("commit.max-retries")))
         edits = operation(target)
         if edits.is_empty:
+            settle_vectors(store, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=tries.count)
         try:
             published = publish(target, edits, tries, executor)
@@ -101,6 +103,7 @@ def change_rows(
         except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
             abort_messages(store, edits.messages)
             raise
+        settle_vectors(store, published.snapshot)
         return _summary(edits, published, tries.count, time.perf_counter() - started)
 
 

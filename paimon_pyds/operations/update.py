@@ -42,6 +42,7 @@ from paimon_pyds.scan.split import ReadSpec
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataField
 from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write.defaults import fill_default
 
 __all__ = ["assignments_of", "update"]
 
@@ -222,9 +223,14 @@ def _assigned(
     batch: pa.RecordBatch, assignments: Mapping[str, BoundExpression], names: Sequence[str]
 ) -> pa.RecordBatch:
     """The columns of these names, new values in place of the old ones, which every expression sees."""
-    fresh = {name: expression.evaluate(batch) for name, expression in assignments.items()}
+    fresh = {name: _new_values(expression, batch) for name, expression in assignments.items()}
     if SEQUENCE_NUMBER in names:
         fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit tells it
     arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
     fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _new_values(expression: BoundExpression, batch: pa.RecordBatch) -> pa.Array:
+    values = expression.evaluate(batch)
+    return values if expression.target is None else fill_default(values, expression.target)

@@ -10,6 +10,7 @@ from typing import Literal as OneOf
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from paimon_pyds.errors import PredicateError
+from paimon_pyds.redaction import visible
 
 __all__ = ["MAX_TEXT", "Token", "TokenKind", "fail", "placed_error", "tokenize"]
 
@@ -143,8 +144,8 @@ def placed_error(text: str, position: int, message: str, hint: str | None) -> Pr
     """A PredicateError with the line of the filter and a caret under the place."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
-    line = text[begin : len(text) if end < 0 else end].replace("\t", " ")
-    column = position - begin
+    line = visible(text[begin : len(text) if end < 0 else end].replace("\t", " "))
+    column = len(visible(text[begin:position].replace("\t", " ")))
     if len(line) > 100:
         left, right = max(0, column - 60), column + 40
         lead, tail = "…" if left else "", "…" if right < len(line) else ""
