@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_pyds.write.message import BucketFiles
 
@@ -60,8 +61,8 @@ class Changes:
         required: entries that stay and must still be live: files that get a new deletion vector.
         expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
-        guard: asked with each snapshot that the commit would land on; it raises CommitConflictError when the changes
-            do not hold there.
+        guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
+            when the changes do not hold there.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
         operation: what the snapshot is told to come from; None for one that only moves rows.
@@ -74,7 +75,7 @@ class Changes:
     readded: pa.RecordBatch | None = None
     required: pa.RecordBatch | None = None
     expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
-    guard: Callable[[Snapshot | None], None] | None = None
+    guard: Callable[[Snapshot | None, TableSchema], None] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     kind: CommitKind = CommitKind.APPEND

@@ -189,7 +189,7 @@ class _Commit:
     def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         changes = self.changes
         if changes.guard is not None:
-            changes.guard(latest)
+            changes.guard(latest, schema)
         base = self.base_manifests(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:

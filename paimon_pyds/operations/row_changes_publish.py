@@ -24,6 +24,7 @@ from paimon_pyds.commit.retry import pause
 from paimon_pyds.deletion.files import Bucket, NewVectors
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.expression import Condition
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes_target import RowTarget
@@ -219,8 +220,7 @@ class _Attempt:
 
     def _check_order(self) -> None:
         """After others that may have read: rows that made a difference are there as before, and no more of them."""
-        if self.base.schema.id != self.now.schema.id:
-            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        self._check_schema(self.now.schema)
         if not self._changed_rows(self.base, self.now.snapshot):
             return
         for before, number in self._numbers(self.edits.kept).items():
@@ -234,7 +234,13 @@ class _Attempt:
             name = self.now.name(found[0].number)
             raise self._conflict(f"the data file {name} was added by another commit meanwhile")
 
-    def _guard(self, latest: Snapshot | None) -> None:
+    def _check_schema(self, schema: TableSchema) -> None:
+        """Columns and options are those that the operation went by: whether rows go by deletion vectors, say."""
+        if self.base.schema.id != schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+
+    def _guard(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        self._check_schema(schema)
         if self._changed_rows(self.now, latest):
             raise self._conflict("rows were changed by another commit meanwhile")
 

@@ -77,9 +77,9 @@ def _prepared(kind: str) -> dict[str, bytes]:
     return files
 
 
-def rows_of(table: pp.Table) -> Rows:
-    """All rows; the column x is NULL before it is added."""
-    found = table.scan(limit=10**6).to_arrow()
+def rows_of(table: pp.Table, snapshot: int | None = None) -> Rows:
+    """All rows, of the latest snapshot or another; the column x is NULL before it is added."""
+    found = table.scan(snapshot=snapshot, limit=10**6).to_arrow()
     columns = [found[n].to_pylist() if n in found.column_names else [None] * found.num_rows for n in _NAMES]
     return Counter(zip(*columns, strict=True))
 
@@ -105,6 +105,8 @@ class Step:
         says: errors that it may end in, on some tables.
         outcome: "done", "refused" or "unknown"; None before.
         began, ended: turns of the schedule.
+        saw: the latest snapshots when it began and when it ended, of one that has found nothing to change; such an
+            operation has no place in the order of those that change something, it is a reader of one snapshot.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Step:
         self.told, self.run, self.after, self.says = told, run, after, says
         self.outcome: str | None = None
         self.began = self.ended = -1
+        self.saw: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return f"{self.told}: {self.outcome} ({self.began}-{self.ended})"
@@ -260,7 +263,7 @@ def _replace(rng: Dice) -> Step:
     key, gone = rng.near(), rng.random() < 0.5
     seen: list[Row] = []
 
-    def run(table: pp.Table) -> None:
+    def run(table: pp.Table) -> Any:
         place = ["__paimon_file_path", "__paimon_row_index"]
         names = [f.name for f in table.schema.fields]
         found = (
@@ -271,15 +274,14 @@ def _replace(rng: Dice) -> Step:
         for row in found:
             places.setdefault(row[place[0]], BitMap()).add(row[place[1]])
         if gone:
-            replace_rows(table.store, places, executor=_ONE)
-            return
+            return replace_rows(table.store, places, executor=_ONE)
         with TableWriter(table.write_context()) as writer:
             for row in found:
                 new = row | {"n": row["n"] + 1}
                 writer.write(pa.RecordBatch.from_pydict({name: pa.array([new[name]], pa.int64()) for name in names}))
             versions = [writer.prepare_commit()]
         try:
-            replace_rows(table.store, places, versions, executor=_ONE)
+            return replace_rows(table.store, places, versions, executor=_ONE)
         except CommitOutcomeUnknownError:
             raise
         except Exception:
@@ -374,11 +376,13 @@ class World:
         io = self.ios[number]
         table = pp.Table(TableStore(io, f"/{number}/t"))
         for step in steps:
-            step.began = self.schedule.clock
+            step.began, first = self.schedule.clock, self._latest()
             step.outcome = "unknown"
             try:
-                step.run(table)
+                result = step.run(table)
                 step.outcome = "done"
+                if getattr(result, "snapshot_id", 0) is None:
+                    step.saw = first, self._latest()
             except CommitOutcomeUnknownError:
                 pass
             except (Killed, KeyboardInterrupt):
@@ -391,12 +395,19 @@ class World:
             finally:
                 step.ended = self.schedule.clock
 
+    def _latest(self) -> int:
+        numbers = (path.rpartition("/snapshot/snapshot-")[2] for path in self.files)
+        return max(int(number) for number in numbers if number.isdigit())
+
     def check(self) -> None:
         """Some order of what was done explains the rows, and nothing lies around that has no name."""
         table = self.table()
         rows = rows_of(table)
         assert sum(rows.values()) == table.count(), self
         assert self.explains(rows), f"no order gives {sorted(rows.elements(), key=str)}\n{self}"
+        for step in (s for steps in self.actors for s in steps if s.saw is not None):
+            seen = [rows_of(table, id_) for id_ in range(step.saw[0], step.saw[1] + 1)]
+            assert any(step.after(rows) == rows for rows in seen), f"{step}\n{self}"
         names = {path.rpartition("/")[2] for path in self.files}
         if not any(io.failed for io in self.ios):
             assert names <= referenced(table.store), self
@@ -406,7 +417,7 @@ class World:
 
     def explains(self, rows: Rows) -> bool:
         """Whether some order gives these rows: of each actor's own, and after all that had ended before."""
-        lines = [[s for s in steps if s.outcome in ("done", "unknown")] for steps in self.actors]
+        lines = [[s for s in steps if s.outcome in ("done", "unknown") and s.saw is None] for steps in self.actors]
         seen: set[tuple[tuple[int, ...], frozenset[tuple[Row, int]]]] = set()
 
         def search(at: tuple[int, ...], now: Rows) -> bool:

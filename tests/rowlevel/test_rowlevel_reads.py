@@ -167,6 +167,19 @@ def test_rows_that_are_not_meant_cost_no_second_look(tmp_path: Path, meanwhile: 
     assert _ids(table) == [1, 2, 2, 5, 5]
 
 
+def test_rows_are_deleted_as_the_table_says_now(tmp_path: Path) -> None:
+    """Java's readers do not look at vectors any more once they are switched off."""
+    options = _VECTORS | {"deletion-vectors.modifiable": "true"}
+    table = pp.Table.create(tmp_path / "t", _data([]).schema, options=options)
+    table.append(_data([1, 2, 3]))
+    elsewhere = pp.Table.open(table.path)
+    table.delete("id = 1", progress=lambda rows: elsewhere.alter({"deletion-vectors.enabled": "false"}))
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    assert snapshot.index_manifest is None
+    assert _ids(table) == [2, 3]
+
+
 def test_what_did_what_is_told_as_java_paimon_tells_it(tmp_path: Path) -> None:
     table = _table(tmp_path, [1, 2, 3], "vectors")
     _insert(4)(table)
