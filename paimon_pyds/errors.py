@@ -16,6 +16,7 @@
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 somebody else's commit makes ours wrong; nothing was published
+    │  ├─ AlreadyCommittedError               files of this commit are in the table, by an earlier commit of them
     │  └─ CommitOutcomeUnknownError           the storage did not say whether the snapshot was published
     └─ SecurityError (PermissionError)        a path that leaves the table
 
@@ -29,6 +30,7 @@ import re
 from paimon_pyds.redaction import redact, visible
 
 __all__ = [
+    "AlreadyCommittedError",
     "AlreadyExistsError",
     "ArgumentTypeError",
     "BranchNotFoundError",
@@ -206,6 +208,10 @@ class CommitError(PaimonError, RuntimeError):
 
 class CommitConflictError(CommitError):
     """What landed since the base snapshot makes this commit wrong. Nothing was published."""
+
+
+class AlreadyCommittedError(CommitError):
+    """An earlier commit added files of this one to the table. Nothing was published now, and nothing removed."""
 
 
 class CommitOutcomeUnknownError(CommitError):

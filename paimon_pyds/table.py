@@ -46,7 +46,13 @@ class Table:
     """
 
     def __init__(self, store: TableStore) -> None:
-        self._store = store
+        self._last_store = store
+
+    @property
+    def _store(self) -> TableStore:
+        """The table's metadata for one operation: others may have dropped the table and created it again meanwhile."""
+        self._last_store = self._last_store.again()
+        return self._last_store
 
     @classmethod
     def open(
@@ -303,7 +309,17 @@ class Table:
         dynamic: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Publish what `TableWriter`s wrote, as one snapshot."""
+        """Publish what `TableWriter`s wrote, as one snapshot.
+
+        After a CommitOutcomeUnknownError the same messages can be committed again: where they had landed, that snapshot
+        is returned and none is made. On other errors the files are removed, unless the table has them.
+
+        Raises:
+            AlreadyCommittedError: the table has some of the files by an earlier commit; nothing was published.
+            CommitConflictError: such as when the table was dropped and created again since the files were written.
+            CommitError: not published.
+            CommitOutcomeUnknownError: the storage did not say; the files were kept.
+        """
         from paimon_pyds.operations.append import commit_messages
 
         return commit_messages(
@@ -316,10 +332,14 @@ class Table:
         )
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
-        """Remove the files of messages that will not be committed."""
-        from paimon_pyds.operations.append import abort_messages
+        """Remove the files of messages that will not be committed.
 
-        abort_messages(self._store, messages)
+        Raises:
+            AlreadyCommittedError: the table has some of them, and none was removed.
+        """
+        from paimon_pyds.operations.append import abort_uncommitted
+
+        abort_uncommitted(self._store, messages)
 
     def alter(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["Changes", "Overwrite", "VectorPlace", "vector_places"]
@@ -64,6 +64,7 @@ class Changes:
             do not hold there.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
+        operation: what the snapshot is told to come from; None for one that only moves rows.
         commit_user: who commits; with ``identifier`` it names the commit.
     """
 
@@ -77,10 +78,16 @@ class Changes:
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     kind: CommitKind = CommitKind.APPEND
+    operation: Operation | None = None
     commit_user: str = ""
     identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def only_adds(self) -> bool:
+        """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
+        return not any((self.deleted, self.readded, self.required, self.index_entries, self.replaced_index_files))
 
     @property
     def is_empty(self) -> bool:

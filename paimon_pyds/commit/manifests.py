@@ -155,7 +155,7 @@ def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[Manifes
 
 
 def _rewritten(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
-    return writer.write(one_batch(live_entries([writer.store.read_manifest(m.file_name) for m in manifests])))
+    return writer.write(one_batch(live_entries([writer.store.entries_of(m) for m in manifests])))
 
 
 def _minor(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
@@ -186,4 +186,4 @@ def _flush(run: list[ManifestFile], writer: ManifestWriter, minimum: int) -> lis
 def _joined(run: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
     if len(run) == 1:
         return run
-    return writer.write(_merged([writer.store.read_manifest(m.file_name) for m in run]))
+    return writer.write(_merged([writer.store.entries_of(m) for m in run]))

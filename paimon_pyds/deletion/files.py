@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
@@ -66,10 +68,16 @@ class VectorFiles:
         schema: the schema that names its options and partitions.
         options: the table's options, a write's own on top.
         entries: the snapshot's index manifest.
+        live: its live data files (columns of `ENTRY_SCHEMA`), whose row counts bound the positions of their vectors.
     """
 
     def __init__(
-        self, store: TableStore, schema: TableSchema, options: TableOptions, entries: Sequence[IndexEntry]
+        self,
+        store: TableStore,
+        schema: TableSchema,
+        options: TableOptions,
+        entries: Sequence[IndexEntry],
+        live: pa.RecordBatch,
     ) -> None:
         self._io = store.io
         self._schema = schema
@@ -80,8 +88,9 @@ class VectorFiles:
         outside = any(e.external_path is not None for e in self._entries)
         self._paths = file_paths(store, options, outside=outside)
         self._places = {(e.partition, r.data_file): (e, r) for e in self._entries for r in e.deletion_ranges or ()}
+        self._row_counts = _row_counts(live, [name for _, name in self._places])
 
-    def vector(self, partition: bytes, data_file: str, row_count: int | None = None) -> DeletionVector | None:
+    def vector(self, partition: bytes, data_file: str) -> DeletionVector | None:
         """The vector of a data file; None when none of its rows is deleted.
 
         Raises:
@@ -89,7 +98,7 @@ class VectorFiles:
             StorageError: the index file can't be read.
         """
         place = self._places.get((partition, data_file))
-        return None if place is None else self._read(*place, row_count)
+        return None if place is None else self._read(*place)
 
     def cardinality(self, partition: bytes, data_file: str) -> int:
         """How many rows of a data file are deleted. Errors as `vector`, when the manifest does not say it."""
@@ -135,8 +144,9 @@ class VectorFiles:
         directory = partition_directory(self._schema, entry.partition)
         return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
 
-    def _read(self, entry: IndexEntry, range_: DeletionRange, row_count: int | None = None) -> DeletionVector:
+    def _read(self, entry: IndexEntry, range_: DeletionRange) -> DeletionVector:
         source = FileSource(self._io, self._path(entry), entry.file_size)
+        row_count = self._row_counts.get((entry.partition, range_.data_file))
         return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
 
     # ------------------------------------------------------------------------------------------------------ merging
@@ -201,3 +211,12 @@ class VectorFiles:
         written.append(path)
         self._io.write_bytes(path, data)
         return entry
+
+
+def _row_counts(live: pa.RecordBatch, names: Sequence[str]) -> dict[tuple[bytes, str], int]:
+    """Rows of the data files of these names, by partition and name."""
+    if not names:
+        return {}
+    mine = live.filter(pc.is_in(live["file_name"], pa.array(names, pa.string())))
+    columns = (mine[name].to_pylist() for name in ("partition", "file_name", "row_count"))
+    return {(partition, name): rows for partition, name, rows in zip(*columns, strict=True)}

@@ -138,7 +138,7 @@ def _decode_64(data: bytes, path: object, offset: int, row_count: int | None) ->
 
 
 def read_vector(
-    source: ByteSource, offset: int, length: int, cardinality: int | None = None, row_count: int | None = None
+    source: ByteSource, offset: int, length: int, cardinality: int | None, row_count: int | None
 ) -> DeletionVector:
     """The vector at a range of the index manifest.
 
@@ -146,11 +146,11 @@ def read_vector(
         source: the deletion file.
         offset: of the vector's length field.
         length: what the manifest says (see above for 64 bits).
-        cardinality: what the manifest says, checked when known.
-        row_count: rows of the data file, when known: every position must be below it.
+        cardinality: what the manifest says; None when it does not.
+        row_count: rows of the data file, every position must be below it; None when the table has no such file.
 
     Raises:
-        CorruptFileError: lengths, CRC, magic, bitmap or cardinality are wrong.
+        CorruptFileError: lengths, CRC, magic, bitmap or cardinality are wrong, or a position is no row of the file.
     """
     path = source.name
     if offset < 1 or length < 4 or offset + length > source.size:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.metadata.avro_container import MAGIC, SYNC_SIZE, decompressor
+from paimon_pyds.metadata.avro_container import MAGIC, SYNC_SIZE, check_header, decompressor
 
 __all__ = ["Block", "BlockReader", "avro_codec"]
 
@@ -67,6 +67,7 @@ class BlockReader:
         if self._read(4, "magic") != MAGIC:
             raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
         meta = self._metadata()
+        check_header(meta, path)
         self._sync = self._read(SYNC_SIZE, "sync marker")
         self._start = self.header_size = self._at
         try:

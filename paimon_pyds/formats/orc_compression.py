@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc_messages import read_varint
+from paimon_pyds.metadata.avro_container import compressor
 
 __all__ = ["MAX_SECTION", "pack", "unpack"]
 
@@ -150,5 +151,7 @@ def _packer(codec: str) -> Callable[[bytes], bytes]:
             return squeeze.compress(data) + squeeze.flush()
 
         return deflate
+    if codec == "zstd":
+        return compressor("zstandard")  # whose frames have a checksum
     found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
     return lambda data: bytes(found.compress(data, asbytes=True))

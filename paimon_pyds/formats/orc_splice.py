@@ -9,7 +9,7 @@ Row indexes are left out: their positions would point into streams that were rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeAlias
 
@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import StorageError, UnsupportedError
+from paimon_pyds.formats.orc_checksums import BlockSums, sealed_footer
 from paimon_pyds.formats.orc_compression import pack, unpack
 from paimon_pyds.formats.orc_messages import Field, read_message, varint, write_message
-from paimon_pyds.formats.orc_tail import StreamKind, parse_tail
+from paimon_pyds.formats.orc_tail import CODECS, StreamKind, parse_tail
+from paimon_pyds.formats.orc_zones import ORC_EPOCH
 
-__all__ = ["Moments", "join_moments", "splice_timestamps", "split_moments"]
+__all__ = ["Moments", "join_moments", "seal", "splice_timestamps", "split_moments"]
 
-_ORC_EPOCH = 1_420_070_400
 _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
@@ -130,7 +131,7 @@ def _streams(moments: Moments) -> dict[int, bytes]:
     # (From -0.5 s, which becomes 0 seconds and a half, no reader takes it off: `split_moments` refuses those.)
     seconds = moments.seconds + ((moments.seconds < 0) & (moments.nanos > 999_999))
     return {
-        StreamKind.DATA: encode_integers(_zigzag(seconds - _ORC_EPOCH)),
+        StreamKind.DATA: encode_integers(_zigzag(seconds - ORC_EPOCH)),
         StreamKind.SECONDARY: encode_integers(_packed_nanos(moments.nanos.astype(np.int64))),
     }
 
@@ -164,6 +165,46 @@ def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
 # ---------------------------------------------------------------------------------------------------------- splicing
 
 
+def seal(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
+    """Write the end of an ORC file of pyarrow, with checksums in its footer.
+
+    Args:
+        data: the end, from somewhere before the stripe statistics on.
+        at: its place in the file.
+        sums: of what stands before it.
+        write: takes the new end.
+    """
+    script_length = data[-1]
+    script = _fields(data[-1 - script_length : -1])
+    codec, block_size = CODECS[_number(script, 2)], _number(script, 3)
+    footer_at = len(data) - 1 - script_length - _number(script, 1)
+    statistics_at = footer_at - _number(script, 5)
+    if statistics_at < 0:
+        raise StorageError("pyarrow wrote an ORC file piece by piece that can't be told apart")
+    footer = _fields(unpack(data[footer_at : len(data) - 1 - script_length], codec, block_size))
+    write(data[:statistics_at])
+    sums.update(data[:statistics_at])
+    _write_tail(footer, data[statistics_at:footer_at], script, lambda d: pack(d, codec, block_size), sums, write)
+
+
+def _write_tail(
+    footer: Iterable[Field],
+    statistics: bytes,
+    script: list[Field],
+    squeeze: Callable[[bytes], bytes],
+    sums: BlockSums,
+    write: Callable[[bytes], object],
+) -> int:
+    """Stripe statistics, footer with checksums, postscript; how many bytes."""
+    new_footer = squeeze(sealed_footer(footer, statistics, sums.finish()))
+    changed = {1: len(new_footer), 5: len(statistics)}
+    new_script = write_message([(n, w, changed.get(n, v)) for n, w, v in script])
+    parts = (statistics, new_footer, new_script, bytes([len(new_script)]))
+    for part in parts:
+        write(part)
+    return sum(map(len, parts))
+
+
 def splice_timestamps(
     source: BinaryIO, size: int, write: Callable[[bytes], object], columns: Mapping[int, Moments]
 ) -> int:
@@ -194,7 +235,13 @@ def splice_timestamps(
     stripe_statistics = [_fields(part) for part in _parts(metadata, 1)]
     if len(stripe_statistics) != len(tail.stripes):
         raise StorageError("pyarrow wrote an ORC file without statistics of its stripes")
-    write(b"ORC")
+    sums = BlockSums()
+
+    def put(data: bytes) -> None:
+        write(data)
+        sums.update(data)
+
+    put(b"ORC")
     position, done = 3, dict.fromkeys(columns, 0)
     informations: list[bytes] = []
     new_statistics: list[bytes] = []
@@ -206,7 +253,7 @@ def splice_timestamps(
             start = done[column]
             stop = done[column] = start + _number(present[column], 1)
             mine[column] = Moments(moments.seconds[start:stop], moments.nanos[start:stop])
-        lengths = _copy_stripe(read, information, squeeze, tail.codec, tail.block_size, mine, write)
+        lengths = _copy_stripe(read, information, squeeze, tail.codec, tail.block_size, mine, put)
         rows = _number(information, 5)
         informations.append(write_message((n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)))
         patched = [_patched(number, part, mine) for number, part in enumerate(_parts(statistics, 1))]
@@ -216,12 +263,8 @@ def splice_timestamps(
         raise StorageError("pyarrow wrote other numbers of timestamps than it was given")
     new_metadata = squeeze(write_message((1, 2, part) for part in new_statistics))
     grown = position - max((s.offset + s.length for s in tail.stripes), default=3)
-    new_footer = squeeze(write_message(_new_footer(footer, grown, informations, columns)))
-    changed = {1: len(new_footer), 5: len(new_metadata)}
-    new_script = write_message([(n, w, changed.get(n, v)) for n, w, v in script])
-    for part in (new_metadata, new_footer, new_script, bytes([len(new_script)])):
-        write(part)
-    return position + len(new_metadata) + len(new_footer) + len(new_script) + 1
+    new_footer = _new_footer(footer, grown, informations, columns)
+    return position + _write_tail(new_footer, new_metadata, script, squeeze, sums, write)
 
 
 def _patched(column: int, statistics: bytes, columns: Mapping[int, Moments]) -> bytes:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.orc_checksums import OrcChecksums, checksums_of
 from paimon_pyds.formats.orc_compression import MAX_SECTION, unpack
 from paimon_pyds.formats.orc_messages import as_bytes, as_number, as_numbers, numbers_of, read_message, unzigzag
 
 __all__ = [
+    "CODECS",
+    "MAGIC",
     "OrcKind",
     "OrcTail",
     "OrcType",
@@ -30,7 +33,8 @@ __all__ = [
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000
 _MAX_DEPTH = 100
-_CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
+CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
+"""Compressions by their numbers."""
 
 
 class OrcKind(enum.IntEnum):
@@ -108,6 +112,7 @@ class OrcTail:
 
     ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
     messages about each column of the whole file; ``metadata`` is where those of the stripes lie, (offset, length).
+    ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are.
     """
 
     codec: str
@@ -119,6 +124,8 @@ class OrcTail:
     statistics: tuple[bytes, ...]
     metadata: tuple[int, int]
     tail_length: int
+    checksums: OrcChecksums | None = None
+    messages: tuple[bytes, bytes] = (b"", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +140,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """The streams of a stripe, the encoding of each column, and the zone that its timestamps were written in."""
+    """The streams of a stripe, the encoding of each column, and the time zone of its writer ("" where none is named);
+    ``message`` is the whole message."""
 
     streams: tuple[Stream, ...]
     encodings: tuple[int, ...]
     timezone: str
-
-    @property
-    def is_utc(self) -> bool:
-        """Clock times are those of UTC."""
-        return self.timezone in ("", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
+    message: bytes
 
 
 def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None) -> OrcTail:
@@ -169,7 +173,8 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
     metadata = size - length - metadata_length, metadata_length
-    return _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
+    found = _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
+    return replace(found, messages=(footer, end[-1 - script_length : -1]))
 
 
 def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
@@ -186,11 +191,11 @@ def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
                 metadata_length = as_number(value, path, "metadataLength")
             case 8000:
                 magic = as_bytes(value, path, "magic")
-    if codec >= len(_CODECS):
+    if codec >= len(CODECS):
         raise UnsupportedError(f"ORC compression number {codec} is not known", path=path)
     if block_size > MAX_SECTION:
         raise CorruptFileError(f"blocks of {block_size} bytes", path=path, field="compressionBlockSize")
-    return footer_length, _CODECS[codec], block_size, magic, metadata_length
+    return footer_length, CODECS[codec], block_size, magic, metadata_length
 
 
 def _footer(
@@ -229,9 +234,11 @@ def _footer(
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
     root = _tree(types, path)
+    checksums = checksums_of(data, metadata[0], path)
     return OrcTail(
-        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length
-    )
+        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length,
+        checksums,
+    )  # fmt: skip
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
@@ -291,9 +298,10 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
     """The footer of a stripe, from its bytes in the file. Raises CorruptFileError."""
     streams: list[Stream] = []
     encodings: list[int] = []
-    timezone = "UTC"
+    timezone = ""
     at = stripe.offset
-    for number, _, value in read_message(unpack(data, tail.codec, tail.block_size, path), path):
+    message = unpack(data, tail.codec, tail.block_size, path)
+    for number, _, value in read_message(message, path):
         match number:
             case 1:
                 parts = numbers_of(value, path, "streams")
@@ -306,4 +314,4 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
                 encodings.append(numbers_of(value, path, "columns").get(1, 0))
             case 3:
                 timezone = as_bytes(value, path, "writerTimezone").decode("utf-8", "replace")
-    return StripeFooter(tuple(streams), tuple(encodings), timezone)
+    return StripeFooter(tuple(streams), tuple(encodings), timezone, message)

@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats.nested import list_window, rebuild
-from paimon_pyds.formats.orc_splice import Moments, join_moments, splice_timestamps, split_moments
+from paimon_pyds.formats.orc_checksums import BlockSums
+from paimon_pyds.formats.orc_splice import Moments, join_moments, seal, splice_timestamps, split_moments
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
 from paimon_pyds.options.values import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
@@ -33,7 +35,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["OrcWriter", "orc_settings"]
+__all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
@@ -57,12 +59,15 @@ class _PatientSink(_io.RawIOBase):
     """Passes bytes on and keeps the first error for later.
 
     An error that reaches pyarrow's ORC writer while it closes ends the process (a C++ exception that nothing catches).
+    ``sums`` are the checksums of what was passed on; what is written while ``held`` is a list stays there.
     """
 
     def __init__(self, sink: Any) -> None:
         self._sink = sink
         self.error: BaseException | None = None
         self.size = 0
+        self.sums = BlockSums()
+        self.held: list[bytes] | None = None
 
     def writable(self) -> bool:
         return True
@@ -70,9 +75,12 @@ class _PatientSink(_io.RawIOBase):
     def write(self, data: Any) -> int:
         length = memoryview(data).nbytes
         self.size += length
-        if self.error is None:
+        if self.held is not None:
+            self.held.append(bytes(data))
+        elif self.error is None:
             try:
                 self._sink.write(data)
+                self.sums.update(data)
             except BaseException as error:  # noqa: BLE001 - raised again by OrcWriter
                 self.error = error
         return length
@@ -87,6 +95,7 @@ class OrcWriter:
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         import pyarrow.orc as orc
 
+        check_instants(fields, options)
         settings = orc_settings(options)
         self._path = path
         self._fields = tuple(fields)
@@ -163,9 +172,11 @@ class OrcWriter:
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
                 self._writer.write(self._schema.empty_table())
-            self._writer.close()
-            self._check()
-            if self._spool is not None:
+            if self._spool is None:
+                self._close_sealed()
+            else:
+                self._writer.close()
+                self._check()
                 moments = {number: join_moments(parts) for number, parts in self._moments.items()}
                 splice_timestamps(self._spool, self._sink.size, self._output.sink.write, moments)
                 self._spool.close()
@@ -173,6 +184,13 @@ class OrcWriter:
             self._drop()
             raise
         return self._output.close()
+
+    def _close_sealed(self) -> None:
+        """Finish a file without timestamps: what pyarrow writes now, the last stripe and the tail, gets checksums."""
+        written, self._sink.held = self._sink.size, []
+        self._writer.close()
+        self._check()
+        seal(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
 
     def abort(self) -> None:
         """Drop the file."""
@@ -225,6 +243,16 @@ def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
         "row_index_stride": 10_000,
         "dictionary_key_size_threshold": 0.8,
     }
+
+
+def check_instants(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+    """Raises UnsupportedError where instants would have to be stored by the clocks of a zone."""
+    zone = options.get(LEGACY_ZONE, "UTC").strip()
+    if is_legacy(options) and not is_utc(zone) and any(has_kind(f.type, Kind.TIMESTAMP_LTZ) for f in fields):
+        raise UnsupportedError(
+            f"instants can't be written to ORC files by the clocks of {zone!r:.60} ({LEGACY_ZONE})",
+            hint=f"copy the table to one with {LEGACY_TYPE}=false, or to Parquet",
+        )
 
 
 def _size(options: Mapping[str, str], default: int) -> int:

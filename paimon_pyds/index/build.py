@@ -61,11 +61,15 @@ class FileIndexBuilder:
             column.update(batch)
         self.rows += batch.num_rows
 
-    def finish(self) -> bytes | None:
-        """The container, or None when no index was asked for. Nothing may be appended afterwards."""
+    def finish(self, *, checksums: bool = False) -> bytes | None:
+        """The container, or None when no index was asked for. Nothing may be appended afterwards.
+
+        Args:
+            checksums: put checksums into it, as into whatever goes to a table.
+        """
         if not self._columns:
             return None
-        return write_container({column.name: column.finish(self.rows) for column in self._columns})
+        return write_container({c.name: c.finish(self.rows) for c in self._columns}, checksums=checksums)
 
 
 class _IndexedColumn:

@@ -6,6 +6,11 @@ Specification: Paimon documentation, concepts/spec/fileindex, "Index File". All 
     per column: name · indexes int32 · per index: type name · start int32 · length int32
     redundant length int32 · redundant bytes · bodies
 
+The redundant bytes are there for later versions, and all readers pass over them. Containers written here use them for
+checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
+
+    tag "XXH4BLK1" · checksum of the head before the redundant bytes uint32 · per 1,024 bytes of bodies: checksum uint32
+
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
 """
@@ -16,15 +21,18 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paimon_pyds.checksum import block_checksums, checksum
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.source import Cursor, corrupt
+from paimon_pyds.index.source import CheckedBlocks, Cursor, corrupt
 from paimon_pyds.storage.base import ByteSource
 
 __all__ = [
+    "BLOCK_BYTES",
     "EMPTY_FLAG",
     "MAGIC",
     "ContainerHead",
     "IndexRange",
+    "checked",
     "decode_modified_utf8",
     "encode_modified_utf8",
     "parse_head",
@@ -36,6 +44,9 @@ VERSION = 1
 EMPTY_FLAG = -1
 _FIXED_HEAD = 8 + 4 + 4 + 4
 _MAX_NAME = 65535
+TAG = b"XXH4BLK1"
+BLOCK_BYTES = 1024
+_LEAST_EXTRA = len(TAG) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ class ContainerHead:
 
     columns: Mapping[str, Mapping[str, IndexRange]]
     head_length: int
+    checksums: tuple[int, ...] | None = None
+    """Of each `BLOCK_BYTES` of the bodies; None where the writer made none."""
 
 
 def encode_modified_utf8(text: str) -> bytes:
@@ -101,12 +114,39 @@ def parse_head(source: ByteSource) -> ContainerHead:
             raise corrupt(source, f"column {name!r} is listed twice", offset=at, field="column name")
         columns[name] = _index_ranges(cursor, head_length)
     redundant = cursor.count("redundant length")
-    cursor.take(redundant, "redundant bytes")
+    known = cursor.position
+    extra = cursor.take(redundant, "redundant bytes")
     if cursor.position != head_length:
         raise corrupt(
             source, f"the head takes {cursor.position} bytes, not {head_length}", offset=12, field="head length"
         )
-    return ContainerHead(columns, head_length)
+    return ContainerHead(columns, head_length, _checksums(source, known, extra))
+
+
+def _checksums(source: ByteSource, known: int, extra: bytes) -> tuple[int, ...] | None:
+    """The checksums in the redundant bytes that follow ``known`` bytes; None for bytes that somebody else made."""
+    if len(extra) < _LEAST_EXTRA:
+        return None
+    right = int.from_bytes(extra[len(TAG) : _LEAST_EXTRA], "big") == checksum(source.read(0, known))
+    # Damage to the tag is no reason to believe the rest: half of it will do, wherever the bytes were shifted to.
+    if not right and TAG[:4] not in extra[:_LEAST_EXTRA] and TAG[4:] not in extra[:_LEAST_EXTRA]:
+        return None
+    bodies = source.size - known - len(extra)
+    if not right or not extra.startswith(TAG) or len(extra) != _extra_bytes(bodies):
+        raise corrupt(source, "the head does not have its checksum", offset=known, field="redundant bytes")
+    return struct.unpack_from(f">{-(-bodies // BLOCK_BYTES)}I", extra, _LEAST_EXTRA)
+
+
+def _extra_bytes(bodies: int) -> int:
+    """Bytes that the checksums of so many bytes of bodies take."""
+    return _LEAST_EXTRA + 4 * -(-bodies // BLOCK_BYTES)
+
+
+def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
+    """The container, its bodies held against their checksums as they are read; as it is where it has none."""
+    if head.checksums is None:
+        return source
+    return CheckedBlocks(source, head.head_length, BLOCK_BYTES, head.checksums)
 
 
 def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
@@ -137,8 +177,11 @@ def _name(cursor: Cursor, field: str) -> str:
         raise corrupt(cursor.source, "a name that is not modified UTF-8", offset=at, field=field) from None
 
 
-def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
+def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = False) -> bytes:
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
+
+    Args:
+        checksums: put checksums into the redundant bytes.
 
     Raises:
         SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
@@ -150,6 +193,9 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
         head_length += 2 + len(_checked_name(column)) + 4
         for index_type in by_type:
             head_length += 2 + len(_checked_name(index_type)) + 8
+    if checksums:
+        size = sum(len(body) for by_type in indexes.values() for body in by_type.values() if body is not None)
+        head_length += _extra_bytes(size)
     start = head_length
     for column, by_type in indexes.items():
         name = _checked_name(column)
@@ -163,8 +209,13 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
             if body is not None:
                 bodies.append(body)
                 start += length
-    head = struct.pack(">qiii", MAGIC, VERSION, head_length, len(indexes))
-    return b"".join([head, *table, b"\0\0\0\0", *bodies])
+    head = b"".join([struct.pack(">qiii", MAGIC, VERSION, head_length, len(indexes)), *table])
+    if not checksums:
+        return b"".join([head, b"\0\0\0\0", *bodies])
+    joined = b"".join(bodies)
+    head += struct.pack(">i", _extra_bytes(len(joined)))
+    sums = [checksum(head), *block_checksums(joined, BLOCK_BYTES)]
+    return b"".join([head, TAG, struct.pack(f">{len(sums)}I", *sums), joined])
 
 
 def _checked_name(text: str) -> bytes:

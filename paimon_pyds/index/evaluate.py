@@ -16,7 +16,7 @@ from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.column import ColumnIndexes
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
-from paimon_pyds.index.container import ContainerHead, parse_head
+from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
@@ -89,6 +89,7 @@ class FileIndex:
 
     def __init__(self, source: MeteredSource, head: ContainerHead, cache_bytes: int) -> None:
         self._source = source
+        self._bodies = checked(source, head)
         self._cache = ByteCache(cache_bytes)
         self._columns: dict[str, ColumnIndexes] = {}
         self._reported = 0
@@ -129,7 +130,7 @@ class FileIndex:
             where = self.head.columns[column.name].get(index_type)
             if where is None or where.is_empty or index_type not in _READERS:
                 return None
-            window = Window(self._source, where.start, where.length)
+            window = Window(self._bodies, where.start, where.length)
             reader = column.readers[index_type] = _READERS[index_type](window, key_codec(column.type), self._cache)
         return reader
 

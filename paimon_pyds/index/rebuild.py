@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_pyds.index.config import IndexSpec
-from paimon_pyds.index.container import ContainerHead, IndexRange, parse_head, write_container
+from paimon_pyds.index.container import ContainerHead, IndexRange, checked, parse_head, write_container
 from paimon_pyds.storage.base import ByteSource, BytesSource
 
 __all__ = ["IndexPlan", "merged_container", "plan_indexes"]
@@ -55,12 +55,12 @@ def merged_container(
     """
     indexes: dict[str, dict[str, bytes | None]] = {}
     if plan.keep and source is not None and head is not None:
-        _take(indexes, source, head.columns, plan.keep)
+        _take(indexes, checked(source, head), head.columns, plan.keep)
     if built is not None:
         fresh = BytesSource(built)
         columns = parse_head(fresh).columns
         _take(indexes, fresh, columns, [(column, kind) for column, kinds in columns.items() for kind in kinds])
-    return write_container(indexes) if indexes else None
+    return write_container(indexes, checksums=True) if indexes else None
 
 
 def _take(

@@ -18,6 +18,7 @@ from paimon_pyds.metadata.avro_container import (
     MAGIC,
     SYNC_SIZE,
     block_bytes,
+    check_header,
     compressor,
     decompressor,
     header_bytes,
@@ -72,6 +73,7 @@ def read_container(data: bytes, path: object = None) -> Container:
         meta, at = reader_of(_METADATA)(data, 4)
     except Overrun:
         raise CorruptFileError("the file ends inside its header", path=path, offset=4, field="header") from None
+    check_header(meta, path)
     sync = data[at : at + SYNC_SIZE]
     if len(sync) < SYNC_SIZE:
         raise CorruptFileError("the file ends inside its header", path=path, offset=at, field="sync marker")
@@ -137,14 +139,13 @@ def codec_name(compression: str) -> str:
     """Avro's name of a codec for the value of the option ``manifest.compression``.
 
     Raises:
-        OptionError: not a codec that Java Paimon can read.
+        OptionError: not a codec that Java Paimon can write, as which it takes Avro's names in lower case and any ZSTD.
     """
-    name = compression.strip().lower()
-    name = {"zstd": "zstandard"}.get(name, name)
-    if name not in ("zstandard", "snappy", "deflate", "null"):
+    name = "zstandard" if compression.lower() == "zstd" else compression
+    if name not in ("zstandard", "snappy", "deflate", "bzip2", "xz", "null"):
         raise OptionError(
-            f"manifest.compression={compression!r} is not known",
-            hint="use zstd, snappy, deflate or null (not compressed)",
+            f"manifest.compression={compression!r:.40} is not known: Java Paimon could not commit to the table",
+            hint="set zstd, snappy, deflate, bzip2, xz or null (not compressed); the table can be read as it is",
         )
     return name
 

@@ -7,20 +7,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.checksum import checksum
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.avro_values import put_bytes, put_long
 
-__all__ = ["BLOCK_BYTES", "MAGIC", "SYNC_SIZE", "block_bytes", "compressor", "decompressor", "header_bytes"]
+__all__ = [
+    "BLOCK_BYTES",
+    "MAGIC",
+    "SYNC_SIZE",
+    "block_bytes",
+    "check_header",
+    "compressor",
+    "decompressor",
+    "header_bytes",
+]
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
+
+CHECKSUM = "paimon_pyds.checksum"
+"""What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
 
 _DESCRIPTOR = 4
 _CHECKSUM_FLAG = 0x04
@@ -35,6 +48,7 @@ def header_bytes(schema: object, codec: str) -> tuple[bytes, bytes]:
     """
     sync = os.urandom(SYNC_SIZE)
     meta = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
+    meta[CHECKSUM] = _header_checksum(meta)
     out = bytearray(MAGIC)
     put_long(out, len(meta))
     for key, value in meta.items():
@@ -42,6 +56,21 @@ def header_bytes(schema: object, codec: str) -> tuple[bytes, bytes]:
         put_bytes(out, value)
     out += b"\x00" + sync
     return bytes(out), sync
+
+
+def check_header(meta: Mapping[str, bytes], path: object) -> None:
+    """Hold a header against its checksum, where it has one: a field of another name would be passed over in silence.
+
+    Raises:
+        CorruptFileError: schema or codec are not those that were written.
+    """
+    told = meta.get(CHECKSUM)
+    if told is not None and told != _header_checksum(meta):
+        raise CorruptFileError("the header does not have its checksum", path=path, offset=4, field="header")
+
+
+def _header_checksum(meta: Mapping[str, bytes]) -> bytes:
+    return b"%08x" % checksum(meta.get("avro.schema", b"") + meta.get("avro.codec", b""))
 
 
 def block_bytes(count: int, body: bytes, sync: bytes) -> bytes:
@@ -169,8 +198,6 @@ def _with_checksum(frame: bytes, content: bytes) -> bytes:
         frame: one whole frame without checksum, as `pyarrow.Codec("zstd")` gives it.
         content: what was compressed.
     """
-    import xxhash
-
     flagged = bytearray(frame)
     flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG
-    return bytes(flagged) + (xxhash.xxh64_intdigest(content) & 0xFFFF_FFFF).to_bytes(4, "little")
+    return bytes(flagged) + checksum(content).to_bytes(4, "little")

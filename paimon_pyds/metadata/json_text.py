@@ -59,6 +59,18 @@ class JsonObject:
         result: int = self._required(member, default if value is None else value)
         return result
 
+    def count_or_none(self, member: str) -> int | None:
+        """A 64-bit integer that is not negative, None when absent."""
+        value = self.integer_or_none(member)
+        if value is not None and value < 0:
+            raise self.corrupt(f"it is {value}", member)
+        return value
+
+    def count(self, member: str) -> int:
+        """A 64-bit integer that is not negative."""
+        result: int = self._required(member, self.count_or_none(member))
+        return result
+
     def text_or_none(self, member: str) -> str | None:
         """A string, None when absent."""
         value = self._members.get(member)

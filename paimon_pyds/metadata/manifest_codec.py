@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy
+from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata import avro, manifest_schemas
 from paimon_pyds.metadata.avro import Container
@@ -24,6 +24,16 @@ __all__ = ["decode_manifest", "encode_manifest"]
 
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
+_LEAST = {
+    "file_size": 0,
+    "row_count": 0,
+    "schema_id": 0,
+    "level": 0,
+    "min_sequence_number": -1,
+    "max_sequence_number": -1,
+}
+"""The least values of columns without nulls. Java numbers rows that have no number yet, of a bucket that is yet to be
+chosen, with -1."""
 
 
 def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = None) -> pa.RecordBatch:
@@ -59,6 +69,11 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
             )
         if field.name == "kind" and not set(column.unique().to_pylist()) <= {FileKind.ADD, FileKind.DELETE}:
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
+        least = _LEAST.get(field.name)
+        if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
+            raise CorruptFileError(
+                f"an entry says {found}", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
+            )
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import avro, manifest_schemas
-from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import ManifestFile, SimpleStats
 from paimon_pyds.metadata.manifest_schemas import INDEX_MANIFEST_VERSION, MANIFEST_VERSION
 
@@ -71,9 +71,9 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
     counts = _may(stats, "_NULL_COUNTS", list)
     return ManifestFile(
         file_name=_need(record, "_FILE_NAME", str),
-        file_size=_need(record, "_FILE_SIZE", int),
-        num_added_files=_need(record, "_NUM_ADDED_FILES", int),
-        num_deleted_files=_need(record, "_NUM_DELETED_FILES", int),
+        file_size=_count(record, "_FILE_SIZE"),
+        num_added_files=_count(record, "_NUM_ADDED_FILES"),
+        num_deleted_files=_count(record, "_NUM_DELETED_FILES"),
         partition_stats=SimpleStats(
             _need(stats, "_MIN_VALUES", bytes),
             _need(stats, "_MAX_VALUES", bytes),
@@ -111,14 +111,16 @@ def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> by
 def _index_entry(record: dict[str, Any]) -> IndexEntry:
     ranges = _may(record, "_DELETIONS_VECTORS_RANGES", list)
     index = _may(record, "_GLOBAL_INDEX", dict)
+    if ranges is None and record.get("_INDEX_TYPE") == DELETION_VECTORS:
+        raise Misfit("_DELETIONS_VECTORS_RANGES", "it is missing")
     return IndexEntry(
         kind=_need(record, "_KIND", int),
         partition=_need(record, "_PARTITION", bytes),
         bucket=_need(record, "_BUCKET", int),
         index_type=_need(record, "_INDEX_TYPE", str),
         file_name=_need(record, "_FILE_NAME", str),
-        file_size=_need(record, "_FILE_SIZE", int),
-        row_count=_need(record, "_ROW_COUNT", int),
+        file_size=_count(record, "_FILE_SIZE"),
+        row_count=_count(record, "_ROW_COUNT"),
         deletion_ranges=None if ranges is None else tuple(_deletion_range(item) for item in ranges),
         external_path=_may(record, "_EXTERNAL_PATH", str),
         global_index=None if index is None else _global_index(index),
@@ -128,9 +130,8 @@ def _index_entry(record: dict[str, Any]) -> IndexEntry:
 def _deletion_range(item: Any) -> DeletionRange:
     if not isinstance(item, dict):
         raise Misfit("_DELETIONS_VECTORS_RANGES", "an item is null")
-    return DeletionRange(
-        _need(item, "f0", str), _need(item, "f1", int), _need(item, "f2", int), _may(item, "_CARDINALITY", int)
-    )
+    cardinality = None if item.get("_CARDINALITY") is None else _count(item, "_CARDINALITY")
+    return DeletionRange(_need(item, "f0", str), _count(item, "f1"), _count(item, "f2"), cardinality)
 
 
 def _global_index(record: dict[str, Any]) -> GlobalIndex:
@@ -187,6 +188,13 @@ def _need(record: dict[str, Any], name: str, kind: type[_T]) -> _T:
     value = record.get(name)
     if not isinstance(value, kind):
         raise Misfit(name, "it is missing" if value is None else f"it is {type(value).__name__}")
+    return value
+
+
+def _count(record: dict[str, Any], name: str) -> int:
+    value = _need(record, name, int)
+    if value < 0:
+        raise Misfit(name, f"it is {value}")
     return value
 
 

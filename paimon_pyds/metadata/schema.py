@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
-__all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_to_json"]
+__all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_digest", "schema_to_json"]
 
 CURRENT_SCHEMA_VERSION = 3
 
@@ -148,3 +149,8 @@ def schema_to_json(schema: TableSchema) -> str:
         json["comment"] = schema.comment
     json["timeMillis"] = schema.time_millis
     return to_java_json(json)
+
+
+def schema_digest(schema: TableSchema) -> str:
+    """A short text that tells a schema from every other one, those of the same number in another table included."""
+    return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]

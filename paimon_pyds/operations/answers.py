@@ -20,6 +20,7 @@ from paimon_pyds.operations.answers_fold import Distinct, Extreme, Fold, Sum
 from paimon_pyds.operations.indexed_file import IndexedFile
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read import read_splits
+from paimon_pyds.read.row_counts import check_row_counts
 from paimon_pyds.scan.known import KnownFile
 from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.types import DataField
@@ -122,6 +123,8 @@ class Answers:
     def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
         """How to read these columns, and the files of the scan."""
         known = self._scan.known(fields)
+        if known.plan.rows_in_doubt:
+            check_row_counts(known.plan.spec.io, known.plan.tasks)
         spec = replace(known.plan.spec, fields=fields, metadata_columns=())
         return spec, [IndexedFile(spec, file) for file in known.files]
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from paimon_pyds.commit import Changes, VectorPlace, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.deletion.files import Bucket, NewVectors, VectorFiles
-from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -24,7 +23,8 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.compact_plan import Group, Plan, Vector, vectors_of
 from paimon_pyds.operations.compact_task import CompactResult
 from paimon_pyds.operations.live_files import live_of
-from paimon_pyds.storage.base import FileIO, FileSource
+from paimon_pyds.read.deletions import deleted_rows
+from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.discard import discard
 
 __all__ = ["check_gone", "publish", "remove"]
@@ -90,9 +90,8 @@ def check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> 
 
 def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> VectorFiles:
     name = None if snapshot is None else snapshot.index_manifest
-    return VectorFiles(
-        store, plan.schema, plan.context.options, () if name is None else store.read_index_manifest(name)
-    )
+    entries = () if name is None else store.read_index_manifest(name)
+    return VectorFiles(store, plan.schema, plan.context.options, entries, live_of(store, snapshot))
 
 
 def _names(plan: Plan, result: CompactResult) -> list[str]:
@@ -150,9 +149,9 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
     moved = dict(state.vectors)
     for result in results:
         mine = plan.entries.take(pa.array(plan.groups[result.number].at, pa.int64()))
-        names = mine["file_name"].to_pylist()
+        names, rows = mine["file_name"].to_pylist(), mine["row_count"].to_pylist()
         if not there.issuperset(identities(mine)) or not all(
-            _same(store.io, state.vectors.get(name), now.get(name)) for name in names
+            _same(store.io, state.vectors.get(name), now.get(name), n) for name, n in zip(names, rows, strict=True)
         ):
             stale.add(result.number)
             continue
@@ -160,16 +159,13 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
     return stale, _State(snapshot, moved)
 
 
-def _same(io: FileIO, old: Vector | None, new: Vector | None) -> bool:
-    """Whether two vectors of one data file delete the same rows."""
+def _same(io: FileIO, old: Vector | None, new: Vector | None, row_count: int) -> bool:
+    """Whether two vectors of one data file, which has so many rows, delete the same rows."""
     if old is None or new is None or old.place == new.place:
         return old is new or (old is not None and new is not None)
     if old.file.cardinality != new.file.cardinality:
         return False
     try:
-        one, other = (
-            read_vector(FileSource(io, f.path), f.offset, f.length, f.cardinality) for f in (old.file, new.file)
-        )
+        return deleted_rows(io, old.file, row_count) == deleted_rows(io, new.file, row_count)
     except PaimonError:
         return False
-    return one.positions == other.positions

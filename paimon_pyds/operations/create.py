@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -68,6 +69,9 @@ def create_table(
         comment=comment,
         time_millis=time.time_ns() // 1_000_000,
     )
+    if holds_instants(columns, given):
+        # Java in any time zone then reads what is written here, and writes what is read here.
+        given.setdefault(LEGACY_TYPE, "false")
     validate_schema(schema)
     store = TableStore(io, path, external=external)
     if store.schema_ids() or not store.try_create_schema(schema):

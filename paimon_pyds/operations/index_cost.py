@@ -179,7 +179,7 @@ def _build(
         cost.files += 1
         cost.bytes += len(body or b"")
         cost.seconds += seconds
-    container = write_container(indexes) if indexes else None
+    container = write_container(indexes, checksums=True) if indexes else None
     size = len(container or b"")
     report.sampled_files += 1
     report.sampled_rows += sample.rows

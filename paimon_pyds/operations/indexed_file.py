@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 
 from pyroaring import BitMap
 
-from paimon_pyds.deletion.vector import read_vector
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.evolution import Evolution, same_type
 from paimon_pyds.read.file import file_evolution
 from paimon_pyds.scan.known import KnownFile
@@ -89,11 +89,9 @@ class IndexedFile:
             return BitMap()
         self._bytes += deletion.length + 8
         try:
-            source = FileSource(self._spec.io, deletion.path)
-            vector = read_vector(source, deletion.offset, deletion.length, deletion.cardinality)
+            return deleted_rows(self._spec.io, deletion, self.task.row_count)
         except FileNotFoundError as error:
             raise SnapshotNotFoundError.of_file(deletion.path) from error
-        return vector.positions
 
     def count(self) -> int | None:
         """How many live rows the filter keeps; None when only reading can tell."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_readable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
+from paimon_pyds.scan.incremental import Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
+from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
@@ -83,17 +86,20 @@ class Scan:
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
-        self._state = resolve_state(store, given)
+        latest = store.latest_schema()
+        check_branch(latest, store.branch, store.root)
+        given = state_options(latest.options, given)
+        self._state = resolve_state(store, latest, given)
         between = resolve_between(store, given)
         self._between = None if isinstance(between, Difference) else between
         self._since = between.start if isinstance(between, Difference) else None
         if isinstance(between, Difference):
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
-        known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
+        known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
-        check_readable(self._schema, known)
-        self._options = TableOptions({**self._schema.options, **known})
+        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
+        check_readable(self._schema, self._options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
@@ -122,14 +128,25 @@ class Scan:
         return self._schema
 
     @property
-    def snapshot_id(self) -> int | None:
+    def snapshot(self) -> Snapshot | None:
         """The snapshot this scan reads; None for a table that was never written."""
+        return self._state.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
         return None if self._state.snapshot is None else self._state.snapshot.id
 
     @property
     def predicate(self) -> Predicate:
         """The bound filter."""
         return self._predicate
+
+    @property
+    def used_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the scan returns, filters by, or sorts by."""
+        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -143,7 +160,19 @@ class Scan:
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
         from paimon_pyds.scan.plan import plan_scan
 
+        self._warn_of_vectors()
         return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _warn_of_vectors(self) -> None:
+        from paimon_pyds.scan.tasks import has_stray_vectors
+
+        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+            warnings.warn(
+                f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
+                "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
+                "the rows",
+                stacklevel=2,
+            )
 
     def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
         from paimon_pyds.scan.plan import ScanRequest
@@ -200,8 +229,9 @@ class Scan:
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self._predicate is Const.TRUE:
-            tasks = self.plan().tasks
-            if all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
+            plan = self.plan()
+            tasks = plan.tasks
+            if not plan.rows_in_doubt and all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
                 live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in tasks)
                 return live if self.row_limit is None else min(live, self.row_limit)
         return self.answer.count().value
@@ -269,6 +299,7 @@ class Scan:
         """The plan with what metadata knows of its files, and of these columns in them."""
         from paimon_pyds.scan.known import plan_known
 
+        self._warn_of_vectors()
         return plan_known(self._store, self._request(self._fields), fields)
 
     def top_n_query(self) -> TopNQuery:

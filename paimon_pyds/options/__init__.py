@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paimon_pyds.options.checks import (
+    check_branch,
     check_known,
     check_no_secrets,
     check_readable,
@@ -23,6 +24,7 @@ __all__ = [
     "Scope",
     "Status",
     "TableOptions",
+    "check_branch",
     "check_known",
     "check_no_secrets",
     "check_readable",

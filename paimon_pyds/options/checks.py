@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SchemaLike",
+    "check_branch",
     "check_known",
     "check_no_secrets",
     "check_readable",
@@ -77,6 +78,20 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
+        )
+
+
+def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
+    """Raises UnsupportedError where the table's own option ``branch`` names another branch than the one at hand.
+
+    Java reads and writes that one, with the columns of this one.
+    """
+    other = schema.options.get("branch", branch)
+    if other != branch:
+        raise UnsupportedError(
+            f"the table's own option branch={other} sends readers and writers of branch {branch} to another one",
+            path=path,
+            hint="open that branch by its name, or alter the table: unset branch",
         )
 
 

@@ -25,8 +25,10 @@ from paimon_pyds.index.roaring import decode_roaring
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.read.metadata_columns import metadata_arrays
+from paimon_pyds.read.row_counts import check_row_count
 from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileSource
@@ -82,12 +84,9 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
         selection = selection & trace.index.selection
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:
-        from paimon_pyds.deletion.vector import read_vector
-
-        d = task.deletion
-        vector = read_vector(FileSource(spec.io, d.path), d.offset, d.length, d.cardinality)
-        trace.counters.bytes_read += d.length + 8
-        selection = selection.minus(vector.positions, task.row_count)
+        deleted = deleted_rows(spec.io, task.deletion, task.row_count)
+        trace.counters.bytes_read += task.deletion.length + 8
+        selection = selection.minus(deleted, task.row_count)
     trace.rows_after_deletions = selection.count(task.row_count)
     return selection
 
@@ -140,12 +139,9 @@ def _read(
     if selection.is_none:
         return
     format_ = formats.by_path(task.path)
-    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters)
+    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters, spec.hints(task))
     try:
-        if reader.row_count != task.row_count:
-            raise CorruptFileError(
-                f"the data file has {reader.row_count} rows, the manifest says {task.row_count}", path=task.path
-            )
+        check_row_count(reader, task)
         known = trace.index is not None and trace.index.exact
         if devolved is not Const.TRUE and not known:
             selection = selection & reader.prune(devolved, selection)

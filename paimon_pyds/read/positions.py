@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.evolution import Evolution
 from paimon_pyds.read.file import file_evolution, read_file
 from paimon_pyds.scan.split import FileTask, ReadSpec
@@ -99,12 +99,9 @@ def live_rows(io: FileIO, task: FileTask, selection: RowSelection = RowSelection
         CorruptFileError: the vector is damaged.
         StorageError: it can't be read.
     """
-    deletion = task.deletion
-    if deletion is None or selection.is_none:
+    if task.deletion is None or selection.is_none:
         return selection
-    source = FileSource(io, deletion.path)
-    vector = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, task.row_count)
-    return selection.minus(vector.positions, task.row_count)
+    return selection.minus(deleted_rows(io, task.deletion, task.row_count), task.row_count)
 
 
 def _bitmap(selection: RowSelection, task: FileTask) -> BitMap:

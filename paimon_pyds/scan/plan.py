@@ -8,6 +8,7 @@ the readers, where the files are read.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
@@ -94,6 +96,7 @@ class Planner:
         self.selections: dict[tuple[bytes, int, str], bytes] = {}
         self.verdicts: dict[str, tuple[Verdict, ...]] = {}
         self.rows_left_out = 0
+        self.rows_in_doubt = False
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
 
@@ -126,6 +129,7 @@ class Planner:
             skips=tuple(self.skips),
             verdicts=self.verdicts,
             limit=self.request.limit,
+            rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
         )
@@ -141,7 +145,7 @@ class Planner:
             predicate=request.predicate,
             metadata_columns=request.metadata_columns,
             partition_fields=self.schema.partition_fields,
-            options=without_secrets(self.schema.options),
+            options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
         )
 
@@ -158,6 +162,8 @@ class Planner:
         manifests = self.manifests()
         kept = self.prune_manifests(manifests)
         entries = self.entries_of(kept)
+        if len(kept) == len(manifests) and self.request.between is None and self.request.since is None:
+            self.check_total(entries)
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         if detail and self.request.explain:
             entries = self.seen_whole(manifests, entries)
@@ -165,13 +171,31 @@ class Planner:
         return entries
 
     def entries_of(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
-        batches = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in manifests]
+        batches = [self.store.entries_of(m, _PLAN_COLUMNS) for m in manifests]
         entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
         if self.request.since is None:
             return entries
-        before = [self.store.read_manifest(m.file_name, _PLAN_COLUMNS) for m in self.manifests_of(self.request.since)]
+        before = [self.store.entries_of(m, _PLAN_COLUMNS) for m in self.store.manifests_of(self.request.since)]
         names = live_entries(before).column("file_name")
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
+
+    def check_total(self, entries: pa.RecordBatch) -> None:
+        """Hold the rows of all live files against what the snapshot counts.
+
+        Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
+        must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
+        """
+        snapshot = self.request.state.snapshot
+        told = None if snapshot is None else snapshot.total_record_count
+        found = pc.sum(entries.column("row_count")).as_py() or 0
+        if snapshot is not None and told is not None and told != found:
+            self.rows_in_doubt = True
+            warnings.warn(
+                f"snapshot {snapshot.id} counts {told} rows, the data files in its manifests have {found}: the table's "
+                f"metadata is damaged, or its writer counts wrongly ({self.store.root})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
         """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
@@ -192,14 +216,9 @@ class Planner:
                 manifest
                 for snapshot in self.request.between
                 if snapshot.commit_kind is CommitKind.APPEND
-                for manifest in self.store.read_manifest_list(snapshot.delta_manifest_list)
+                for manifest in self.store.delta_of(snapshot)
             ]
-        snapshot = self.request.state.snapshot
-        return [] if snapshot is None else self.manifests_of(snapshot)
-
-    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        return [manifest for name in lists for manifest in self.store.read_manifest_list(name)]
+        return self.store.manifests_of(self.request.state.snapshot)
 
     def prune_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         if self.partition_predicate is Const.TRUE or not manifests:
@@ -289,7 +308,12 @@ class Planner:
         deletions = deletion_files(self.store, self.schema, snapshot)
         tasks = []
         for task in file_tasks(self.store, self.schema, entries, deletions, self.selections):
-            if task.deletion is not None and task.deletion.cardinality == task.row_count:
+            deleted = None if task.deletion is None else task.deletion.cardinality
+            if deleted is not None and deleted > task.row_count:
+                raise CorruptFileError(
+                    f"the index manifest says that {deleted} rows of {task.row_count} are deleted", path=task.path
+                )
+            if deleted == task.row_count and task.deletion is not None:
                 skip = PlannedSkip(task.name, task.row_count, task.size, "every row is deleted", "deletion vectors")
                 self.skips.append(skip)
             else:

@@ -54,6 +54,8 @@ class ScanPlan:
     limit: int | None = None
     verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
     """What embedded indexes said, by the name of the file; noted only for an explanation."""
+    rows_in_doubt: bool = False
+    """Whether the snapshot counts other rows than its manifests: only data files can tell then."""
     target_split_size: int = 128 << 20
     open_file_cost: int = 4 << 20
     _splits: list[tuple[Split, ...]] = field(default_factory=list, repr=False, compare=False)

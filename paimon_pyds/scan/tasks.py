@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
@@ -16,9 +17,11 @@ from paimon_pyds.metadata.paths import check_names
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.split import DeletionFile, FileTask
 
-__all__ = ["FileKey", "deletion_files", "file_places", "file_tasks"]
+__all__ = ["FileKey", "deletion_files", "file_places", "file_tasks", "has_stray_vectors"]
 
 FileKey: TypeAlias = tuple[bytes, int, str]
 """Partition row, bucket and name of a data file."""
@@ -103,10 +106,25 @@ def file_tasks(
     deleted: Iterable[DeletionFile | None] = repeat(None)
     if deletions:
         deleted = (deletions.get(key) or deletions.get((key[0], -1, key[2])) for key in places.file_keys())
-    return map(  # many files: as few steps as can be for each
+    tasks = map(  # many files: as few steps as can be for each
         FileTask, places.paths, *columns, places.partitions, places.buckets, kept, places.indexes, deleted, row_ids,
         sequences, written,
     )  # fmt: skip
+    instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
+    if instants is None:
+        return tasks
+    return (replace(task, instants=told) for task, told in zip(tasks, instants, strict=True))
+
+
+def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:
+    """Whether a snapshot has deletion vectors that Java passes over, as ``deletion-vectors.enabled`` is off.
+
+    Args:
+        options: gives the table's options; called where the snapshot has table indexes.
+    """
+    if snapshot is None or snapshot.index_manifest is None or options().get("deletion-vectors.enabled"):
+        return False
+    return any(entry.deletion_ranges for entry in store.read_index_manifest(snapshot.index_manifest))
 
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:

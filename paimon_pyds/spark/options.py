@@ -42,7 +42,7 @@ class ReadOptions:
         top_n: the option ``topn``: sort columns and a number of rows, as in ``amount desc nulls last, 10``.
         metadata_columns: names of hidden columns to add.
         pushdown: whether Spark's filters are taken.
-        explain: ``log``, or a path for the explanation.
+        explain: ``log``, or the path of a ``.txt``, ``.html`` or ``.json`` file.
         scan: options of Paimon for the scan, and ``timezone``.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
@@ -311,7 +311,7 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
 
 def _log_or_path(given: Mapping[str, str]) -> str | None:
     where = given.get("explain")
-    if where is not None and (not where.strip() or where.endswith(("/", "\\"))):
+    if where is not None and where != "log" and not where.lower().endswith((".txt", ".html", ".json")):
         raise OptionError(f"explain is log, or the path of a .txt, .html or .json file, not {where!r}")
     return where
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from paimon_pyds.errors import PaimonError, StorageError
 from paimon_pyds.redaction import redact, scrubbed
 
-__all__ = ["storage_error", "storage_faults"]
+__all__ = ["spill_faults", "storage_error", "storage_faults"]
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
@@ -20,7 +21,8 @@ _HINTS = {
     errno.EPERM: "check the permissions of this path for the user that runs this process",
     errno.EROFS: "the file system is mounted read-only: write to another place",
     errno.EIO: "the device or its network failed: look at the system's log, then try again",
-    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism",
+    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism"
+    " (for writers write-max-writers-to-spill)",
     errno.ENFILE: "too many open files on this machine",
     errno.ESTALE: "the network file system lost the file: try again",
     errno.ENAMETOOLONG: "the path is too long for this file system: a shorter table path or partition value helps",
@@ -61,3 +63,23 @@ def storage_faults(
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
         raise storage_error(error, action, path, secrets) from scrubbed(error, secrets)
+
+
+@contextmanager
+def spill_faults(what: str, path: str | None = None) -> Iterator[None]:
+    """Turn OSError inside into a StorageError that says which rows could not be spilled, and how to make room.
+
+    Args:
+        what: the rows, for the message.
+        path: the place; the directory of temporary files unless given.
+    """
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"can't spill {what}: {error.strerror or error}",
+            path=path or tempfile.tempdir,
+            hint="free some space there, or name another directory in TMPDIR",
+        ) from error

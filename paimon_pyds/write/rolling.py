@@ -191,7 +191,7 @@ class _OpenFile:
         return self._writer.close()
 
     def _finish_index(self) -> bytes | None:
-        return None if self._index is None else self._index.finish()
+        return None if self._index is None else self._index.finish(checksums=True)
 
     def _meta(self, size: int, container: bytes | None) -> DataFile:
         context = self._context

@@ -118,7 +118,7 @@ def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
 
     source = FileSource(table.store.io, table.store.paths.index(entry.file_name))
     return {
-        r.data_file: read_vector(source, r.offset, r.length, r.cardinality).positions
+        r.data_file: read_vector(source, r.offset, r.length, r.cardinality, None).positions
         for r in entry.deletion_ranges or ()
     }
 

@@ -22,8 +22,15 @@ def _table(path: Path, options: dict[str, str] | None = None) -> pp.Table:
     return pp.Table.create(path / "t", pa.schema([("id", pa.int64())]), options=options or {})
 
 
-def _files(table: pp.Table, entries: tuple[IndexEntry, ...] = ()) -> VectorFiles:
-    return VectorFiles(table.store, table.schema, TableOptions(table.options), entries)
+def _files(table: pp.Table, entries: tuple[IndexEntry, ...] = (), **row_counts: int) -> VectorFiles:
+    live = pa.record_batch(
+        {
+            "partition": pa.array([EMPTY_ROW] * len(row_counts), pa.binary()),
+            "file_name": pa.array(list(row_counts), pa.string()),
+            "row_count": pa.array(list(row_counts.values()), pa.int64()),
+        }
+    )
+    return VectorFiles(table.store, table.schema, TableOptions(table.options), entries, live)
 
 
 def _held(table: pp.Table, entries: tuple[IndexEntry, ...]) -> dict[str, tuple[int, list[int]]]:
@@ -120,10 +127,11 @@ def test_what_was_written_before_an_error_is_removed(tmp_path: Path) -> None:
 def test_positions_beyond_the_data_file_are_damage(tmp_path: Path) -> None:
     table = _table(tmp_path)
     old = _files(table).write({_BUCKET: {"a": BitMap([9])}}).entries
-    files = _files(table, old)
-    assert files.vector(EMPTY_ROW, "a", 10) is not None
+    assert _files(table, old, a=10).vector(EMPTY_ROW, "a") is not None
     with pytest.raises(CorruptFileError):
-        files.vector(EMPTY_ROW, "a", 9)
+        _files(table, old, a=9).vector(EMPTY_ROW, "a")
+    with pytest.raises(CorruptFileError):
+        _files(table, old, a=9).write({_BUCKET: {"a": BitMap([1])}})
 
 
 def test_a_vector_without_a_known_cardinality_is_counted(tmp_path: Path) -> None:

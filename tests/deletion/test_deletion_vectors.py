@@ -85,7 +85,9 @@ def test_whole_deletion_files_are_written_equal() -> None:
         data = path.read_bytes()
         lines.sort(key=lambda line: line["offset"])
         source = BytesSource(data)
-        vectors = [read_vector(source, line["offset"], line["length"], line["cardinality"]) for line in lines]
+        vectors = [
+            read_vector(source, line["offset"], line["length"], line["cardinality"], line["rowCount"]) for line in lines
+        ]
         ours, ranges = write_vectors(vectors)
         if len(ours) == len(data):  # else the file holds vectors that the snapshot no longer names
             assert ours == data
@@ -101,7 +103,7 @@ def test_a_deletion_file_gives_back_its_vectors(contents: list[tuple[list[int], 
     data, ranges = write_vectors(vectors)
     assert data[0] == 1
     for vector, where in zip(vectors, ranges, strict=True):
-        assert read_vector(BytesSource(data), where.offset, where.length, where.cardinality) == vector
+        assert read_vector(BytesSource(data), where.offset, where.length, where.cardinality, None) == vector
 
 
 def test_a_64_bit_vector_of_several_bitmaps() -> None:

@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError, SchemaError
 from paimon_pyds.index.container import (
     MAGIC,
     IndexRange,
+    checked,
     decode_modified_utf8,
     encode_modified_utf8,
     parse_head,
     write_container,
 )
+from paimon_pyds.index.source import CheckedBlocks
 from paimon_pyds.storage.base import BytesSource
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -142,3 +145,58 @@ def test_a_name_too_long_is_refused() -> None:
         write_container({"é" * 32768: {"x": b""}})
     with pytest.raises(CorruptFileError):
         parse_head(BytesSource(b""))
+
+
+# ------------------------------------------------------------------------------------------------------- checksums
+
+
+def _checked_container() -> bytes:
+    return write_container({"c": {"x": bytes(range(256)) * 10, "y": b"short"}, "d": {"x": None}}, checksums=True)
+
+
+def _everything(data: bytes) -> list[bytes]:
+    source = BytesSource(data, "x.index")
+    head = parse_head(source)
+    ranges = [r for kinds in head.columns.values() for r in kinds.values() if not r.is_empty]
+    return checked(source, head).read_many([(r.start, r.length) for r in ranges])
+
+
+def test_checksums_lie_in_the_redundant_bytes() -> None:
+    data = _checked_container()
+    plain = write_container({"c": {"x": bytes(range(256)) * 10, "y": b"short"}, "d": {"x": None}})
+    head = parse_head(BytesSource(data))
+    assert head.checksums is not None and len(head.checksums) == 3
+    assert head.head_length == parse_head(BytesSource(plain)).head_length + 8 + 4 + 3 * 4
+    assert data[head.head_length :] == plain[parse_head(BytesSource(plain)).head_length :]
+    assert _everything(data) == _everything(plain) == [bytes(range(256)) * 10, b"short"]
+    assert parse_head(BytesSource(write_container({"c": {"x": None}}, checksums=True))).checksums == ()
+
+
+def test_no_bit_of_a_checked_container_changes_unnoticed() -> None:
+    data = _checked_container()
+    for at in range(len(data)):
+        bad = bytearray(data)
+        bad[at] ^= 1 << at % 8
+        with pytest.raises(CorruptFileError, match=r"x\.index"):
+            _everything(bytes(bad))
+    for length in range(len(data)):
+        with pytest.raises(CorruptFileError, match=r"x\.index"):
+            _everything(data[:length])
+        with pytest.raises(CorruptFileError, match=r"x\.index"):
+            _everything(data[:length] + b"\0" + data[length:])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 3000)), max_size=12))
+def test_any_ranges_of_checked_blocks(ranges: list[tuple[int, int]]) -> None:
+    body = bytes(i * i % 251 for i in range(9000))
+    ranges = [(at, min(length, 9000 - at)) for at, length in ranges]
+    blocks = CheckedBlocks(BytesSource(b"head" + body), 4, 1024, block_checksums(body, 1024))
+    assert blocks.read_many([(4 + at, n) for at, n in ranges]) == [body[at : at + n] for at, n in ranges]
+
+
+def test_redundant_bytes_of_somebody_else_are_passed_over() -> None:
+    data = _checked_container()
+    at = data.index(b"XXH4BLK1")
+    other = data[:at] + b"somebody else" + data[at + 13 :]
+    assert parse_head(BytesSource(other)).checksums is None
+    assert _everything(other) == _everything(data)

@@ -42,6 +42,8 @@ from paimon_pyds.types import parse_type
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
+COUNT = st.integers(0, 2**63 - 1)
+SEQUENCE = st.integers(-1, 2**63 - 1)
 BYTES = st.binary(max_size=30)
 TEXT = st.text(max_size=12)
 MAYBE_LONG = st.none() | LONG
@@ -53,8 +55,8 @@ PARTITION = st.sampled_from(
 )
 FILES = st.builds(
     DataFile,
-    file_name=TEXT, file_size=LONG, row_count=LONG, min_key=BYTES, max_key=BYTES, key_stats=STATS, value_stats=STATS,
-    min_sequence_number=LONG, max_sequence_number=LONG, schema_id=LONG, level=INT,
+    file_name=TEXT, file_size=COUNT, row_count=COUNT, min_key=BYTES, max_key=BYTES, key_stats=STATS, value_stats=STATS,
+    min_sequence_number=SEQUENCE, max_sequence_number=SEQUENCE, schema_id=COUNT, level=st.integers(0, 2**31 - 1),
     extra_files=st.lists(TEXT, max_size=2).map(tuple), creation_time=MAYBE_LONG, delete_row_count=MAYBE_LONG,
     embedded_index=st.none() | BYTES, file_source=st.none() | st.integers(0, 1), value_stats_cols=MAYBE_TEXTS,
     external_path=st.none() | TEXT, first_row_id=MAYBE_LONG, write_cols=MAYBE_TEXTS,
@@ -138,6 +140,17 @@ def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int
             for limit in (0, 10**9):
                 patch.setattr(manifest_codec, "_ONE_BY_ONE", limit)
                 assert decode_manifest(data, "m").equals(batch)
+
+
+@pytest.mark.parametrize("count", [1, 100], ids=["one by one", "by lanes"])
+@pytest.mark.parametrize(
+    "field", ["file_size", "row_count", "schema_id", "level", "min_sequence_number", "max_sequence_number"]
+)
+def test_negative_numbers_are_damage(field: str, count: int) -> None:
+    entries = [entry(f"data-{i}") for i in range(count)]
+    entries[-1] = entry("data-last", **{field: -2})
+    with pytest.raises(CorruptFileError, match=f"an entry says -2 .*_{field.upper()}"):
+        decode_manifest(encode_manifest(entries_to_batch(entries), "zstd"), "m")
 
 
 def test_fields_of_a_newer_writer_are_skipped(ways: Any) -> None:

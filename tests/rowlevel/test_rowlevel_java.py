@@ -12,6 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.deletion.files import VectorFiles
+from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options import TableOptions
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply
@@ -60,7 +61,7 @@ def _vectors(table: pp.Table) -> dict[str, list[int]]:
     if snapshot.index_manifest is None:
         return {}
     entries = table.store.read_index_manifest(snapshot.index_manifest)
-    files = VectorFiles(table.store, table.schema, TableOptions(table.options), entries)
+    files = VectorFiles(table.store, table.schema, TableOptions(table.options), entries, live_of(table.store, snapshot))
     found = {}
     for entry in entries:
         for range_ in entry.deletion_ranges or ():

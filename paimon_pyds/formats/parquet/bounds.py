@@ -32,7 +32,7 @@ from paimon_pyds.types import (
     timestamp_unit,
 )  # fmt: skip
 
-__all__ = ["RawBounds", "chunk_bounds", "column_stats", "comparable", "page_bounds"]
+__all__ = ["RawBounds", "agrees", "chunk_bounds", "column_stats", "comparable", "page_bounds"]
 
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
 _DTYPES = {_BOOLEAN: "u1", _INT32: "<i4", _INT64: "<i8", _FLOAT: "<f4", _DOUBLE: "<f8"}
@@ -79,6 +79,20 @@ def _bound(stats: Struct, field_id: int, old_id: int, leaf: Leaf) -> bytes | Non
     if found is None and leaf.physical not in (_BYTES, _FIXED):  # the old fields order bytes as signed
         found = stats.get(old_id)
     return found[1] if found is not None and found[0] == BINARY else None
+
+
+def agrees(chunk: Chunk, index: ColumnIndex) -> bool:
+    """Whether the bounds of pages can be those of their chunk: integers' least and greatest lie in some page each.
+
+    What is shortened by its writer, or has several forms of one value, can't be told.
+    """
+    stats = chunk.statistics or {}
+    if chunk.physical not in (_INT32, _INT64):
+        return True
+    return all(
+        found is None or found[0] != BINARY or found[1] in values
+        for found, values in ((stats.get(6), index.minima), (stats.get(5), index.maxima))
+    )
 
 
 def page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> RawBounds:

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.parquet.bounds import agrees
 from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_file
 from paimon_pyds.formats.parquet.footer import read_footer
 from paimon_pyds.formats.parquet.int96 import footer_without_int96
 from paimon_pyds.formats.parquet.pageindex import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
+from paimon_pyds.formats.parquet.seal import check_seal
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["ParquetSource"]
@@ -69,22 +71,30 @@ class ParquetSource:
         rows = [stop - start for start, stop in (self.footer.groups[group] for group, _ in keys)]
         data = self.read([chunk.offset_index or (0, 0) for chunk in chunks], index=True)
         try:
+            for index in data:
+                check_seal(index, "OffsetIndex")
             self._tables.update(zip(keys, decode_offset_indexes(data, chunks, rows), strict=True))
         except CorruptFileError as error:
             raise CorruptFileError(error.message, path=self.path) from error
         return self._tables
 
     def bounds(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], ColumnIndex]:
-        """Column indexes of (row group, leaf) chunks that have one and a page table, read together."""
+        """Column indexes of (row group, leaf) chunks that have one and a page table, read together.
+
+        One that contradicts the footer is left out, as damage to either would lose rows.
+        """
         keys = [k for k in wanted if k not in self._bounds and self.footer.chunk(*k).column_index is not None]
         tables = self.tables(keys)
         keys = [k for k in keys if k in tables]
         places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
         for key, data in zip(keys, self.read(places, index=True), strict=True):
             try:
-                self._bounds[key] = decode_column_index(data, len(tables[key]))
+                check_seal(data, "ColumnIndex")
+                index = decode_column_index(data, len(tables[key]))
             except CorruptFileError as error:
                 raise CorruptFileError(error.message, path=self.path) from error
+            if agrees(self.footer.chunk(*key), index):
+                self._bounds[key] = index
         return self._bounds
 
     @contextmanager
