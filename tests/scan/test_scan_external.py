@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from paimon_pyds.catalog import Catalog
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, SecurityError
 from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.manifest import DataFile, entries_to_batch, entry_at
+from paimon_pyds.metadata.manifest import DataFile, ManifestFile, entries_to_batch, entry_at
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from support.oracle import Oracle, requires_java_oracle
@@ -36,14 +36,32 @@ def _named_outside(table: pp.Table, place: Callable[[DataFile], str]) -> None:
 
 
 def _edit_files(table: pp.Table, edit: Callable[[DataFile], DataFile]) -> None:
-    store, snapshot = table.store, table.snapshot()
-    assert snapshot is not None
-    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-        for manifest in store.read_manifest_list(name):
+    store = table.store
+    for member in ("baseManifestList", "deltaManifestList"):
+        manifests = []
+        for manifest in store.read_manifest_list(_snapshot_file(table)[member]):
             batch = store.read_manifest(manifest.file_name)
             entries = [entry_at(batch, i) for i in range(batch.num_rows)]
-            edited = entries_to_batch([replace(e, file=edit(e.file)) for e in entries])
-            Path(store.paths.manifest(manifest.file_name)).write_bytes(encode_manifest(edited, "zstd"))
+            data = encode_manifest(entries_to_batch([replace(e, file=edit(e.file)) for e in entries]), "zstd")
+            Path(store.paths.manifest(manifest.file_name)).write_bytes(data)
+            manifests.append(replace(manifest, file_size=len(data)))
+        _write_list(table, member, manifests)
+    METADATA_CACHE.clear()
+
+
+def _snapshot_file(table: pp.Table) -> dict[str, Any]:
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    loaded: dict[str, Any] = json.loads(Path(table.store.paths.snapshot(snapshot.id)).read_text())
+    return loaded
+
+
+def _write_list(table: pp.Table, member: str, manifests: Sequence[ManifestFile]) -> None:
+    """Replace a manifest list of the latest snapshot, and say its size in the snapshot."""
+    snapshot, data = _snapshot_file(table), encode_manifest_list(manifests, "zstd")
+    Path(table.store.paths.manifest(snapshot[member])).write_bytes(data)
+    text = json.dumps(snapshot | {f"{member}Size": len(data)})
+    Path(table.store.paths.snapshot(snapshot["id"])).write_text(text)
     METADATA_CACHE.clear()
 
 
@@ -162,9 +180,7 @@ def test_hostile_names_of_manifests(tmp_path: Path) -> None:
     assert snapshot is not None
     (manifest,) = table.store.read_manifest_list(snapshot.delta_manifest_list)
     shutil.copy(table.store.paths.manifest(manifest.file_name), tmp_path / "stolen")
-    hostile = encode_manifest_list([replace(manifest, file_name="../../../stolen")], "zstd")
-    Path(table.store.paths.manifest(snapshot.delta_manifest_list)).write_bytes(hostile)
-    METADATA_CACHE.clear()
+    _write_list(table, "deltaManifestList", [replace(manifest, file_name="../../../stolen")])
     with pytest.raises(SecurityError, match="leaves its directory"):
         table.scan().to_arrow()
 
