@@ -59,6 +59,9 @@ def create_table(
     columns = tuple(
         replace(f, type=f.type.with_nullable(nullable_key)) if f.name in primary_key else f for f in columns
     )
+    if holds_instants(columns, given):
+        # Java in any time zone then reads what is written here, and writes what is read here.
+        given.setdefault(LEGACY_TYPE, "false")
     schema = TableSchema(
         id=0,
         fields=columns,
@@ -69,9 +72,6 @@ def create_table(
         comment=comment,
         time_millis=time.time_ns() // 1_000_000,
     )
-    if holds_instants(columns, given):
-        # Java in any time zone then reads what is written here, and writes what is read here.
-        given.setdefault(LEGACY_TYPE, "false")
     validate_schema(schema)
     store = TableStore(io, path, external=external)
     if store.schema_ids() or not store.try_create_schema(schema):
