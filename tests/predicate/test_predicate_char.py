@@ -35,7 +35,8 @@ def bound(text: str, length: int = 4) -> Predicate:
 
 def kept(predicate: Predicate, values: list[str | None]) -> list[bool]:
     batch = pa.RecordBatch.from_arrays([pa.array(values, pa.string()), pa.array(values, pa.string())], names=["c", "s"])
-    return [bool(found) for found in matches(predicate, batch)]
+    found: list[bool] = matches(predicate, batch).to_pylist()
+    return found
 
 
 @given(st.integers(1, 4), st.lists(st.none() | texts, min_size=1, max_size=20), texts, st.sampled_from(list(COMPARE)))
