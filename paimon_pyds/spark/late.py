@@ -20,6 +20,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.reader import PaimonReader, rows_of
+from paimon_pyds.spark.state import open_state
 from paimon_pyds.storage import open_file_io
 
 if TYPE_CHECKING:
@@ -97,14 +98,14 @@ def _with_appended(
     partition: LatePartition, schema: StructType, store: TableStore, newest: Snapshot | None
 ) -> Iterator[pa.RecordBatch]:
     assert partition.snapshot is not None
+    state = open_state(partition.options, partition.loaded)  # refuses another table at the same path
     base = partition.snapshot[0]
     last = _appended_until(store, *partition.snapshot)
-    options = partition.options
+    appended: list[InputPartition] = []
     if last > base:
         between = {"incremental-between": f"{base},{last}", "incremental-between-scan-mode": "delta"}
-        options = replace(options, scan={**options.scan, **between})
-    reader = PaimonReader(schema, options, partition.loaded)
-    appended = reader.plan()  # refused before any row is given out
+        options = replace(partition.options, scan={**partition.options.scan, **between})
+        appended = PaimonReader(schema, options, state.loaded).plan()
     if newest is None or last < newest.id:
         _log.warning(
             "%s: snapshot %d is read, and there are newer ones: Spark 4.1 to 4.3 plan a DataFrame or view once; "
@@ -112,10 +113,8 @@ def _with_appended(
             store.root,
             last,
         )
-    yield from rows_of(partition.planned)
-    if last > base:
-        for planned in appended:
-            yield from rows_of(planned)
+    for planned in (partition.planned, *appended):
+        yield from rows_of(planned)
 
 
 def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:

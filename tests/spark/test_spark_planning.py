@@ -180,6 +180,14 @@ def test_kept_partitions_stay_at_the_last_snapshot_that_only_added_rows(six, kep
     assert "snapshot 3 is read, and there are newer ones" in caplog.text
 
 
+def test_kept_partitions_of_a_table_that_was_made_again_are_refused(six, kept):
+    fields = six.arrow_schema
+    shutil.rmtree(six.path)
+    pp.Table.create(six.path, fields).append(row(7))
+    with pytest.raises(NotFoundError, match="there is another one now"):
+        kept()
+
+
 def test_kept_partitions_of_a_snapshot_that_was_rolled_back_are_refused(six, kept, tmp_path):
     six.append(row(7))
     for number in (2, 3):

@@ -129,6 +129,15 @@ def test_keys_of_a_merge_match_with_and_without_blanks(tmp_path, stored, given_)
     assert by_condition.rows_deleted == 2
 
 
+def test_keys_of_a_long_type_match_without_a_list_of_them(tmp_path):
+    """Listed with every number of blanks they would be too many: all files are read then."""
+    table = pp.Table.create(tmp_path / "t", [DataField(0, "c", parse_type("CHAR(5000)"))])
+    keys = pa.table({"c": [f"k{n}" for n in range(9)]})
+    table.append(pa.table({"c": [f"k{n}  " for n in range(5, 12)]}))
+    found = table.merge(keys, on=["c"], when_matched="delete", when_not_matched="insert")
+    assert (found.rows_deleted, found.rows_inserted, table.count()) == (4, 5, 8)
+
+
 def test_a_part_of_a_row_and_a_value_of_a_map(tmp_path):
     row = parse_type({"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "CHAR(4)"}]})
     of_map = parse_type({"type": "MAP", "key": "STRING NOT NULL", "value": "CHAR(4)"})
