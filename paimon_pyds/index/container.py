@@ -6,10 +6,11 @@ Specification: Paimon documentation, concepts/spec/fileindex, "Index File". All 
     per column: name · indexes int32 · per index: type name · start int32 · length int32
     redundant length int32 · redundant bytes · bodies
 
-The redundant bytes are there for later versions, and all readers pass over them. Containers written here use them for
-checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
+The redundant bytes are there for later versions, and all readers pass over them, as over what no index lies in.
+Containers written here have checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
 
-    tag "XXH4BLK1" · checksum of the head before the redundant bytes uint32 · per 1,024 bytes of bodies: checksum uint32
+    redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
+    after the bodies: checksum uint32 per 1,024 bytes of them
 
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
@@ -46,7 +47,7 @@ _FIXED_HEAD = 8 + 4 + 4 + 4
 _MAX_NAME = 65535
 TAG = b"XXH4BLK1"
 BLOCK_BYTES = 1024
-_LEAST_EXTRA = len(TAG) + 4
+_EXTRA_BYTES = len(TAG) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class ContainerHead:
 
     columns: Mapping[str, Mapping[str, IndexRange]]
     head_length: int
-    checksums: tuple[int, ...] | None = None
-    """Of each `BLOCK_BYTES` of the bodies; None where the writer made none."""
+    checked_bytes: int | None = None
+    """Bytes of the bodies, which have checksums behind them; None where the writer made none."""
 
 
 def encode_modified_utf8(text: str) -> bytes:
@@ -120,33 +121,32 @@ def parse_head(source: ByteSource) -> ContainerHead:
         raise corrupt(
             source, f"the head takes {cursor.position} bytes, not {head_length}", offset=12, field="head length"
         )
-    return ContainerHead(columns, head_length, _checksums(source, known, extra))
+    return ContainerHead(columns, head_length, _checked_bytes(source, known, extra))
 
 
-def _checksums(source: ByteSource, known: int, extra: bytes) -> tuple[int, ...] | None:
-    """The checksums in the redundant bytes that follow ``known`` bytes; None for bytes that somebody else made."""
-    if len(extra) < _LEAST_EXTRA:
+def _checked_bytes(source: ByteSource, known: int, extra: bytes) -> int | None:
+    """Bytes of bodies that have checksums, by the redundant bytes that follow ``known`` bytes.
+
+    None for redundant bytes that somebody else made.
+    """
+    if len(extra) < _EXTRA_BYTES:
         return None
-    right = int.from_bytes(extra[len(TAG) : _LEAST_EXTRA], "big") == checksum(source.read(0, known))
+    right = int.from_bytes(extra[len(TAG) : _EXTRA_BYTES], "big") == checksum(source.read(0, known))
     # Damage to the tag is no reason to believe the rest: half of it will do, wherever the bytes were shifted to.
-    if not right and TAG[:4] not in extra[:_LEAST_EXTRA] and TAG[4:] not in extra[:_LEAST_EXTRA]:
+    if not right and TAG[:4] not in extra[:_EXTRA_BYTES] and TAG[4:] not in extra[:_EXTRA_BYTES]:
         return None
-    bodies = source.size - known - len(extra)
-    if not right or not extra.startswith(TAG) or len(extra) != _extra_bytes(bodies):
+    behind = source.size - known - len(extra)
+    bodies = behind - 4 * -(-behind // (BLOCK_BYTES + 4))
+    if not right or not extra.startswith(TAG) or bodies + 4 * -(-bodies // BLOCK_BYTES) != behind:
         raise corrupt(source, "the head does not have its checksum", offset=known, field="redundant bytes")
-    return struct.unpack_from(f">{-(-bodies // BLOCK_BYTES)}I", extra, _LEAST_EXTRA)
-
-
-def _extra_bytes(bodies: int) -> int:
-    """Bytes that the checksums of so many bytes of bodies take."""
-    return _LEAST_EXTRA + 4 * -(-bodies // BLOCK_BYTES)
+    return bodies
 
 
 def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
     """The container, its bodies held against their checksums as they are read; as it is where it has none."""
-    if head.checksums is None:
+    if head.checked_bytes is None:
         return source
-    return CheckedBlocks(source, head.head_length, BLOCK_BYTES, head.checksums)
+    return CheckedBlocks(source, head.head_length, head.checked_bytes, BLOCK_BYTES)
 
 
 def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
@@ -181,7 +181,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
 
     Args:
-        checksums: put checksums into the redundant bytes.
+        checksums: add checksums of head and bodies.
 
     Raises:
         SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
@@ -194,8 +194,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
         for index_type in by_type:
             head_length += 2 + len(_checked_name(index_type)) + 8
     if checksums:
-        size = sum(len(body) for by_type in indexes.values() for body in by_type.values() if body is not None)
-        head_length += _extra_bytes(size)
+        head_length += _EXTRA_BYTES
     start = head_length
     for column, by_type in indexes.items():
         name = _checked_name(column)
@@ -213,9 +212,9 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     if not checksums:
         return b"".join([head, b"\0\0\0\0", *bodies])
     joined = b"".join(bodies)
-    head += struct.pack(">i", _extra_bytes(len(joined)))
-    sums = [checksum(head), *block_checksums(joined, BLOCK_BYTES)]
-    return b"".join([head, TAG, struct.pack(f">{len(sums)}I", *sums), joined])
+    head += struct.pack(">i", _EXTRA_BYTES)
+    sums = block_checksums(joined, BLOCK_BYTES)
+    return b"".join([head, TAG, struct.pack(">I", checksum(head)), joined, struct.pack(f">{len(sums)}I", *sums)])
 
 
 def _checked_name(text: str) -> bytes:

@@ -143,21 +143,22 @@ class MeteredSource:
 
 
 class CheckedBlocks:
-    """A source that is read in whole blocks, each held against its checksum.
+    """A source that is read in whole blocks, each held against its checksum: those follow the last block, four
+    bytes each, big-endian, and are read along with what they are of.
 
     Args:
         start: where the first block begins; nothing before it may be read.
+        length: bytes of all blocks.
         block_size: bytes of a block; the last may be shorter.
-        checksums: one for each block up to the end of the source.
     """
 
-    __slots__ = ("_block", "_source", "_start", "_sums", "name")
+    __slots__ = ("_block", "_source", "_start", "_stop", "name")
 
-    def __init__(self, source: ByteSource, start: int, block_size: int, checksums: Sequence[int]) -> None:
+    def __init__(self, source: ByteSource, start: int, length: int, block_size: int) -> None:
         self._source = source
         self._start = start
+        self._stop = start + length
         self._block = block_size
-        self._sums = checksums
         self.name = source.name
 
     @property
@@ -174,9 +175,10 @@ class CheckedBlocks:
                 runs[-1] = runs[-1][0], max(stop, runs[-1][1])
             else:
                 runs.append((first, stop))
-        data = self._source.read_many([self._place(first, stop) for first, stop in runs])
-        for (first, stop), part in zip(runs, data, strict=True):
-            if block_checksums(part, self._block) != list(self._sums[first:stop]):
+        sums = [(self._stop + 4 * first, 4 * (stop - first)) for first, stop in runs]
+        data = self._source.read_many([*(self._place(first, stop) for first, stop in runs), *sums])
+        for (first, stop), part, told in zip(runs, data, data[len(runs) :], strict=False):
+            if block_checksums(part, self._block) != list(struct.unpack(f">{stop - first}I", told)):
                 raise corrupt(
                     self, "the bytes do not have their checksum", offset=self._place(first, stop)[0], field="checksum"
                 )
@@ -196,7 +198,7 @@ class CheckedBlocks:
     def _place(self, first: int, stop: int) -> tuple[int, int]:
         """Where blocks lie: offset and length."""
         begin = self._start + first * self._block
-        return begin, min(self._start + stop * self._block, self.size) - begin
+        return begin, max(min(self._start + stop * self._block, self._stop) - begin, 0)
 
 
 class Cursor:
