@@ -52,14 +52,18 @@ __all__ = [
 ]
 
 _SECRET_ASSIGNMENT = re.compile(
-    r"(?i)((?:[\w.-]*(?:secret|password|passwd|token|credential|access-?key|account-?key|sas)[\w.-]*)\s*[=:]\s*)"
+    r"(?i)(?<![\w.-])((?:[\w.-]*(?:secret|password|passwd|token|credential|access-?key|account-?key|sas)[\w.-]*)\s*[=:]\s*)"
     r"('[^']*'|\"[^\"]*\"|[^\s,;)}&]+)"
 )
+_LONGEST = 10_000
+"""Characters of a message that are kept: what is wrong with a text of megabytes is told without all of it."""
 _URL_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@")
 
 
 def redact(text: str) -> str:
     """Blank out what looks like a secret: values of secret-like keys, user info and signatures in URLs."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}…"
     return _SECRET_ASSIGNMENT.sub(r"\1***", _URL_USERINFO.sub(r"\1***@", text))
 
 

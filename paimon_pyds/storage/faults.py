@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from paimon_pyds.errors import PaimonError, StorageError
 
 __all__ = ["spill_faults", "storage_error", "storage_faults"]
@@ -56,6 +58,14 @@ def storage_faults(action: str, path: str, *, missing_passes: bool = False) -> I
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
         raise storage_error(error, action, path) from error
+    except (
+        pa.ArrowException,
+        UnicodeEncodeError,
+    ) as error:  # what pyarrow can't say by an OSError; a name without bytes
+        reason = str(error).partition("\n")[0]
+        raise StorageError(
+            f"can't {action}: {reason}", path=path, hint="check the storage options and the path"
+        ) from error
 
 
 @contextmanager
