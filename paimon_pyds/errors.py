@@ -56,10 +56,14 @@ __all__ = [
 
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
+_LONGEST = 10_000
+"""Characters of a message that are kept: what is wrong with a text of megabytes is told without all of it."""
 
 
 def _told(text: str) -> str:
-    """A text as people may see it: without secrets, without characters that a terminal obeys."""
+    """A text as people may see it: without secrets, without characters that a terminal obeys, not endless."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}…"
     excerpt = _EXCERPT.search(text)
     lines = [text] if excerpt is None else [text[: excerpt.start()], *excerpt[0].split("\n")[1:]]
     return "\n".join(visible(redact(line)) for line in lines)

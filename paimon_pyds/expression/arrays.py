@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,11 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError, PredicateError
 
-__all__ = ["Datum", "Kernel", "arrays", "by_distinct", "by_distinct_rows", "filled", "spread", "valid"]
+__all__ = [
+    "LONGEST_TEXT", "MOST_TEXT", "Datum", "Kernel", "arrays", "by_distinct", "by_distinct_rows", "check_one",
+    "check_text", "filled", "spread", "text_bytes",
+    "valid",
+]  # fmt: skip
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
@@ -20,9 +25,71 @@ Kernel: TypeAlias = "Callable[..., pa.Array]"
 """A function of data, of which one at least is an array."""
 
 
+LONGEST_TEXT = 64 << 20
+"""Characters of one text that a function makes: Spark's 2 GiB would take all memory."""
+MOST_TEXT = 1 << 30
+"""Bytes of the texts that one function makes for one batch; Arrow's arrays hold twice as much."""
+
+
+def check_one(size: int, what: str) -> None:
+    """Raise ExpressionError for a text of more than `LONGEST_TEXT` characters, before there is memory for it."""
+    _check(size, what, "a text", LONGEST_TEXT)
+
+
+def check_text(size: int, what: str = "an expression") -> None:
+    """Raise ExpressionError for more than `MOST_TEXT` characters or bytes, before there is memory for them."""
+    _check(size, what, "texts", MOST_TEXT)
+
+
+def _check(size: int, what: str, made: str, most: int) -> None:
+    if size > most:
+        raise ExpressionError(
+            f"{what} makes {made} of {size:,} characters for one batch of rows; at most {most:,} are made",
+            hint="make shorter texts",
+        )
+
+
 def spread(datum: Datum, rows: int) -> pa.Array:
-    """A value per row."""
-    return pa.repeat(datum, rows) if isinstance(datum, pa.Scalar) else datum
+    """A value per row. Raises ExpressionError where texts are too long to be repeated."""
+    if not isinstance(datum, pa.Scalar):
+        return datum
+    if datum.is_valid and _is_text(datum.type):
+        check_text(rows * datum.as_buffer().size)
+    return pa.repeat(datum, rows)
+
+
+def text_bytes(array: pa.Array) -> int:
+    """Bytes of all texts of a column, by its offsets."""
+    bounds = np.frombuffer(array.buffers()[1] or bytes(4), np.int32)
+    return int(bounds[array.offset + len(array)] - bounds[array.offset]) if len(array) else 0
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _taken(values: pa.Array, places: pa.Array) -> pa.Array:
+    if _is_text(values.type) and len(values):
+        check_text(pc.sum(pc.take(pc.binary_length(values), places).cast(pa.int64())).as_py() or 0)
+    return pc.take(values, places)
+
+
+def _made(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
+    """An array of what a function makes; texts are counted while they are made.
+
+    Raises:
+        ExpressionError: the function raised a PredicateError, or the texts are too long.
+    """
+    found, size = [], 0
+    try:
+        for value in values:
+            found.append(value)
+            if isinstance(value, str):
+                size += len(value)
+                check_text(size)
+    except PredicateError as error:
+        raise ExpressionError(error.message, hint=error.hint) from None
+    return pa.array(found, type_)
 
 
 def arrays(data: Sequence[Datum]) -> list[pa.Array]:
@@ -47,23 +114,22 @@ def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataT
     """A Python function of each distinct value; nulls stay.
 
     Raises:
-        ExpressionError: the function raised a PredicateError.
+        ExpressionError: the function raised a PredicateError, or its texts are too long.
     """
     encoded = array.dictionary_encode()
-    try:
-        converted = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type_)
-    except PredicateError as error:
-        raise ExpressionError(error.message, hint=error.hint) from None
-    return pc.take(converted, encoded.indices)
+    return _taken(_made(map(function, encoded.dictionary.to_pylist()), type_), encoded.indices)
 
 
-def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *columns: pa.Array) -> pa.Array:
+def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Datum) -> pa.Array:
     """A Python function of each distinct combination of values; null where one of them is.
 
     Raises:
-        ExpressionError: the function raised a PredicateError.
+        ExpressionError: the function raised a PredicateError, or its texts are too long.
     """
+    columns = [datum for datum in data if not isinstance(datum, pa.Scalar)]
     rows = len(columns[0])
+    if len(columns) < len(data) and not all(datum.is_valid for datum in data if isinstance(datum, pa.Scalar)):
+        return pa.nulls(rows, type_)
     codes, known = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
     for column in columns:
         encoded = column.dictionary_encode()
@@ -72,11 +138,12 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *columns:
         codes = codes.reshape(-1) * max(len(encoded.dictionary), 1) + filled(encoded.indices).astype(np.int64)
     places = np.flatnonzero(known)
     _, firsts, inverse = np.unique(codes[places], return_index=True, return_inverse=True)
-    samples = [column.take(pa.array(places[firsts])).to_pylist() for column in columns]
-    try:
-        converted = pa.array([function(*row) for row in zip(*samples, strict=True)], type_)
-    except PredicateError as error:
-        raise ExpressionError(error.message, hint=error.hint) from None
+    wanted_rows = pa.array(places[firsts])
+    samples = [
+        [datum.as_py()] * len(firsts) if isinstance(datum, pa.Scalar) else datum.take(wanted_rows).to_pylist()
+        for datum in data
+    ]
+    converted = _made(starmap(function, zip(*samples, strict=True)), type_)
     wanted = np.zeros(rows, np.int64)
     wanted[places] = inverse.reshape(-1)
-    return pc.take(converted, pa.array(wanted, mask=~known))
+    return _taken(converted, pa.array(wanted, mask=~known))

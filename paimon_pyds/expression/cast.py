@@ -206,7 +206,9 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone:
         scaled = wide(unscaled(array)) * factor // 10 ** (source.scale or 0)
         counts = pa.array(scaled.tolist(), pa.int64(), mask=~valid(array))
     else:
-        counts = pa.array(np.trunc(filled(array.cast(pa.float64())) * factor), mask=~valid(array)).cast(pa.int64())
+        with np.errstate(over="ignore"):  # the cast says what is out of range
+            scaled = np.trunc(filled(array.cast(pa.float64())) * factor)
+        counts = pa.array(scaled, mask=~valid(array)).cast(pa.int64())
     return counts.view(arrow_type(target))
 
 

@@ -176,8 +176,10 @@ def _by_array(data: Sequence[Datum], kernel: Kernel) -> Datum:
     given = [pa.repeat(datum, 1) for datum in data] if single else data
     try:
         found = kernel(*given)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         raise ExpressionError(str(error).splitlines()[0]) from None
+    except OverflowError:
+        raise ExpressionError("a value is outside the range of its type") from None
     return found[0] if single else found
 
 

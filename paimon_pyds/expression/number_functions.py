@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["NUMBER_FUNCTIONS"]
 
 _DOUBLE = casts.DOUBLE
-_EXACT_CONTEXT = casts.wide
+_MOST_DIGITS = 400
+_EXACT_CONTEXT = Context(prec=2 * _MOST_DIGITS, traps=[InvalidOperation])
 
 
 def _number(binder: Binder, node: Node) -> Node:
@@ -110,15 +111,16 @@ def _digits(binder: Binder, arguments: list[Node]) -> int:
     digits = binder.coerce(arguments[1], casts.INT)
     if not isinstance(digits, Constant) or not digits.value.is_valid:
         raise LookupError("the number of digits must be a literal")
+    # Beyond that nothing changes: no number has a digit there, and powers of ten that large take all memory.
     found: int = digits.value.as_py()
-    return found
+    return max(-_MOST_DIGITS, min(found, _MOST_DIGITS))
 
 
 def _rounded_float(values: pa.Array, digits: int) -> pa.Array:
     quantum = Decimal((0, (1,), -digits))
 
     def one(value: float) -> float:
-        if value != value or value in (float("inf"), float("-inf")) or abs(value) >= 1e300:
+        if value != value or value in (float("inf"), float("-inf")):
             return value
         return float(Decimal(repr(value)).quantize(quantum, ROUND_HALF_UP, _EXACT_CONTEXT))
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression.arrays import Datum, arrays, by_distinct_rows
+from paimon_pyds.expression.arrays import MOST_TEXT, Datum, by_distinct_rows, check_text, text_bytes
 from paimon_pyds.expression.nodes import Apply, Constant, Node
 from paimon_pyds.expression.registry import Function, Resolve
 from paimon_pyds.predicate import casts
@@ -47,7 +47,7 @@ def _like_each(texts: Datum, patterns: Datum, escape: str, fold: bool) -> pa.Arr
     def found(text: str, pattern: str) -> bool:
         return bool(_matches(pa.array([text]), like_regex(pattern, escape), fold)[0].as_py())
 
-    return by_distinct_rows(found, pa.bool_(), *arrays((texts, patterns)))
+    return by_distinct_rows(found, pa.bool_(), texts, patterns)
 
 
 def _regex(pattern: Node) -> str | None:
@@ -97,6 +97,10 @@ def _rewrite(replacement: str) -> str:
 
 
 def _replaced(texts: pa.Array, regex: str, replacement: str) -> pa.Array:
+    size = text_bytes(texts)
+    if (size + len(texts)) * len(replacement) > MOST_TEXT:  # there may be a match at every place: they are counted
+        found = pc.sum(pc.count_substring_regex(texts, pattern=regex).cast(pa.int64())).as_py() or 0
+        check_text(found * len(replacement) + size * replacement.count("\\"), "regexp_replace")
     return pc.replace_substring_regex(texts, pattern=regex, replacement=replacement)
 
 

@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, by_distinct, by_distinct_rows
+from paimon_pyds.expression.arrays import (
+    Datum,
+    arrays,
+    by_distinct,
+    by_distinct_rows,
+    check_one,
+    check_text,
+    text_bytes,
+)
 from paimon_pyds.expression.nodes import Apply, Node, type_text
 from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
 from paimon_pyds.expression.registry import ANY, Function, Resolve, typed
@@ -77,7 +85,7 @@ def _trim(*arguments: Any) -> pa.Array:
     def stripped(text: str, some: str) -> str:
         return strip(text, some) if some else text
 
-    return by_distinct_rows(stripped, pa.string(), *arrays((texts, *characters)))
+    return by_distinct_rows(stripped, pa.string(), texts, *characters)
 
 
 def _substring(texts: Datum, start: Datum, length: Datum | None = None) -> pa.Array:
@@ -87,7 +95,7 @@ def _substring(texts: Datum, start: Datum, length: Datum | None = None) -> pa.Ar
         last = None if length is None else first + max(length.as_py(), 0)
         return pc.utf8_slice_codeunits(texts, first, last)
     given = [texts, start] if length is None else [texts, start, length]
-    return by_distinct_rows(_substring_of, pa.string(), *arrays(given))
+    return by_distinct_rows(_substring_of, pa.string(), *given)
 
 
 def _substring_of(text: str, start: int, length: int = 2**31) -> str:
@@ -104,13 +112,18 @@ def _right(text: str, length: int) -> str:
 
 
 def _replace(text: str, old: str, new: str = "") -> str:
-    return text.replace(old, new) if old else text
+    if not old:
+        return text
+    if len(new) > len(old):
+        check_one(len(text) + text.count(old) * (len(new) - len(old)), "replace")
+    return text.replace(old, new)
 
 
 def _pad(text: str, length: int, filling: str, left: bool) -> str:
     missing = length - len(text)
     if missing <= 0 or not filling:
         return text[: max(length, 0)]
+    check_one(length, "lpad" if left else "rpad")
     added = (filling * (missing // len(filling) + 1))[:missing]
     return added + text if left else text + added
 
@@ -124,8 +137,7 @@ def _rpad(text: str, length: int, filling: str = " ") -> str:
 
 
 def _repeat(text: str, times: int) -> str:
-    if len(text) * max(times, 0) > 1 << 26:
-        raise ExpressionError(f"repeat would make a text of {len(text) * times:,} characters")
+    check_one(len(text) * max(times, 0), "repeat")
     return text * max(times, 0)
 
 
@@ -158,7 +170,7 @@ def _by_text(function: Callable[..., Any], result: AtomicType, *wanted: AtomicTy
 def _python(*arguments: Any) -> pa.Array:
     """Columns, the function of Python texts, and the type of its results."""
     *data, function, type_ = arguments
-    return by_distinct_rows(function, type_, *arrays(data))
+    return by_distinct_rows(function, type_, *data)
 
 
 # ------------------------------------------------------------------------------------------------------------ joining
@@ -172,6 +184,7 @@ def _concat(binder: Binder, arguments: list[Node]) -> Node:
 
 def _joined(*data: Datum) -> pa.Array:
     columns = arrays(data)
+    check_text(sum(map(text_bytes, columns)), "concat")
     return pc.binary_join_element_wise(
         *columns, pa.scalar("" if columns[0].type == pa.string() else b"", columns[0].type)
     )
@@ -184,6 +197,7 @@ def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
 def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     """NULLs are left out."""
     between, *columns = arrays([separator, *data])
+    check_text(sum(map(text_bytes, columns)) + len(columns) * text_bytes(between), "concat_ws")
     found = pa.nulls(len(between), pa.string())
     for column in columns:  # one by one: Arrow's own skipping of nulls leaves out rows that have nothing else
         found = pc.coalesce(pc.binary_join_element_wise(found, column, between), found, column)

@@ -23,6 +23,7 @@ from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
     CorruptFileError,
     NotFoundError,
+    SchemaError,
     SnapshotNotFoundError,
     TableNotFoundError,
     TagNotFoundError,
@@ -39,6 +40,7 @@ from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.discard import discard
+from paimon_pyds.storage.location import is_path
 
 if TYPE_CHECKING:
     import os
@@ -190,7 +192,7 @@ class TableStore:
         Raises:
             CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
         """
-        path, data = self.paths.schema(schema.id), schema_to_json(schema).encode()
+        path, data = self.paths.schema(schema.id), _utf8(schema_to_json(schema), "a schema file")
         try:
             created = self.io.create_if_absent(path, data)
             with suppress(OSError):
@@ -312,7 +314,7 @@ class TableStore:
 
     def try_create_snapshot(self, snapshot: Snapshot) -> bool:
         """Publish a snapshot under its number: the one atomic step of a commit. False when that number is taken."""
-        data = snapshot_to_json(snapshot).encode()
+        data = _utf8(snapshot_to_json(snapshot), "a snapshot")
         if not self.io.create_if_absent(self.paths.snapshot(snapshot.id), data):
             return False
         write_hint(self.io, self.paths.latest_hint, snapshot.id)
@@ -529,7 +531,17 @@ class TableStore:
 
 
 def _is_file_name(name: str) -> bool:
-    return bool(name) and "/" not in name and "\0" not in name
+    return bool(name) and "/" not in name and is_path(name)
+
+
+def _utf8(json: str, what: str) -> bytes:
+    try:
+        return json.encode()
+    except UnicodeEncodeError as error:
+        shown = json[max(0, error.start - 40) : error.end]
+        raise SchemaError(
+            f"half of a surrogate pair can't be written to {what}: {shown!r}", hint="correct the text"
+        ) from None
 
 
 def _utc(millis: int) -> str:

@@ -379,15 +379,16 @@ def scan_options(
     """Keyword arguments of `Table.scan` as Paimon's options."""
     from datetime import datetime
 
-    result = {str(k): str(v) for k, v in mapping("options", options or {}).items() if v is not None}
+    given = {str(k): v for k, v in mapping("options", options or {}).items() if v is not None}
     if snapshot is not None:
-        result["scan.snapshot-id"] = str(snapshot)
+        given["scan.snapshot-id"] = snapshot
     if tag is not None:
-        result["scan.tag-name"] = tag
+        given["scan.tag-name"] = tag
     if isinstance(timestamp, datetime):
-        result["scan.timestamp"] = timestamp.isoformat()
+        given["scan.timestamp"] = timestamp.isoformat()
     elif isinstance(timestamp, int):
-        result["scan.timestamp-millis"] = str(timestamp)
+        given["scan.timestamp-millis"] = timestamp
     elif timestamp is not None:
-        result["scan.timestamp"] = str(timestamp)
-    return result
+        given["scan.timestamp"] = timestamp
+    # Python refuses to make texts of numbers of thousands of digits.
+    return {k: str(integer(k, v) if type(v) is int else v) for k, v in given.items()}

@@ -23,6 +23,7 @@ from paimon_pyds.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptFileError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from paimon_pyds.formats.base import ReadCounters
@@ -202,7 +203,15 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
     Raises:
         CorruptFileError: the data file is damaged.
         StorageError: it can't be read, or the side file not be written.
+        SnapshotNotFoundError: it is gone.
     """
+    try:
+        return _rewritten(task)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(task.file.path, "indexed") from error
+
+
+def _rewritten(task: RewriteTask) -> RewriteResult:
     file = task.file
     source = file.index_source(task.io)
     head, repaired = _head(source)

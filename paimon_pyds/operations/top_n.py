@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.options.arguments import integer
 from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField
 
 __all__ = ["SortColumn", "TopN", "check_order", "parse_top_n"]
@@ -56,8 +58,11 @@ def parse_top_n(text: str) -> TopN:
     if len(parts) < 2:
         raise OptionError(f"top_n {text!r} needs a sort column and a number of rows", hint=_EXAMPLE)
     count = parts.pop()
-    if not re.fullmatch(r"\s*[0-9]+\s*", count):
-        raise OptionError(f"top_n {text!r} must end with a number of rows, not {count.strip()!r}", hint=_EXAMPLE)
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", count):
+        raise OptionError(
+            f"top_n {text!r:.200} must end with a number of rows of at most 18 digits, not {count.strip()!r:.60}",
+            hint=_EXAMPLE,
+        )
     return TopN(tuple(_column(part, text) for part in parts), int(count))
 
 
@@ -69,6 +74,7 @@ def check_order(order: TopN, field_of: Callable[[str], DataField]) -> TopN:
         UnsupportedError: a column of a nested type, VARIANT or BLOB.
         OptionError: no column, a column twice, or a negative number of rows.
     """
+    integer("the number of rows of a top_n", order.n)
     if not order.columns or order.n < 0:
         raise OptionError(f"top_n needs a sort column and a number of rows, not {order}", hint=_EXAMPLE)
     fields = [field_of(column.name) for column in order.columns]
@@ -105,6 +111,6 @@ def _column(part: str, text: str) -> SortColumn:
 
 def _check_once(columns: Sequence[SortColumn], text: str) -> None:
     names = [column.name for column in columns]
-    doubled = [name for name in names if names.count(name) > 1]
+    doubled = [name for name, times in Counter(names).items() if times > 1]
     if doubled:
         raise OptionError(f"top_n {text!r} sorts by {doubled[0]!r} twice")

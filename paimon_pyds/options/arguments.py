@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paimon_pyds.errors import ArgumentTypeError
+from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
@@ -26,12 +26,16 @@ def _refused(name: str, wanted: str, value: object) -> ArgumentTypeError:
 
 
 def integer(name: str, value: Any) -> int:
-    """The value as an int: an int or one of numpy's, no bool. Raises ArgumentTypeError."""
+    """The value as an int of 64 bits: an int or one of numpy's, no bool. Raises ArgumentTypeError and OptionError."""
     if not isinstance(value, bool):
         try:
-            return operator.index(value)
+            number = operator.index(value)
         except TypeError:
             pass
+        else:
+            if -(2**63) <= number < 2**63:
+                return number
+            raise OptionError(f"{name} is a number of {number.bit_length():,} bits; at most 64 are taken")
     raise _refused(name, "an integer", value)
 
 

@@ -3,6 +3,9 @@ point), and the escape character stands only before ``%``, ``_`` or itself."""
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.tree import Op
 
@@ -76,7 +79,15 @@ def normal_like(pattern: str, escape: str = "\\") -> tuple[Op, str]:
             return Op.ENDS_WITH, text
         case [0, str(text), 0]:
             return Op.CONTAINS, text
-    return Op.LIKE, "".join(escape_like(p) if isinstance(p, str) else "%" if p is ANY else "_" for p in parts)
+    normal = "".join(escape_like(p) if isinstance(p, str) else "%" if p is ANY else "_" for p in parts)
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern=like_regex(normal))
+    except pa.ArrowInvalid:
+        raise PredicateError(
+            f"the LIKE pattern {pattern!r:.200} of {len(pattern):,} characters is too large",
+            hint="write it with fewer wildcards, or as several conditions",
+        ) from None
+    return Op.LIKE, normal
 
 
 def like_prefix(pattern: str, escape: str = "\\") -> str:

@@ -8,6 +8,7 @@ Paths are whole URIs (``s3://bucket/key``), as people know them from their table
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, BinaryIO, cast
@@ -351,14 +352,25 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
             arguments["scheme"], arguments["endpoint_override"] = endpoint.split("://", 1)
     elif family == "azure":
         arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
+        _check_key(arguments.get("account_key"), root)
     elif family == "hdfs":
         host, _, port = authority.partition(":")
         arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
     try:
         return kind(**arguments)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
         told = redact(str(error), secrets)
         raise OptionError(f"{kinds[family]} does not take these options: {told}", path=root) from scrubbed(
             error, secrets
         )
+
+
+def _check_key(key: str | None, root: str) -> None:
+    """Raise OptionError for a key of an Azure account that isn't base64; the error doesn't show it."""
+    try:
+        b64decode(key or "", validate=True)
+    except ValueError:
+        raise OptionError(
+            "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"
+        ) from None

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from paimon_pyds.errors import PaimonError, StorageError
 from paimon_pyds.redaction import redact, scrubbed
 
@@ -63,6 +65,11 @@ def storage_faults(
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
         raise storage_error(error, action, path, secrets) from scrubbed(error, secrets)
+    except (pa.ArrowException, UnicodeEncodeError) as error:  # what pyarrow has no OSError for; a name without bytes
+        reason = redact(str(error).partition("\n")[0], secrets)
+        raise StorageError(
+            f"can't {action}: {reason}", path=path, hint="check the storage options and the path"
+        ) from scrubbed(error, secrets)
 
 
 @contextmanager

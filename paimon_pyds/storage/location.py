@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage.base import FileIO
 
-__all__ = ["ARROW_SCHEMES", "normalise_location", "open_file_io", "scheme_of"]
+__all__ = ["ARROW_SCHEMES", "is_path", "normalise_location", "open_file_io", "scheme_of"]
 
 ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
@@ -36,14 +36,23 @@ def scheme_of(path: str) -> str:
     return match[1].lower() if match else "file"
 
 
+def is_path(text: str) -> bool:
+    """Whether the operating system can be asked for a file of this name: half of a surrogate pair has no bytes."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
 def normalise_location(location: str | os.PathLike[str]) -> str:
     """The one spelling of a location: an absolute local path, or ``scheme://authority/path`` without a trailing slash.
 
     Raises:
-        OptionError: an empty location, or one with a NUL character.
+        OptionError: an empty location, or one with a NUL character or half of a surrogate pair.
     """
     text: object = os.fspath(location)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
+    if not isinstance(text, str) or not text.strip() or not is_path(text):
         raise OptionError(f"not a location: {location!r:.200}", hint="give the path of a table or warehouse")
     match = _SCHEME.match(text)
     if match is None:

@@ -30,7 +30,7 @@ __all__ = ["field_from_json", "field_to_json", "parse_type", "type_to_json"]
 
 _MAX_DEPTH = 64
 _ATOM = re.compile(
-    r"\s*(?P<name>[A-Za-z_]+)\s*(?:\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?"
+    r"\s*(?P<name>[A-Za-z_]+)\s*(?:\(\s*(?P<a>[0-9]{1,10})\s*(?:,\s*(?P<b>[0-9]{1,10})\s*)?\))?"
     r"(?P<zone>\s+WITH\s+LOCAL\s+TIME\s+ZONE|\s+WITHOUT\s+TIME\s+ZONE)?\s*(?P<null>NOT\s+NULL|NULL)?\s*$",
     re.IGNORECASE,
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import OptionError
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
@@ -70,6 +71,14 @@ class WriteContext:
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
         return int(self.options.get("target-file-size") or _APPEND_TARGET_SIZE)
+
+    @cached_property
+    def target_file_rows(self) -> int:
+        """Rows at which a file is rolled. Raises OptionError when there are none."""
+        rows = int(self.options.get("target-file-row-num"))
+        if rows < 1:
+            raise OptionError(f"target-file-row-num must be at least 1, it is {rows}", path=self.root)
+        return rows
 
     @cached_property
     def file_suffix(self) -> str:

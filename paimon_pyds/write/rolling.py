@@ -65,7 +65,7 @@ class RollingWriter:
         self._pools = pools
         self._format = formats.by_name(context.options.get("file.format"))
         self._target_size: int = context.target_file_size
-        self._target_rows: int = context.options.get("target-file-row-num")
+        self._target_rows = context.target_file_rows
         self._name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}"
         self._count = 0
         self._open: _OpenFile | None = None
