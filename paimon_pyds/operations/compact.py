@@ -121,7 +121,10 @@ def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Execu
     Args:
         snapshot: the newest.
     """
-    if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
+    try:
+        if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
+            return
+    except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
         return
     state = f"{store.root} has deletion vectors, and deletion-vectors.enabled is off: Java Paimon gives their rows back"
     try:

@@ -124,6 +124,25 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
         shutil.rmtree(path)
 
 
+@pytest.mark.parametrize("change", [*CHANGES, "append"])
+def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -> None:
+    """Who is told of an error does it again: rows that are there would come twice."""
+    options, run = CHANGES[change] if change in CHANGES else (VECTORS, lambda t: t.append(_rows(20)))
+    prepared = _prepared(tmp_path / "prepared", options)
+    counting, count = FaultyIO(), 0
+    shutil.copytree(prepared, tmp_path / "whole")
+    run(pp.Table(TableStore(counting, str(tmp_path / "whole"))))
+    new = _state(tmp_path / "whole")
+    for at in range(len(counting.done) - counting.done[::-1].index("create_if_absent"), len(counting.done)):
+        path = tmp_path / f"t{at}"
+        shutil.copytree(prepared, path)
+        METADATA_CACHE.clear()
+        run(pp.Table(TableStore(FaultyIO(at), str(path))))
+        assert _state(path) == new, counting.done[at]
+        count += 1
+    assert count
+
+
 @pytest.mark.parametrize("change", ["delete by vectors", pytest.param("update in place", marks=pytest.mark.long)])
 def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
     options, run = CHANGES[change]
