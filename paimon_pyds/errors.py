@@ -16,6 +16,7 @@
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 somebody else's commit makes ours wrong; nothing was published
+    │  ├─ AlreadyCommittedError               files of this commit are in the table, by an earlier commit of them
     │  └─ CommitOutcomeUnknownError           the storage did not say whether the snapshot was published
     └─ SecurityError (PermissionError)        a path that leaves the table
 
@@ -26,7 +27,10 @@ from __future__ import annotations
 
 import re
 
+from paimon_pyds.redaction import redact, visible
+
 __all__ = [
+    "AlreadyCommittedError",
     "AlreadyExistsError",
     "ArgumentTypeError",
     "BranchNotFoundError",
@@ -48,23 +52,23 @@ __all__ = [
     "TableNotFoundError",
     "TagNotFoundError",
     "UnsupportedError",
-    "redact",
 ]
 
-_SECRET_ASSIGNMENT = re.compile(
-    r"(?i)((?:[\w.-]*(?:secret|password|passwd|token|credential|access-?key|account-?key|sas)[\w.-]*)\s*[=:]\s*)"
-    r"('[^']*'|\"[^\"]*\"|[^\s,;)}&]+)"
-)
-_URL_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@")
+_EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
+"""The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
 
 
-def redact(text: str) -> str:
-    """Blank out what looks like a secret: values of secret-like keys, user info and signatures in URLs."""
-    return _SECRET_ASSIGNMENT.sub(r"\1***", _URL_USERINFO.sub(r"\1***@", text))
+def _told(text: str) -> str:
+    """A text as people may see it: without secrets, without characters that a terminal obeys."""
+    excerpt = _EXCERPT.search(text)
+    lines = [text] if excerpt is None else [text[: excerpt.start()], *excerpt[0].split("\n")[1:]]
+    return "\n".join(visible(redact(line)) for line in lines)
 
 
 class PaimonError(Exception):
     """Base of every error raised on purpose.
+
+    Secrets are blanked in all of them, and control characters written out (see `paimon_pyds.redaction`).
 
     Args:
         message: what happened, one sentence without a full stop.
@@ -73,9 +77,9 @@ class PaimonError(Exception):
     """
 
     def __init__(self, message: str, *, path: object = None, hint: str | None = None) -> None:
-        self.message = redact(message)
-        self.path = None if path is None else redact(str(path))
-        self.hint = None if hint is None else redact(hint)
+        self.message = _told(message)
+        self.path = None if path is None else _told(str(path))
+        self.hint = None if hint is None else _told(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -204,6 +208,10 @@ class CommitError(PaimonError, RuntimeError):
 
 class CommitConflictError(CommitError):
     """What landed since the base snapshot makes this commit wrong. Nothing was published."""
+
+
+class AlreadyCommittedError(CommitError):
+    """An earlier commit added files of this one to the table. Nothing was published now, and nothing removed."""
 
 
 class CommitOutcomeUnknownError(CommitError):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
+from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -44,7 +46,13 @@ class Table:
     """
 
     def __init__(self, store: TableStore) -> None:
-        self._store = store
+        self._last_store = store
+
+    @property
+    def _store(self) -> TableStore:
+        """The table's metadata for one operation: others may have dropped the table and created it again meanwhile."""
+        self._last_store = self._last_store.again()
+        return self._last_store
 
     @classmethod
     def open(
@@ -58,7 +66,7 @@ class Table:
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
             branch: a branch of the table; the main one by default.
-            storage_options: credentials and endpoints of the storage.
+            storage_options: credentials and endpoints of the storage, and what `paimon_pyds.metadata.external` allows.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -95,7 +103,8 @@ class Table:
         key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
         io, root = open_file_io(path_like("path", path), storage_options)
         given = dict(mapping("options", options or {}))
-        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment)
+        allowed = ExternalPaths.of(storage_options)
+        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment, external=allowed)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -122,8 +131,8 @@ class Table:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that are set."""
-        return dict(self.schema.options)
+        """The options that are set; secrets among them are not shown by ``print``."""
+        return RedactedDict(self.schema.options)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -193,7 +202,8 @@ class Table:
                 column tells the rows; without one, the sort columns and those of the filter are read.
             snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
                 milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
-            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
+            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
+                name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
         from paimon_pyds.operations.query import Scan, scan_options
 
@@ -300,7 +310,17 @@ class Table:
         dynamic: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Publish what `TableWriter`s wrote, as one snapshot."""
+        """Publish what `TableWriter`s wrote, as one snapshot.
+
+        After a CommitOutcomeUnknownError the same messages can be committed again: where they had landed, that snapshot
+        is returned and none is made. On other errors the files are removed, unless the table has them.
+
+        Raises:
+            AlreadyCommittedError: the table has some of the files by an earlier commit; nothing was published.
+            CommitConflictError: such as when the table was dropped and created again since the files were written.
+            CommitError: not published.
+            CommitOutcomeUnknownError: the storage did not say; the files were kept.
+        """
         from paimon_pyds.operations.append import commit_messages
 
         return commit_messages(
@@ -313,10 +333,14 @@ class Table:
         )
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
-        """Remove the files of messages that will not be committed."""
-        from paimon_pyds.operations.append import abort_messages
+        """Remove the files of messages that will not be committed.
 
-        abort_messages(self._store, messages)
+        Raises:
+            AlreadyCommittedError: the table has some of them, and none was removed.
+        """
+        from paimon_pyds.operations.append import abort_uncommitted
+
+        abort_uncommitted(self._store, messages)
 
     def alter(
         self,
@@ -526,15 +550,14 @@ class Table:
         return index_advise(self._store, recorded, files=files, where=where)
 
     def __repr__(self) -> str:
-        return f"Table({self._store.root!r}, branch={self._store.branch!r})"
+        return f"Table({redact(self._store.root)!r}, branch={self._store.branch!r})"
 
     def _repr_html_(self) -> str:
         import html
 
         schema = self.schema
-        rows = "".join(
-            f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td></tr>" for f in schema.fields
-        )
-        title = html.escape(self.path)
+        cells = [(html.escape(visible(f.name)), html.escape(visible(str(f.type)))) for f in schema.fields]
+        rows = "".join(f"<tr><td>{name}</td><td>{type_}</td></tr>" for name, type_ in cells)
+        title = html.escape(visible(redact(self.path)))
         head = "<tr><th>column</th><th>type</th></tr>"
         return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"

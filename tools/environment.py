@@ -20,7 +20,7 @@ PYTHON = "{}.{}".format(*sys.version_info[:2])
 OLDEST_PYTHON = (3, 10)
 OLDEST_JAVA = 17
 ENVIRONMENTS = {
-    "newest": {"extras": ["spark", "test", "cross", "notebook", "check"], "pins": [], "floors": False},
+    "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "floors": False},
     # pandas 3 came after Spark 4.0.
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
 }

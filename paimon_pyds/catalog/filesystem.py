@@ -16,6 +16,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Catalog:
         return self._root
 
     def __repr__(self) -> str:
-        return f"Catalog({self._root!r})"
+        return f"Catalog({redact(self._root)!r})"
 
     # ---------------------------------------------------------------------------------------- databases
 

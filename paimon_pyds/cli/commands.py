@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, StorageError, TableNotFoundError
+from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +95,7 @@ def describe(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value(
             {
-                "path": table.path,
+                "path": redact(table.path),
                 "schema_id": schema.id,
                 "columns": [{"id": f.id, "name": f.name, "type": type_to_json(f.type)} for f in schema.fields],
                 "partition_by": list(schema.partition_keys),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import StorageError
+from paimon_pyds.redaction import visible
 
 if TYPE_CHECKING:
     from paimon_pyds.operations.index_advise import AdviceReport
@@ -89,7 +90,7 @@ def dump(arguments: argparse.Namespace) -> None:
     if os.path.isfile(path):
         found = dump_container(_bytes(path), path)
         if arguments.output == "text":
-            print(f"{path}: {os.path.getsize(path):,} bytes")
+            show.line(f"{path}: {os.path.getsize(path):,} bytes")
     else:
         found = open_table(arguments).index_dump(arguments.where)
         if not found and arguments.output == "text":
@@ -100,10 +101,11 @@ def dump(arguments: argparse.Namespace) -> None:
         return
     for container in dict.fromkeys((d.container, d.storage) for d in found):
         if not os.path.isfile(path):
-            print(f"{container[0]} ({'in the manifest' if container[1] == 'EMBEDDED' else 'side file'})")
+            show.line(f"{container[0]} ({'in the manifest' if container[1] == 'EMBEDDED' else 'side file'})")
         rows = [d for d in found if (d.container, d.storage) == container]
         if not rows[0].index_type:
-            print(f"{rows[0].facts['error']}\n")
+            show.line(rows[0].facts["error"])
+            show.line()
             continue
         lines = [(d.column, d.index_type, f"{d.start:,}", f"{d.size:,}", _facts(d.facts)) for d in rows]
         _columns([("column", "index", "start", "bytes", "facts"), *lines])
@@ -166,7 +168,7 @@ def verify(arguments: argparse.Namespace) -> int:
         return int(faults > 0)
     for f in report.findings:
         place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
-        print(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
+        show.line(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
     told = counted(faults, "fault") if faults else "no fault"
     what = f"{counted(report.indexes, 'index', 'indexes')} of {counted(report.files, 'file')}"
     print(f"{what} compared with {counted(report.rows, 'row')}: {told}")
@@ -251,6 +253,7 @@ def advise(arguments: argparse.Namespace) -> None:
 
 
 def _show_advice(report: AdviceReport) -> None:
+    from paimon_pyds.cli import show
     from paimon_pyds.scan.explain import counted, human_bytes
 
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
@@ -263,18 +266,19 @@ def _show_advice(report: AdviceReport) -> None:
     if report.notes:
         print()
         for note in report.notes:
-            print(f"note: {note}")
+            show.line(f"note: {note}")
     if report.set_options or report.unset_options:
         anew = " --rebuild" if any(a.action == "change" for a in report.advice) else ""
         print(f"\nTo follow it, alter the table's options, then `paimon-pyds index rewrite{anew}`:")
         for key, value in report.set_options.items():
-            print(f"  {key}={value}")
+            show.line(f"  {key}={value}")
         for key in report.unset_options:
-            print(f"  unset {key}")
+            show.line(f"  unset {key}")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns; the last one as long as it is."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]

@@ -11,9 +11,10 @@ import io
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from paimon_pyds.errors import OptionError, PaimonError, redact
+from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -37,32 +38,43 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except (PaimonError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told without secrets
         if arguments.verbose:
-            traceback.print_exc()
+            _complain(traceback.format_exc())
+        elif isinstance(error, PaimonError):
+            _complain(f"paimon-pyds: {error}")  # it may end with a line of a filter, and shows no secret
+        elif isinstance(error, OSError):
+            _complain(f"paimon-pyds: {visible(str(error))}")
         else:
-            _complain(redact(str(error)))
-        return 1
-    except Exception as error:
-        if arguments.verbose:
-            raise
-        told = redact(f"{type(error).__name__}: {error}").splitlines()[0]
-        _complain(f"unexpected {told} — run it with --verbose to see where")
+            told = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+            _complain(f"paimon-pyds: unexpected {told} — run it with --verbose to see where")
         return 1
     return status or 0
 
 
 def _complain(text: str) -> None:
+    """Lines on standard error, without secrets and without what a terminal would obey."""
     from paimon_pyds.cli.show import drawn
 
-    print(drawn(f"paimon-pyds: {text}", sys.stderr), file=sys.stderr)
+    for told in redact(text).rstrip("\n").split("\n"):
+        print(drawn(visible(told), sys.stderr), file=sys.stderr)
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse repeats what it did not understand, which may be an option with a secret."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {visible(redact(message))}\n")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     from paimon_pyds.cli.answer_commands import add_commands as add_answers
 
-    parser = argparse.ArgumentParser(prog="paimon-pyds", description="Apache Paimon tables from the command line.")
+    parser: argparse.ArgumentParser = _Parser(
+        prog="paimon-pyds", description="Apache Paimon tables from the command line."
+    )
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _read_command(commands)
@@ -202,7 +214,8 @@ def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise OptionError(f"{what} takes KEY=VALUE, not {pair!r}")
+            told = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
+            raise OptionError(f"{what} takes KEY=VALUE{told}")
         result[key] = value
     return result
 

@@ -11,19 +11,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from paimon_pyds.redaction import UNSEEN, redact, visible
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.table import Table
 
-__all__ = ["describe", "drawn", "json_rows", "json_value", "snapshot_row", "text_rows", "text_table", "text_value"]
+__all__ = [
+    "describe",
+    "drawn",
+    "json_rows",
+    "json_value",
+    "line",
+    "snapshot_row",
+    "text_rows",
+    "text_table",
+    "text_value",
+]
 
 _WIDEST = 60
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | str.maketrans(
-    {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-)
-"""Control characters, which a terminal would obey, as people write them."""
 _PLAIN_SIGNS = {"—": "--", "−": "-", "…": "...", "▕": "|", "▏": "|", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 
 
@@ -42,9 +50,22 @@ def _has(encoding: str, sign: str) -> bool:
     return True
 
 
+def line(text: str = "") -> None:
+    """A line of text for people: what a terminal would obey is written out."""
+    print(visible(text))
+
+
 def json_value(value: Any) -> None:
     """One JSON value on a line of its own."""
-    print(json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")))
+    print(_json(_plain(value)))
+
+
+def _json(value: Any) -> str:
+    """JSON in which a terminal finds nothing to obey, and which any encoding has: the values are exact."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    exotic = not encoding.lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=exotic, separators=(",", ":"))
+    return text if exotic else UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def json_rows(batch: pa.RecordBatch) -> None:
@@ -53,7 +74,7 @@ def json_rows(batch: pa.RecordBatch) -> None:
     names = batch.schema.names
     for row in zip(*map(_values, batch.columns), strict=True):
         values = dict(zip(names, map(_plain, row), strict=True))
-        out.write(json.dumps(values, ensure_ascii=False, separators=(",", ":")))
+        out.write(_json(values))
         out.write("\n")
 
 
@@ -116,15 +137,16 @@ def text_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _aligned(names: Sequence[str], rows: list[list[str]]) -> None:
+    names = [visible(name) for name in names]
     widths = [max(len(name), *(len(row[i]) for row in rows), 0) if rows else len(name) for i, name in enumerate(names)]
-    for line in ([*names], ["-" * w for w in widths], *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for cells in ([*names], ["-" * w for w in widths], *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
 
 
 def _text(value: Any) -> str:
     plain = _plain(value)
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = text.translate(_ESCAPES)
+    text = visible(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}{drawn('…')}"
 
 
@@ -132,7 +154,7 @@ def text_value(value: Any) -> None:
     """One value on a line of its own, whole."""
     plain = _plain(value)
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    print(text.translate(_ESCAPES))
+    line(text)
 
 
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
@@ -152,18 +174,18 @@ def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
 def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
     """A table's description as text."""
     schema, snapshot = table.schema, table.snapshot()
-    print(f"Table      {table.path}")
+    line(f"Table      {redact(table.path)}")
     if schema.comment:
-        print(f"Comment    {schema.comment}")
+        line(f"Comment    {schema.comment}")
     rows = "never written" if snapshot is None else f"{snapshot.id} ({snapshot.total_record_count:,} rows)"
-    print(f"Snapshot   {rows}")
-    print(f"Schema     {schema.id}")
+    line(f"Snapshot   {rows}")
+    line(f"Schema     {schema.id}")
     if schema.partition_keys:
-        print(f"Partition  {', '.join(schema.partition_keys)}")
+        line(f"Partition  {', '.join(schema.partition_keys)}")
     if schema.primary_keys:
-        print(f"Key        {', '.join(schema.primary_keys)}")
-    print()
+        line(f"Key        {', '.join(schema.primary_keys)}")
+    line()
     text_rows([{"id": f.id, "column": f.name, "type": str(f.type)} for f in schema.fields])
     if options:
-        print()
+        line()
         text_rows([{k: o[k] for k in ("key", "value", "status", "why")} for o in options])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["Changes", "Overwrite", "VectorPlace", "vector_places"]
@@ -60,10 +61,11 @@ class Changes:
         required: entries that stay and must still be live: files that get a new deletion vector.
         expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
-        guard: asked with each snapshot that the commit would land on; it raises CommitConflictError when the changes
-            do not hold there.
+        guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
+            when the changes do not hold there.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
+        operation: what the snapshot is told to come from; None for one that only moves rows.
         commit_user: who commits; with ``identifier`` it names the commit.
     """
 
@@ -73,14 +75,20 @@ class Changes:
     readded: pa.RecordBatch | None = None
     required: pa.RecordBatch | None = None
     expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
-    guard: Callable[[Snapshot | None], None] | None = None
+    guard: Callable[[Snapshot | None, TableSchema], None] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     kind: CommitKind = CommitKind.APPEND
+    operation: Operation | None = None
     commit_user: str = ""
     identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def only_adds(self) -> bool:
+        """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
+        return not any((self.deleted, self.readded, self.required, self.index_entries, self.replaced_index_files))
 
     @property
     def is_empty(self) -> bool:

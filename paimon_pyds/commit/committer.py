@@ -18,10 +18,12 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.indexes import next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
+from paimon_pyds.commit.replaced import has_all, remember, replaced_since, stands, was_replaced
 from paimon_pyds.commit.retry import pause
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -49,20 +51,38 @@ _ROW_ID = "_ROW_ID"
 def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapshot | None:
     """Publish changes as one snapshot; None when there is nothing to publish.
 
-    On CommitError nothing was published and the caller should remove the data files. On CommitOutcomeUnknownError the
-    storage did not say; the files must stay.
+    The very commit that landed before gives the snapshot of then. On CommitError nothing was published and the caller
+    should remove the data files. On CommitOutcomeUnknownError the storage did not say, and on AlreadyCommittedError the
+    table has them; the files must stay.
 
     Raises:
         CommitConflictError: another commit deleted what this one builds on, put other deletion vectors on it, or
-            changed the number of buckets.
+            changed the number of buckets; or the table was dropped and created again.
         CommitError: no free snapshot number within ``commit.max-retries`` tries or ``commit.timeout``.
-        CommitOutcomeUnknownError: see above.
+        AlreadyCommittedError, CommitOutcomeUnknownError: see above.
     """
     if changes.is_empty:
         return None
+    lost = replaced_since(store)
+    if lost is not None:
+        _bring_back(store, lost, options)
     if not changes.commit_user:
         changes = replace(changes, commit_user=_user(options))
-    return _Commit(store, changes, options).run()
+    snapshot = _Commit(store, changes, options).run()
+    if snapshot is not None:
+        remember(store, snapshot, changes)
+    return snapshot
+
+
+def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
+    try:
+        _Commit(store, lost, options, replaced=True).run()
+    except CommitConflictError as error:
+        raise CommitError(
+            f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
+            path=store.root,
+            hint="write its rows again, then these",
+        ) from error
 
 
 def _user(options: TableOptions) -> str:
@@ -80,10 +100,12 @@ class _Attempt:
 
 
 class _Commit:
-    def __init__(self, store: TableStore, changes: Changes, options: TableOptions) -> None:
+    def __init__(self, store: TableStore, changes: Changes, options: TableOptions, *, replaced: bool = False) -> None:
         self.store = store
         self.changes = changes
         self.options = options
+        self.earlier = EarlierCommits(store, changes.added)
+        self.replaced = replaced
         self.conflicts = Conflicts(changes, store.root, bucketed=int(options.get("bucket")) > 0)
         self.attempt = _Attempt()
 
@@ -96,19 +118,27 @@ class _Commit:
             self.attempt = _Attempt()
             latest = self.store.latest_snapshot()
             try:
-                snapshot = self.build(latest)
+                schema = self.store.latest_schema()
+                self.earlier.check_table()
+                landed = self.landed_before(latest)
+                if landed is not None:
+                    return landed
+                snapshot = self.build(latest, schema)
                 if snapshot is None:
                     return None
-                published = self.publish(snapshot)
+                published = stands(self.store, latest) and self.publish(snapshot)
             except CommitOutcomeUnknownError:
                 raise
             except Exception:
                 self.clean()
                 raise
             # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
-            if published:
+            if not published:
+                self.clean()
+            elif was_replaced(self.store, snapshot):
+                self.replaced = True  # the files stay: another commit may have built on them
+            else:
                 return snapshot
-            self.clean()
             tried += 1
             waited = (time.monotonic() - started) * 1000
             if tried > retries or (timeout is not None and waited > timeout):
@@ -118,6 +148,12 @@ class _Commit:
                     hint="write with fewer jobs at a time, or raise commit.max-retries",
                 )
             pause(self.options, tried)
+
+    def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot that has all of this commit already, if there is one."""
+        if self.replaced and latest is not None and has_all(self.store, latest, self.changes):
+            return latest
+        return self.earlier.find(latest, self.changes)
 
     def publish(self, snapshot: Snapshot) -> bool:
         try:
@@ -150,11 +186,10 @@ class _Commit:
 
     # ------------------------------------------------------------------------------------------------------ build
 
-    def build(self, latest: Snapshot | None) -> Snapshot | None:
-        schema = self.store.latest_schema()
+    def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         changes = self.changes
         if changes.guard is not None:
-            changes.guard(latest)
+            changes.guard(latest, schema)
         base = self.base_manifests(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:
@@ -193,6 +228,7 @@ class _Commit:
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
             properties=changes.properties or None,
             next_row_id=next_row_id,
+            operation=None if changes.operation is None else changes.operation.value,
         )
 
     @staticmethod

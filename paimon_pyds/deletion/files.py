@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
+from paimon_pyds.metadata.external import file_paths
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
@@ -79,12 +80,13 @@ class VectorFiles:
         live: pa.RecordBatch,
     ) -> None:
         self._io = store.io
-        self._paths = store.paths.with_options(dict(options))
         self._schema = schema
         self._bucketed = int(options.get("bucket")) > 0
         self._bits = 64 if options.get("deletion-vectors.bitmap64") else 32
         self._target_size = int(options.get("deletion-vector.index-file.target-size"))
         self._entries = [e for e in entries if e.index_type == DELETION_VECTORS]
+        outside = any(e.external_path is not None for e in self._entries)
+        self._paths = file_paths(store, options, outside=outside)
         self._places = {(e.partition, r.data_file): (e, r) for e in self._entries for r in e.deletion_ranges or ()}
         self._row_counts = _row_counts(live, [name for _, name in self._places])
 

@@ -123,7 +123,7 @@ class Binder:
         self.fail(name, f"no column {wanted!r:.100}{where}", hint)
 
     def _column(self, scope: Scope, field: DataField) -> Node:
-        return Column(normal(field.type), scope.prefix + field.name)
+        return Column(normal(field.type), scope.prefix + field.name, _char(field.type))
 
     def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:
         for step in steps:
@@ -145,11 +145,12 @@ class Binder:
                 if field is None:
                     names = ", ".join(f.name for f in fields)
                     self.fail(at, f"the ROW has no field {value!r:.100}", f"it has {names}")
-                return Part(normal(field.type), node, field.name)
+                return Part(normal(field.type), node, field.name, _char(field.type))
             case MapType(key=key_type, value=value_type):
-                return Part(normal(value_type), node, self.coerce(key, normal(key_type)).value)  # type: ignore[attr-defined]
+                found = self.coerce(key, normal(key_type)).value  # type: ignore[attr-defined]
+                return Part(normal(value_type), node, found, _char(value_type))
             case ArrayType(element=element) if isinstance(value, int):
-                return Part(normal(element), node, value)
+                return Part(normal(element), node, value, _char(element))
         self.fail(at, f"a value of type {type_text(node.type)} has no part {value!r:.100}")
 
     # ------------------------------------------------------------------------------------------ casts and branches
@@ -252,6 +253,11 @@ class Binder:
         epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
         micros = round((self.now - epoch).total_seconds() * 1_000_000)
         return Constant(TIMESTAMP, pa.scalar(micros, arrow_of(TIMESTAMP)))
+
+
+def _char(type_: DataType) -> int | None:
+    """The length of a CHAR; None of other types."""
+    return (type_.length or 1) if isinstance(type_, AtomicType) and type_.kind is Kind.CHAR else None
 
 
 def _field(fields: Sequence[DataField], name: str) -> DataField | None:

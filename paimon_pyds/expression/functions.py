@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.expression import operators
+from paimon_pyds.expression.char import char_length, compare_padded, without_blanks
 from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
 from paimon_pyds.expression.nodes import Apply, Constant, Logic, Node, arrow_of, type_text
@@ -132,6 +133,11 @@ def _comparison(operator: str) -> Resolve:
         a, b = _comparable(binder, arguments)
         if a.type is None:
             return Constant(casts.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
+        length = char_length((a, b))
+        if length is not None:
+            a, b = without_blanks(binder, (a, b))
+            if operator not in ("=", "<>", "<=>"):
+                return Apply(casts.BOOLEAN, compare_padded, (a, b), (operator, length))
         if operator == "<=>":
             return Apply(casts.BOOLEAN, operators.null_safe, (a, b))
         return Apply(casts.BOOLEAN, operators.compare, (a, b), (operator,))
@@ -157,6 +163,8 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     type_ = given[0].type
     if type_ is None:
         return Constant(casts.BOOLEAN, pa.scalar(None, pa.bool_()))
+    if char_length(given) is not None:
+        given = without_blanks(binder, given)
     listed = [item.value for item in given[1:] if isinstance(item, Constant)]
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(casts.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]

@@ -18,6 +18,7 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
+from paimon_pyds.expression.char import char_length, without_blanks
 from paimon_pyds.expression.condition import Residual, predicate_of
 from paimon_pyds.expression.nodes import Cast, Column, Node, columns
 from paimon_pyds.expression.parse import parse_expression
@@ -105,12 +106,15 @@ def _key(
     if not (_within(nodes[0], scopes[0]) and _within(nodes[1], scopes[1])):
         return None
     a, b = binder.common(nodes)
+    column = _plain(a, scopes[0])
+    if char_length((a, b)) is not None:
+        a, b = without_blanks(binder, (a, b))
     shown = text[part.start : part.stop][:200]
 
     def bound(node: Node) -> BoundExpression:
         return BoundExpression(shown, tuple(dict.fromkeys(columns(node))), node.type, None, timezone, node)
 
-    return JoinKey(bound(a), bound(b), part.function == "<=>", _plain(a, scopes[0]))
+    return JoinKey(bound(a), bound(b), part.function == "<=>", column)
 
 
 def _within(node: Node, scope: Scope) -> bool:

@@ -61,9 +61,13 @@ def spread_on(node: Node, batch: pa.RecordBatch) -> pa.Array:
 
 @dataclass(frozen=True)
 class Column(Node):
-    """A column of the batch; texts and bytes of any Arrow form become plain ones."""
+    """A column of the batch; texts and bytes of any Arrow form become plain ones.
+
+    ``char`` is the n of CHAR(n): in comparisons blanks at the end don't count, see `paimon_pyds.predicate.char`.
+    """
 
     name: str
+    char: int | None = None
 
     def evaluate(self, batch: pa.RecordBatch) -> Datum:
         at = batch.schema.get_field_index(self.name)
@@ -126,10 +130,11 @@ class Cast(Node):
 
 @dataclass(frozen=True)
 class Part(Node):
-    """A field of a row, the value of a map's key, an element of an array (from 0)."""
+    """A field of a row, the value of a map's key, an element of an array (from 0). ``char`` as of `Column`."""
 
     child: Node
     key: Any
+    char: int | None = None
 
     def children(self) -> Sequence[Node]:
         return (self.child,)

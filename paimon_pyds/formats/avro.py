@@ -16,7 +16,7 @@ from paimon_pyds.formats.avro_blocks import BlockReader, avro_codec
 from paimon_pyds.formats.avro_decode import RecordDecoder, to_batch
 from paimon_pyds.formats.avro_encode import encode_rows
 from paimon_pyds.formats.avro_types import plain_schema, project, write_schema
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.metadata.avro_container import BLOCK_BYTES, block_bytes, compressor, header_bytes
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
@@ -34,7 +34,9 @@ class AvroFormat:
 
     name = "avro"
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> AvroReader:
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> AvroReader:
         """Open a data file.
 
         Raises:

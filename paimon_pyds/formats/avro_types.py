@@ -144,6 +144,9 @@ def _atom(type_: AtomicType) -> Any:
 def plain_schema(schema: Any, path: object = None) -> Any:
     """The schema without logical types, defaults and the like: what the bytes are, and nothing of what they mean.
 
+    It is a record, or a union of NULL and a record where rows may be NULL: Java Paimon writes that when it rewrites
+    files of tables with row tracking.
+
     Raises:
         CorruptFileError: not an Avro schema of a record.
     """
@@ -151,9 +154,8 @@ def plain_schema(schema: Any, path: object = None) -> Any:
         plain = _plain(schema, 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFileError(f"not an Avro schema: {error!r:.200}", path=path, field="avro.schema") from error
-    if isinstance(plain, list):
-        plain = next((branch for branch in plain if branch != "null"), None)
-    if not isinstance(plain, dict) or plain["type"] != "record":
+    records = [branch for branch in plain if branch != "null"] if isinstance(plain, list) else [plain]
+    if len(records) != 1 or not isinstance(records[0], dict) or records[0]["type"] != "record":
         raise CorruptFileError("the schema is not one of records", path=path, field="avro.schema")
     return plain
 
@@ -186,7 +188,7 @@ def _plain(schema: Any, depth: int) -> Any:
     return _plain(kind, depth + 1)
 
 
-def project(schema: Mapping[str, Any], plain: Mapping[str, Any], fields: Sequence[DataField], path: object) -> Any:
+def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) -> Any:
     """The part of the plain schema that holds these columns.
 
     Args:
@@ -199,7 +201,8 @@ def project(schema: Mapping[str, Any], plain: Mapping[str, Any], fields: Sequenc
         CorruptFileError: a column that the file does not have, or has in another type.
     """
     logical = {f["name"]: f["type"] for f in _records(schema)["fields"]}
-    by_name = {f["name"]: f for f in plain["fields"]}
+    records = _records(plain)
+    by_name = {f["name"]: f for f in records["fields"]}
     for field in fields:
         if field.name not in by_name:
             raise CorruptFileError(f"the file has no column {field.name!r}", path=path, field="avro.schema")
@@ -210,7 +213,8 @@ def project(schema: Mapping[str, Any], plain: Mapping[str, Any], fields: Sequenc
     wanted = {f.name for f in fields}
     if _has_references(plain):
         return plain
-    return {**plain, "fields": [f for f in plain["fields"] if f["name"] in wanted]}
+    part = {**records, "fields": [f for f in records["fields"] if f["name"] in wanted]}
+    return [part if branch is records else branch for branch in plain] if isinstance(plain, list) else part
 
 
 def _records(schema: Any) -> Any:

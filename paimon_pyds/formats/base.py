@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -17,7 +17,28 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
-__all__ = ["FileFormat", "FormatReader", "FormatWriter", "GroupPlan", "PlansGroups", "ReadCounters"]
+__all__ = [
+    "FileFormat",
+    "FormatReader",
+    "FormatWriter",
+    "GroupPlan",
+    "InstantBounds",
+    "PlansGroups",
+    "ReadCounters",
+    "ReadHints",
+]
+
+
+InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHints:
+    """What a reader may have to know beside the file: the table's ``options``, and bounds that the manifest has."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    instants: InstantBounds = ()
 
 
 @dataclass(slots=True)
@@ -120,8 +141,10 @@ class FileFormat(Protocol):
 
     name: str
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> FormatReader:
-        """Open a data file; ``size`` is the manifest's file size in bytes."""
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> FormatReader:
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some."""
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""

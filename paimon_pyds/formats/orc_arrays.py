@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.formats.orc_tail import OrcKind, OrcType
+from paimon_pyds.formats.orc_zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     ArrayType,
@@ -65,26 +66,33 @@ def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
                 check_type(inner_type, child, name, path)
 
 
-def from_orc(array: pa.Array, type_: DataType, orc: OrcType) -> pa.Array:
-    """What pyarrow gives for a type of ORC, as the Arrow type of Paimon's type."""
+def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, path: object = None) -> pa.Array:
+    """What pyarrow gives for a type of ORC, as the Arrow type of Paimon's type.
+
+    Args:
+        clocks: of the stripe's writer; pyarrow was told that they show UTC.
+
+    Raises:
+        UnsupportedError: timestamps of a time zone that is not known.
+    """
     target = arrow_type(type_)
     match type_:
         case RowType():
             children = [
-                from_orc(array.field(f.name), f.type, orc.children[orc.names.index(f.name)]) for f in type_.fields
+                from_orc(array.field(f.name), f.type, orc.children[orc.names.index(f.name)], clocks, path)
+                for f in type_.fields
             ]
             if not children:
                 return rebuild(array, target, [])
             return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
         case ArrayType():
-            return rebuild(array, target, [from_orc(array.values, type_.element, orc.children[0])])
+            return rebuild(array, target, [from_orc(array.values, type_.element, orc.children[0], clocks, path)])
         case MapType():
-            return _map_from_orc(array, target, from_orc(array.keys, type_.key, orc.children[0]), type_.value, orc)
+            return _map_from_orc(array, (type_.key, type_.value), orc, target, clocks, path)
         case MultisetType():
-            keys = from_orc(array.keys, type_.element, orc.children[0])
-            return _map_from_orc(array, target, keys, AtomicType(Kind.INT), orc)
+            return _map_from_orc(array, (type_.element, AtomicType(Kind.INT)), orc, target, clocks, path)
     if type_.kind in TIMESTAMP_KINDS:
-        return _from_nanoseconds(array, target)
+        return _from_nanoseconds(array if is_utc(clocks.zone) else _reckoned(array, orc, clocks, path), target)
     if type_.kind is Kind.TIME:
         return array.view(target)
     if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
@@ -92,10 +100,24 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType) -> pa.Array:
     return array if array.type == target else pc.cast(array, target)
 
 
-def _map_from_orc(array: pa.Array, target: pa.DataType, keys: pa.Array, value: DataType, orc: OrcType) -> pa.Array:
-    items = from_orc(array.items, value, orc.children[1])
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+def _map_from_orc(
+    array: pa.Array, types: tuple[DataType, DataType], orc: OrcType, target: pa.DataType, clocks: Clocks, path: object
+) -> pa.Array:
+    pairs = zip((array.keys, array.items), types, orc.children, strict=True)
+    children = [from_orc(child, type_, inner, clocks, path) for child, type_, inner in pairs]
+    entries = pa.StructArray.from_arrays(children, fields=[target.key_field, target.item_field])
     return rebuild(array, target, [entries])
+
+
+def _reckoned(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
+    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of its own zone."""
+    counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    seconds = counts // 1_000_000_000
+    nanos = counts - seconds * 1_000_000_000
+    # pyarrow has taken a second off where it took the moment for one before 1970.
+    stored = seconds + ((seconds < 0) & (nanos > 999_999)) - ORC_EPOCH
+    seconds = clocks.seconds(stored, nanos, clock_time=orc.kind is OrcKind.TIMESTAMP, path=path)
+    return pa.array(seconds * 1_000_000_000 + nanos, pa.int64(), mask=np.asarray(array.is_null()))
 
 
 def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:

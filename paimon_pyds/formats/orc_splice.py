@@ -21,10 +21,10 @@ from paimon_pyds.formats.orc_checksums import BlockSums, sealed_footer
 from paimon_pyds.formats.orc_compression import pack, unpack
 from paimon_pyds.formats.orc_messages import Field, read_message, varint, write_message
 from paimon_pyds.formats.orc_tail import CODECS, StreamKind, parse_tail
+from paimon_pyds.formats.orc_zones import ORC_EPOCH
 
 __all__ = ["Moments", "join_moments", "seal", "splice_timestamps", "split_moments"]
 
-_ORC_EPOCH = 1_420_070_400
 _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
@@ -131,7 +131,7 @@ def _streams(moments: Moments) -> dict[int, bytes]:
     # (From -0.5 s, which becomes 0 seconds and a half, no reader takes it off: `split_moments` refuses those.)
     seconds = moments.seconds + ((moments.seconds < 0) & (moments.nanos > 999_999))
     return {
-        StreamKind.DATA: encode_integers(_zigzag(seconds - _ORC_EPOCH)),
+        StreamKind.DATA: encode_integers(_zigzag(seconds - ORC_EPOCH)),
         StreamKind.SECONDARY: encode_integers(_packed_nanos(moments.nanos.astype(np.int64))),
     }
 

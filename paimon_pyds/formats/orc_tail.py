@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc_checksums import OrcChecksums, checksums_of
@@ -18,6 +18,7 @@ from paimon_pyds.formats.orc_messages import as_bytes, as_number, as_numbers, nu
 
 __all__ = [
     "CODECS",
+    "MAGIC",
     "OrcKind",
     "OrcTail",
     "OrcType",
@@ -111,7 +112,7 @@ class OrcTail:
 
     ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
     messages about each column of the whole file; ``metadata`` is where those of the stripes lie, (offset, length).
-    ``checksums`` are those that the file has.
+    ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are.
     """
 
     codec: str
@@ -124,6 +125,7 @@ class OrcTail:
     metadata: tuple[int, int]
     tail_length: int
     checksums: OrcChecksums | None = None
+    messages: tuple[bytes, bytes] = (b"", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +140,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """The streams of a stripe, the encoding of each column, and the zone that its timestamps were written in."""
+    """The streams of a stripe, the encoding of each column, and the time zone of its writer ("" where none is named);
+    ``message`` is the whole message."""
 
     streams: tuple[Stream, ...]
     encodings: tuple[int, ...]
     timezone: str
-
-    @property
-    def is_utc(self) -> bool:
-        """Clock times are those of UTC."""
-        return self.timezone in ("", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z")
+    message: bytes
 
 
 def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None) -> OrcTail:
@@ -174,7 +173,8 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
     metadata = size - length - metadata_length, metadata_length
-    return _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
+    found = _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
+    return replace(found, messages=(footer, end[-1 - script_length : -1]))
 
 
 def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
@@ -298,9 +298,10 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
     """The footer of a stripe, from its bytes in the file. Raises CorruptFileError."""
     streams: list[Stream] = []
     encodings: list[int] = []
-    timezone = "UTC"
+    timezone = ""
     at = stripe.offset
-    for number, _, value in read_message(unpack(data, tail.codec, tail.block_size, path), path):
+    message = unpack(data, tail.codec, tail.block_size, path)
+    for number, _, value in read_message(message, path):
         match number:
             case 1:
                 parts = numbers_of(value, path, "streams")
@@ -313,4 +314,4 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
                 encodings.append(numbers_of(value, path, "columns").get(1, 0))
             case 3:
                 timezone = as_bytes(value, path, "writerTimezone").decode("utf-8", "replace")
-    return StripeFooter(tuple(streams), tuple(encodings), timezone)
+    return StripeFooter(tuple(streams), tuple(encodings), timezone, message)

@@ -1,9 +1,8 @@
-"""Timestamps of ORC files that pyarrow gets wrong: those before 1677 or after 2262, and those of other time zones.
+"""Timestamps of ORC files that pyarrow can't give: those before 1677 or after 2262.
 
-pyarrow gives ORC timestamps as 64-bit nanoseconds and has no other way, and it errs on clock times before 1901 of
-writers outside UTC. The few files with such values have these columns decoded here: seconds and nanoseconds are two
-integer streams (ORC specification v1, Timestamp Columns, Run Length Encoding version 2, Boolean Run Length Encoding).
-Runs are decoded one by one, the values of a run at once.
+pyarrow gives ORC timestamps as 64-bit nanoseconds and has no other way. The few files with such values have these
+columns decoded here: seconds and nanoseconds are two integer streams (ORC specification v1, Timestamp Columns, Run
+Length Encoding version 2, Boolean Run Length Encoding). Runs are decoded one by one, the values of a run at once.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc_compression import unpack
 from paimon_pyds.formats.orc_tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
+from paimon_pyds.formats.orc_zones import Clocks
 
 __all__ = ["decode_timestamps"]
-
-_ORC_EPOCH = 1_420_070_400
-"""2015-01-01 00:00:00 UTC: seconds are counted from this date, in the writer's zone."""
 
 _DIRECT_V2 = 2
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
@@ -37,6 +33,7 @@ def decode_timestamps(
     footer: StripeFooter,
     tail: OrcTail,
     target: pa.DataType,
+    clocks: Clocks,
     path: object = None,
 ) -> pa.Array:
     """A timestamp column of a stripe, of ``rows`` rows, in the unit of ``target``; finer digits are cut off.
@@ -48,11 +45,12 @@ def decode_timestamps(
         footer: the stripe's.
         tail: the file's.
         target: the Arrow timestamp type.
+        clocks: of the stripe's writer.
         path: the file, for messages.
 
     Raises:
         CorruptFileError: streams that do not decode to that many values.
-        UnsupportedError: the old encoding of ORC 0.11, or a value outside what ``target`` can hold.
+        UnsupportedError: the old encoding of ORC 0.11, a value outside what ``target`` can hold, or an unknown zone.
     """
     if type_.id >= len(footer.encodings) or footer.encodings[type_.id] != _DIRECT_V2:
         raise UnsupportedError("timestamps of ORC 0.11 outside the years 1677 to 2262 are not supported", path=path)
@@ -70,7 +68,7 @@ def decode_timestamps(
     count = int(valid.sum())
     seconds = _integers(load(StreamKind.DATA), count, True, path).view(np.int64)
     packed = _integers(load(StreamKind.SECONDARY), count, False, path)
-    return _assemble(seconds, packed, valid, type_, footer, target, path)
+    return _assemble(seconds, packed, valid, type_, target, clocks, path)
 
 
 def _assemble(
@@ -78,8 +76,8 @@ def _assemble(
     packed: _Words,
     valid: npt.NDArray[np.bool_],
     type_: OrcType,
-    footer: StripeFooter,
     target: pa.DataType,
+    clocks: Clocks,
     path: object,
 ) -> pa.Array:
     # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
@@ -89,10 +87,7 @@ def _assemble(
         raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
         raise CorruptFileError("seconds out of any range", path=path, field="DATA")
-    zone = "UTC" if type_.kind is OrcKind.TIMESTAMP_INSTANT or footer.is_utc else footer.timezone
-    instants = seconds + _epoch(zone, path)
-    # Seconds before 1970 were rounded up when there was a fraction.
-    seconds = _clock(instants - ((instants < 0) & (nanos > 999_999)), zone)
+    seconds = clocks.seconds(seconds, nanos, clock_time=type_.kind is OrcKind.TIMESTAMP, path=path)
     factor = _UNITS[target.unit]
     limit = (2**63 - 1) // factor - 1
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > limit:
@@ -105,25 +100,6 @@ def _assemble(
     whole = np.zeros(len(valid), dtype=np.int64)
     whole[valid] = counts
     return pa.array(whole, pa.int64(), mask=~valid).view(target)
-
-
-def _epoch(zone: str, path: object) -> int:
-    """The moment when 2015 began in that zone."""
-    if zone == "UTC":
-        return _ORC_EPOCH
-    try:
-        start = pc.assume_timezone(pa.array([_ORC_EPOCH], pa.timestamp("s")), zone)
-    except (pa.ArrowInvalid, KeyError) as error:
-        raise UnsupportedError(f"the time zone {zone!r:.60} of the writer is not known", path=path) from error
-    return int(start.view(pa.int64())[0].as_py())
-
-
-def _clock(instants: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """The time that clocks show in that zone, as seconds since 1970."""
-    if zone == "UTC":
-        return instants
-    moments = pa.array(instants, pa.int64()).view(pa.timestamp("s", zone))
-    return pc.local_timestamp(moments).view(pa.int64()).to_numpy()  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------------------------------------------- run lengths

@@ -19,6 +19,7 @@ from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats.nested import list_window, rebuild
 from paimon_pyds.formats.orc_checksums import BlockSums
 from paimon_pyds.formats.orc_splice import Moments, join_moments, seal, splice_timestamps, split_moments
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
 from paimon_pyds.options.values import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
@@ -34,7 +35,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["OrcWriter", "orc_settings"]
+__all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
@@ -94,6 +95,7 @@ class OrcWriter:
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         import pyarrow.orc as orc
 
+        check_instants(fields, options)
         settings = orc_settings(options)
         self._path = path
         self._fields = tuple(fields)
@@ -241,6 +243,16 @@ def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
         "row_index_stride": 10_000,
         "dictionary_key_size_threshold": 0.8,
     }
+
+
+def check_instants(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+    """Raises UnsupportedError where instants would have to be stored by the clocks of a zone."""
+    zone = options.get(LEGACY_ZONE, "UTC").strip()
+    if is_legacy(options) and not is_utc(zone) and any(has_kind(f.type, Kind.TIMESTAMP_LTZ) for f in fields):
+        raise UnsupportedError(
+            f"instants can't be written to ORC files by the clocks of {zone!r:.60} ({LEGACY_ZONE})",
+            hint=f"copy the table to one with {LEGACY_TYPE}=false, or to Parquet",
+        )
 
 
 def _size(options: Mapping[str, str], default: int) -> int:

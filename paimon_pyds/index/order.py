@@ -17,7 +17,16 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.keys import Key, KeyCodec, key_codec
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataType,
+    Kind,
+    arrow_type,
+)
 
 __all__ = ["OrderCodec", "order_codec"]
 
@@ -96,10 +105,10 @@ def order_codec(type_: DataType) -> OrderCodec:
     """The order keys of a column type.
 
     Raises:
-        UnsupportedError: nested types have none.
+        UnsupportedError: nested types have none, nor have VARIANT and BLOB.
     """
     plain = type_.with_nullable(True)
-    if not isinstance(plain, AtomicType):
+    if not isinstance(plain, AtomicType) or plain.kind in REFUSED_KINDS:
         raise UnsupportedError(f"values of type {type_} have no order", hint="only columns of atomic types do")
     if plain.kind is Kind.DECIMAL and (plain.precision or 0) > _LONG_DIGITS:
         return OrderCodec(plain, None)

@@ -139,14 +139,13 @@ def codec_name(compression: str) -> str:
     """Avro's name of a codec for the value of the option ``manifest.compression``.
 
     Raises:
-        OptionError: not a codec that Java Paimon can read.
+        OptionError: not a codec that Java Paimon can write, as which it takes Avro's names in lower case and any ZSTD.
     """
-    name = compression.strip().lower()
-    name = {"zstd": "zstandard"}.get(name, name)
-    if name not in ("zstandard", "snappy", "deflate", "null"):
+    name = "zstandard" if compression.lower() == "zstd" else compression
+    if name not in ("zstandard", "snappy", "deflate", "bzip2", "xz", "null"):
         raise OptionError(
-            f"manifest.compression={compression!r} is not known",
-            hint="use zstd, snappy, deflate or null (not compressed)",
+            f"manifest.compression={compression!r:.40} is not known: Java Paimon could not commit to the table",
+            hint="set zstd, snappy, deflate, bzip2, xz or null (not compressed); the table can be read as it is",
         )
     return name
 

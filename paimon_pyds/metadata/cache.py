@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -16,6 +17,7 @@ class ByteLimitedCache:
     """A thread-safe map that forgets what was used least recently once its values weigh more than ``limit`` bytes.
 
     Two threads may load the same value at once; the second result is dropped. What exceeds the limit is not kept.
+    Such a map lives as long as the process, and its lock works in a child that was forked while a thread held it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -23,6 +25,8 @@ class ByteLimitedCache:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def get_or_load(self, key: Hashable, load: Callable[[], T], weigh: Callable[[T], int]) -> T:
         """The value of a key; ``load`` gives it and ``weigh`` its size in bytes when it is not here."""
@@ -61,6 +65,11 @@ class ByteLimitedCache:
         with self._lock:
             self._entries.clear()
             self._weight = 0
+
+    def _forked(self) -> None:
+        if self._lock.locked():  # by a thread that the child does not have: what it was at is half done
+            self._lock = threading.Lock()
+            self.clear()
 
     def _shrink(self) -> None:
         while self._weight > self._limit:

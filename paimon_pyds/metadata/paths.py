@@ -9,14 +9,15 @@ File names come from metadata, which may be hostile: a name that would leave its
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
+from paimon_pyds.metadata.external import ALLOW, is_absolute, lies_below
 from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.storage.location import normalise_location, scheme_of
 from paimon_pyds.types import DataField
 
@@ -112,19 +113,28 @@ class TablePaths:
         root: the table's location as `open_file_io` normalised it.
         branch: schemas, snapshots and tags are the branch's own; everything else is shared.
         options: the table's options that move files: data-file.path-directory, index-file-in-data-file-dir.
+        external_roots: directories outside of the table that its files may lie in, as `normalise_location` spells them.
     """
 
     root: str
     branch: str = MAIN_BRANCH
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    external_roots: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", RedactedDict(self.options))
 
     def with_options(self, options: Mapping[str, str]) -> TablePaths:
         """The same table with the options of a schema."""
-        return TablePaths(self.root, self.branch, options)
+        return TablePaths(self.root, self.branch, options, self.external_roots)
+
+    def with_external(self, roots: Sequence[str]) -> TablePaths:
+        """The same table with directories outside of it that its files may lie in."""
+        return TablePaths(self.root, self.branch, self.options, tuple(roots))
 
     def for_branch(self, branch: str) -> TablePaths:
         """The paths of another branch of the table."""
-        return TablePaths(self.root, branch, self.options)
+        return TablePaths(self.root, branch, self.options, self.external_roots)
 
     # ----------------------------------------------------------------------------------- per branch
 
@@ -210,7 +220,7 @@ class TablePaths:
         """A data file, given what its manifest entry says.
 
         Raises:
-            SecurityError: names that leave the directory.
+            SecurityError: names that leave the directory, an external path that nobody allows.
             UnsupportedError: the file lies on another kind of storage than the table.
         """
         return self.data_file_in(self.bucket_dir(partition, bucket), file_name, external_path)
@@ -246,8 +256,14 @@ class TablePaths:
             path = normalise_location(external_path)
         except OptionError as error:
             raise SecurityError("an external path that is no location", path=external_path) from error
-        if not (os.path.isabs(external_path) or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", external_path)):
+        if not is_absolute(external_path):
             raise SecurityError("an external path that is not absolute", path=external_path)
+        if not lies_below(path, (self.root, *self.external_roots)):
+            raise SecurityError(
+                "the table's metadata names a file outside of the table, in no directory that is allowed",
+                path=external_path,
+                hint=f"if it belongs there, allow its directory by the storage option {ALLOW}, a list of directories",
+            )
         if scheme_of(path) != scheme_of(self.root):
             raise UnsupportedError(
                 f"a data file lies on {scheme_of(path)}: and the table on {scheme_of(self.root)}:", path=external_path

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
-__all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_to_json"]
+__all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_digest", "schema_to_json"]
 
 CURRENT_SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """One version of a table's schema. ``fields`` are the top-level columns in order."""
+    """One version of a table's schema. ``fields`` are the top-level columns in order.
+
+    ``options`` may hold secrets that another writer stored there; they are not shown.
+    """
 
     id: int
     fields: tuple[DataField, ...]
@@ -28,6 +33,9 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     version: int = CURRENT_SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", RedactedDict(self.options))
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""
@@ -141,3 +149,8 @@ def schema_to_json(schema: TableSchema) -> str:
         json["comment"] = schema.comment
     json["timeMillis"] = schema.time_millis
     return to_java_json(json)
+
+
+def schema_digest(schema: TableSchema) -> str:
+    """A short text that tells a schema from every other one, those of the same number in another table included."""
+    return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]

@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 
-__all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Snapshot", "parse_snapshot", "snapshot_to_json"]
+__all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Operation", "Snapshot", "parse_snapshot", "snapshot_to_json"]
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The commit identifier of every batch commit (Java's Long.MAX_VALUE)."""
@@ -25,9 +25,23 @@ class CommitKind(enum.Enum):
     ANALYZE = "ANALYZE"
 
 
+class Operation(str, enum.Enum):
+    """What a snapshot's member ``operation`` says of commits that are made here (source: Java Paimon 2, class
+    Snapshot)."""
+
+    WRITE = "WRITE"
+    OVERWRITE = "OVERWRITE"
+    DELETE = "DELETE"
+    UPDATE = "UPDATE"
+    MERGE = "MERGE"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One state of the table. Times are milliseconds since the epoch; absent members are None."""
+    """One state of the table. Times are milliseconds since the epoch; absent members are None.
+
+    ``operation`` tells apart what ``commit_kind`` does not, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it.
+    """
 
     id: int
     schema_id: int
@@ -50,7 +64,22 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] | None = None
     next_row_id: int | None = None
+    writer_version: str | None = None
+    operation: str | None = None
     version: int = 3
+
+    @property
+    def is_blind_append(self) -> bool:
+        """It added rows, and its writer is known not to have looked at the table.
+
+        A merge that only inserts is an APPEND, too, and tells itself apart by the operation alone. Writers that name
+        none, such as Java Paimon 1, are believed when the commit is a stream's, whose commits have numbers.
+        """
+        if self.commit_kind is not CommitKind.APPEND:
+            return False
+        if self.operation is not None:
+            return self.operation == Operation.WRITE
+        return self.commit_identifier != BATCH_COMMIT_IDENTIFIER
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
@@ -87,6 +116,8 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         statistics=json.text_or_none("statistics"),
         properties=_members(json, "properties", str),
         next_row_id=json.count_or_none("nextRowId"),
+        writer_version=json.text_or_none("writerVersion"),
+        operation=json.text_or_none("operation"),
         version=version,
     )
 
@@ -112,6 +143,7 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "changelogManifestListSize": snapshot.changelog_manifest_list_size,
         "indexManifest": snapshot.index_manifest,
         "commitUser": snapshot.commit_user,
+        "writerVersion": snapshot.writer_version,
         "commitIdentifier": snapshot.commit_identifier,
         "commitKind": snapshot.commit_kind.value,
         "timeMillis": snapshot.time_millis,
@@ -123,5 +155,6 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "statistics": snapshot.statistics,
         "properties": snapshot.properties,
         "nextRowId": snapshot.next_row_id,
+        "operation": snapshot.operation,
     }
     return to_java_json({name: value for name, value in members.items() if value is not None})

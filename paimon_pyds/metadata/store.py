@@ -1,8 +1,9 @@
 """TableStore: a table's metadata on its storage. The one file of this room that does I/O; what it reads and writes is
 in the codecs beside it (specification: Paimon documentation, concepts/spec/overview).
 
-Files are immutable once they have their name, hints aside, so decoded manifests are cached for the whole process and
-schemas for the life of a store. Snapshots are read anew: a rollback may give a number to another snapshot.
+Manifests have unique names and never change, so what was decoded of them is kept for the whole process. Snapshots are
+read anew: a rollback may give a number to another one. Schemas are known by number as long as the table is the same:
+one that was dropped and created again has others under the same numbers, so each operation reads one of them again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,12 +28,14 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.hints import read_hint, write_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.whereabouts import whereabouts
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.discard import discard
@@ -53,15 +58,25 @@ _SETTLE_SECONDS = (0.02, 0.05, 0.1)
 _MANIFEST_FILE_WEIGHT = 800
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownSchema:
+    data: bytes
+    schema: TableSchema
+
+
 class TableStore:
     """The metadata of one branch of one table. Cheap to make, safe to share between threads; it pickles."""
 
-    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH) -> None:
+    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH, external: ExternalPaths | None = None) -> None:
         self.io = io
         self.root = root
         self.branch = branch
+        self.external = external or ExternalPaths()
         self.paths = TablePaths(root, branch)
-        self._schemas: dict[int, TableSchema] = {}
+        self.notes: dict[str, object] = {}
+        """What one operation leaves for the next on this table; stores of `again` share it."""
+        self._schemas: dict[int, _KnownSchema] = {}
+        self._believed = False
 
     @staticmethod
     def open(
@@ -76,17 +91,24 @@ class TableStore:
             BranchNotFoundError: the table has no such branch.
         """
         io, root = open_file_io(location, storage_options)
-        return TableStore(io, root).for_branch(branch or MAIN_BRANCH)
+        return TableStore(io, root, external=ExternalPaths.of(storage_options)).for_branch(branch or MAIN_BRANCH)
 
     def __repr__(self) -> str:
-        return f"TableStore({self.root!r}, branch={self.branch!r})"
+        return f"TableStore({redact(self.root)!r}, branch={self.branch!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (TableStore, (self.io, self.root, self.branch))
+        return (TableStore, (self.io, self.root, self.branch, self.external))
+
+    def again(self) -> TableStore:
+        """The table for the next operation: schemas that are known are believed once one of them was read again."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._believed = False
+        return other
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
-        store = TableStore(self.io, self.root, branch)
+        store = TableStore(self.io, self.root, branch, self.external)
         if not _is_file_name(branch):
             raise store._not_found()
         store.latest_schema()
@@ -103,45 +125,77 @@ class TableStore:
         ids = self.schema_ids()
         if not ids:
             raise self._not_found()
+        self._believed = False
         return self.schema(ids[-1])
 
     def schema(self, id_: int) -> TableSchema:
         """The schema of that number.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is none, or the table was dropped and created again since its first schema was read.
             CorruptFileError: the file is not a schema.
         """
-        schema = self._schemas.get(id_)
-        if schema is None:
-            path = self.paths.schema(id_)
-            try:
-                schema = self._settled(path, parse_schema)
-            except FileNotFoundError as error:
-                ids = self.schema_ids()
-                if not ids:
-                    raise self._not_found() from error
-                raise NotFoundError(
-                    f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path
-                ) from error
-            if schema.id != id_:
-                raise CorruptFileError(f"the schema says it is number {schema.id}", path=path, field="id")
-            self._schemas[id_] = schema
-        return schema
+        known = self._schemas
+        if self._believed and id_ in known:
+            return known[id_].schema
+        found = self._read_schema(id_, known.get(id_))
+        if found is not known.get(id_):
+            if id_ in known or not self._same_table(known):
+                if self._believed:
+                    raise NotFoundError(
+                        "the table was dropped and created again while it was looked at",
+                        path=self.root,
+                        hint="run the operation again on the table that is there now",
+                    )
+                known = {}
+            known[id_] = found
+        self._schemas, self._believed = known, True
+        return found.schema
+
+    def _read_schema(self, id_: int, known: _KnownSchema | None) -> _KnownSchema:
+        path = self.paths.schema(id_)
+
+        def parse(data: bytes, path: str) -> _KnownSchema:
+            return known if known is not None and data == known.data else _KnownSchema(data, parse_schema(data, path))
+
+        try:
+            found = self._settled(path, parse)
+        except FileNotFoundError as error:
+            ids = self.schema_ids()
+            if not ids:
+                raise self._not_found() from error
+            raise NotFoundError(f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path) from error
+        if found.schema.id != id_:
+            raise CorruptFileError(f"the schema says it is number {found.schema.id}", path=path, field="id")
+        return found
+
+    def _same_table(self, known: Mapping[int, _KnownSchema]) -> bool:
+        """Whether the newest of these schemas still is what it was; each holds the time when it was made."""
+        if not known:
+            return True
+        newest = max(known)
+        try:
+            return self.io.read_bytes(self.paths.schema(newest)) == known[newest].data
+        except FileNotFoundError:
+            return False
 
     def schemas(self) -> list[TableSchema]:
         """All schemas, oldest first."""
         return [self.schema(id_) for id_ in self.schema_ids()]
 
     def try_create_schema(self, schema: TableSchema) -> bool:
-        """Publish a schema under its number; False when that number is taken.
+        """Publish a schema under its number; False when that number is taken, also by a writer that replaced it just
+        now: Java Paimon on a local disk looks first and then moves.
 
         Raises:
             CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
         """
         path, data = self.paths.schema(schema.id), schema_to_json(schema).encode()
         try:
-            return self.io.create_if_absent(path, data)
+            created = self.io.create_if_absent(path, data)
+            with suppress(OSError):
+                return created and self.io.read_bytes(path) == data
+            return created
         except OSError as error:
             try:
                 if self.io.read_bytes(path) == data:
@@ -216,8 +270,12 @@ class TableStore:
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that are there, oldest first. One that expires meanwhile is left out."""
-        found = self._map(self._snapshot_or_none, self.snapshot_ids())
-        return [snapshot for snapshot in found if snapshot is not None]
+        return self._snapshots(self.snapshot_ids())
+
+    def snapshots_between(self, first: int, last: int) -> list[Snapshot]:
+        """The snapshots of these numbers, both included, that are there, oldest first."""
+        earliest = self.earliest_snapshot_id()
+        return [] if earliest is None else self._snapshots(range(max(first, earliest), last + 1))
 
     def newest_until(self, timestamp_ms: int) -> Snapshot | None:
         """The newest snapshot made at or before a time, in milliseconds since the epoch; None when there is none."""
@@ -419,6 +477,9 @@ class TableStore:
             except CorruptFileError:
                 time.sleep(pause)
         return parse(self.io.read_bytes(path), path)
+
+    def _snapshots(self, ids: Sequence[int]) -> list[Snapshot]:
+        return [snapshot for snapshot in self._map(self._snapshot_or_none, ids) if snapshot is not None]
 
     def _snapshot_or_none(self, id_: int) -> Snapshot | None:
         try:

@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_pyds.errors import CommitError, SchemaError
+from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.alter_columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.operations.alter_options import changed_options, renamed_options
 from paimon_pyds.operations.create import texts
 from paimon_pyds.operations.validate import validate_schema
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_no_secrets
+from paimon_pyds.scan.tasks import deletion_files
 from paimon_pyds.types import DataField
 
 __all__ = ["UNCHANGED", "ColumnType", "NewColumns", "alter_table"]
@@ -76,7 +78,7 @@ def alter_table(
 
     Raises:
         SchemaError: a column that is not there, or a change that Paimon does not allow.
-        OptionError: an option that can't be changed (any more), an unknown one, or a bad value.
+        OptionError: an option that can't be changed (any more), an unknown one, a secret, or a bad value.
         UnsupportedError: a type or option value that is refused by name.
         CommitError: too many others changed the schema at the same time.
     """
@@ -87,17 +89,45 @@ def alter_table(
         dict(rename_columns or {}), dict(change_types or {}), dict(change_nullability or {}),
         dict(column_comments or {}), dict(column_defaults or {}), dict(move_columns or {}), comment,
     )  # fmt: skip
+    check_no_secrets(changes.set_options)
     for _ in range(_RETRIES):
         old = store.latest_schema()
         new = _altered(old, changes, has_snapshots=store.latest_snapshot_id() is not None)
         if new is None:
             return old
+        new = _told_of_instants(store, new)
+        _check_vectors(store, old, new)
         validate_schema(new)
         if store.try_create_schema(new):
             return new
     raise CommitError(
         f"{_RETRIES} other changes of the schema were faster", path=store.root, hint="alter the table when it is quiet"
     )
+
+
+def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:
+    """The schema, with the option that a new table gets whose ORC files hold instants, where these are the first."""
+    schemas = (store.schema(id_) for id_ in store.schema_ids())
+    if (
+        LEGACY_TYPE in new.options
+        or not holds_instants(new.fields, new.options)
+        or any(holds_instants(schema.fields, schema.options) for schema in schemas)
+    ):
+        return new
+    return replace(new, options={**new.options, LEGACY_TYPE: "false"})
+
+
+def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> None:
+    """Raises OptionError where rows are deleted by vectors that readers would pass over from now on."""
+    enabled = "deletion-vectors.enabled"
+    if not TableOptions(old.options).get(enabled) or TableOptions(new.options).get(enabled):
+        return
+    if deletion_files(store, old, store.latest_snapshot()):
+        raise OptionError(
+            f"{enabled} can't be switched off while rows are deleted by vectors: Java Paimon would give them back",
+            path=store.root,
+            hint="compact the table first, with full=True: it drops them",
+        )
 
 
 def _altered(old: TableSchema, changes: _Changes, *, has_snapshots: bool) -> TableSchema | None:

@@ -10,13 +10,14 @@ maintenance/dedicated-compaction and append-table; its procedure ``compact``.)
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from paimon_pyds.commit.retry import pause
-from paimon_pyds.errors import CommitOutcomeUnknownError
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -26,11 +27,13 @@ from paimon_pyds.operations.compact_publish import check_gone, publish, remove
 from paimon_pyds.operations.compact_task import CompactResult, CompactTask, compact_one
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes_ids import KEPT, holds_ids
+from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.split import FileTask, ReadSpec
-from paimon_pyds.scan.tasks import file_tasks
+from paimon_pyds.scan.tasks import file_tasks, has_stray_vectors
 
-__all__ = ["CompactSummary", "compact"]
+__all__ = ["CompactSummary", "compact", "settle_vectors"]
 
 Progress = Callable[[int], None]
 
@@ -102,6 +105,42 @@ def compact(
     """
     started = time.perf_counter()
     request = Request(where=where, order_by=order_by, order=order, full=full, options=options)
+    if not dry_run:
+        settle_vectors(store, store.latest_snapshot(), executor)
+    run = _compacted(store, request, executor, progress, dry_run=dry_run)
+    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
+
+
+def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
+    """Make all readers see the same rows of a table whose ``deletion-vectors.enabled`` is off while vectors are there.
+
+    Java Paimon passes over the vectors then, and gives the deleted rows back. The files that have one are written anew
+    without these rows, as a snapshot of its own; a warning says so, or why it could not be done: what an operation has
+    published before is not undone.
+
+    Args:
+        snapshot: the newest.
+    """
+    if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
+        return
+    state = f"{store.root} has deletion vectors, and deletion-vectors.enabled is off: Java Paimon gives their rows back"
+    try:
+        run = _compacted(store, Request(vectors_only=True), executor, None)
+    except PaimonError as error:
+        warnings.warn(f"{state}, and they could not be dropped: {error}", stacklevel=3)
+        return
+    warnings.warn(f"{state}, so {run.summary().rows_dropped} of them were dropped for good", stacklevel=3)
+
+
+def _compacted(
+    store: TableStore,
+    request: Request,
+    executor: Executor | None,
+    progress: Progress | None,
+    *,
+    dry_run: bool = False,
+) -> _Run:
+    """What was asked for, done; groups that other commits touch are tried again."""
     run = _Run(store, executor or LocalExecutor(), progress)
     places: set[Place] | None = None
     tried = 0
@@ -113,7 +152,7 @@ def compact(
             break
         tried += 1
         pause(plan.context.options, tried)
-    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
+    return run
 
 
 @dataclass(slots=True)
@@ -209,7 +248,7 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         schemas={id_: store.schema(id_).fields for id_ in ids},
         fields=schema.fields,
         partition_fields=schema.partition_fields,
-        options=dict(schema.options),
+        options=without_secrets(schema.options),
         use_index=False,
         metadata_columns=KEPT if holds_ids(context) else (),
     )

@@ -75,12 +75,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for: the arguments of `paimon_pyds.operations.compact.compact`."""
+    """What is asked for: the arguments of `paimon_pyds.operations.compact.compact`.
+
+    ``vectors_only`` rewrites the files with deletion vectors, each by itself, and no other.
+    """
 
     where: str | Predicate | None = None
     order_by: str | Sequence[str] | None = None
     order: str = "order"
     full: bool = False
+    vectors_only: bool = False
     options: Mapping[str, str] | None = None
 
 
@@ -191,8 +195,12 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
     for (partition, bucket, total), files in _by_place(entries, vectors).items():
         if places is not None and (partition, bucket) not in places:
             continue
-        whole = sort is not None
-        picked = [files] if whole else pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
+        if request.vectors_only:
+            picked = [[file] for file in files if file.vector_file is not None]
+        elif sort is not None:
+            picked = [files]
+        else:
+            picked = pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
     if context.options.get("row-tracking.enabled"):
         context = keeping_ids(context)

@@ -17,9 +17,9 @@ from itertools import chain, count
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.operations.compact_keys import SortKeys, between, cuts_of, sort_positions
+from paimon_pyds.storage.faults import spill_faults
 from paimon_pyds.types import DataField
 
 __all__ = ["SortSpec", "sorted_batches"]
@@ -194,11 +194,11 @@ class _Spill:
             for chunk in _chunks(source, self.spec.limit // 4):
                 positions, ranges = between(self.keys.of(_columns(chunk, self.spec)), cuts)
                 starts = np.concatenate(([0], np.flatnonzero(np.diff(ranges)) + 1, [len(ranges)]))
-                with self._disk():
+                with spill_faults("the rows of a sort", self.directory):
                     for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
                         rows = chunk.take(pa.array(positions[start:stop]))
                         self._part(parts, int(ranges[start]), chunk.schema).write(rows)
-            with self._disk():
+            with spill_faults("the rows of a sort", self.directory):
                 for part in parts.values():
                     part.close()
         except BaseException:
@@ -206,17 +206,6 @@ class _Spill:
                 with suppress(Exception):
                     part.close()
             raise
-
-    @contextmanager
-    def _disk(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StorageError(
-                f"can't spill the rows of a sort: {error.strerror or error}",
-                path=self.directory,
-                hint="free some space there, or name another directory in TMPDIR",
-            ) from error
 
     def _part(self, parts: dict[int, _Part], number: int, schema: pa.Schema) -> _Part:
         part = parts.get(number)

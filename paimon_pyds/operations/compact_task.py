@@ -19,6 +19,7 @@ from paimon_pyds.scan.split import FileTask, ReadSpec, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import BucketFiles, CommitMessage, WriteContext
 from paimon_pyds.write.conform import Conformer
+from paimon_pyds.write.defaults import without_defaults
 from paimon_pyds.write.rolling import RollingWriter
 
 __all__ = ["CompactResult", "CompactTask", "compact_one"]
@@ -78,7 +79,7 @@ def compact_one(task: CompactTask) -> CompactResult:
     writer = RollingWriter(task.context, task.directory, pools)
     context = task.context
     trims, keys = trims_char(context.file_suffix), context.schema.partition_keys
-    conformer = Conformer(context.fields, context.root, trims_char=trims, partition_keys=keys)
+    conformer = Conformer(without_defaults(context.fields), context.root, trims_char=trims, partition_keys=keys)
     rows = 0
     try:
         for batch in _batches(task):

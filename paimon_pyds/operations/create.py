@@ -8,9 +8,12 @@ from dataclasses import replace
 from itertools import count
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError
+from paimon_pyds.formats.orc_zones import LEGACY_TYPE, holds_instants
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.validate import validate_schema
+from paimon_pyds.options import check_no_secrets
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
@@ -27,6 +30,7 @@ def create_table(
     comment: str | None = None,
     *,
     ignore_if_exists: bool = False,
+    external: ExternalPaths | None = None,
 ) -> TableStore:
     """Create a table at ``path`` (as `open_file_io` normalised it) and give its store.
 
@@ -36,13 +40,16 @@ def create_table(
     Args:
         options: table options; values may be numbers and booleans.
         ignore_if_exists: give the table that is there already, whatever its schema is.
+        external: files outside of the table that its store may read.
 
     Raises:
         AlreadyExistsError: there is a table.
+        OptionError: an option that is a secret.
         SchemaError, OptionError, UnsupportedError: see `validate_schema`.
         StorageError: the storage refuses.
     """
     given = texts(options or {})
+    check_no_secrets(given)
     primary_key = _from_option(given, "primary-key", primary_key)
     partition_by = _from_option(given, "partition", partition_by)
     columns = tuple(fields)
@@ -52,6 +59,9 @@ def create_table(
     columns = tuple(
         replace(f, type=f.type.with_nullable(nullable_key)) if f.name in primary_key else f for f in columns
     )
+    if holds_instants(columns, given):
+        # Java in any time zone then reads what is written here, and writes what is read here.
+        given.setdefault(LEGACY_TYPE, "false")
     schema = TableSchema(
         id=0,
         fields=columns,
@@ -63,7 +73,7 @@ def create_table(
         time_millis=time.time_ns() // 1_000_000,
     )
     validate_schema(schema)
-    store = TableStore(io, path)
+    store = TableStore(io, path, external=external)
     if store.schema_ids() or not store.try_create_schema(schema):
         if ignore_if_exists:
             return store

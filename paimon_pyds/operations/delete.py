@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.expression import Condition, Operand, split_condition
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows, without
@@ -58,7 +59,7 @@ def delete(
     def once(target: RowTarget) -> RowEdits:
         return _edits(target, split_condition(where, target.schema.fields, timezone=timezone), workers, progress)
 
-    return change_rows(store, once, options=own)
+    return change_rows(store, once, workers, options=own)
 
 
 def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
@@ -73,4 +74,6 @@ def _edits(target: RowTarget, condition: Condition, executor: Executor, progress
     rest = replace(candidates, files=tuple(others))
     edits = without(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
     removed = sorted([*covered, *edits.removed], key=lambda r: r.number)
-    return replace(edits, removed=removed, deleted=sum(r.rows for r in removed), reads=condition.predicate)
+    return replace(
+        edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=condition
+    )

@@ -110,7 +110,7 @@ def _pages(
     spec: ReadSpec, task: FileTask, devolved: Predicate, filtering: Evolution, selection: RowSelection, known: bool
 ) -> PagesTold:
     format_ = formats.by_path(task.path)
-    reader = format_.open_reader(spec.io, task.path, task.size, ReadCounters())
+    reader = format_.open_reader(spec.io, task.path, task.size, ReadCounters(), spec.hints(task))
     try:
         if devolved is not Const.TRUE and not known:
             selection = selection & reader.prune(devolved, selection)

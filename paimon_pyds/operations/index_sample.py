@@ -100,7 +100,7 @@ def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = 
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
         return FileSample(file, fields, (_no_columns(rows),), rows)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters())
+    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
         batches = tuple(reader.read(fields, selection, _BATCH_ROWS))
     finally:

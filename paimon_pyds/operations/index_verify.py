@@ -276,7 +276,7 @@ def _encoded(
         known = any(supports(kind, type_) for kind in INDEX_TYPES)
         dictionaries[name] = ColumnDictionary(key_codec(type_)) if known else None
     fields = [f for f in file.fields if any(f is field for field, _ in places.values())]
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters())
+    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
         for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
             for name, (field, key) in places.items():

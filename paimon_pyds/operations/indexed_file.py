@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 
 from pyroaring import BitMap
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.evaluate import FileIndex

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.formats.base import ReadHints
 from paimon_pyds.index.config import IndexSpec, supports
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, live_entries
@@ -18,6 +20,7 @@ from paimon_pyds.options.arguments import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.tasks import file_places
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
@@ -33,7 +36,7 @@ class DataFileRef:
     """A data file, where it and its index container lie, and its columns under the names of its own schema.
 
     ``fields`` are those the file holds. ``embedded`` are the bytes of the container in the manifest; else
-    ``index_path`` names the side file, None when there is none. Sizes in bytes. It pickles.
+    ``index_path`` names the side file, None when there is none. ``hints`` are for a reader. Sizes in bytes. It pickles.
     """
 
     path: str
@@ -45,6 +48,7 @@ class DataFileRef:
     fields: tuple[DataField, ...]
     embedded: bytes | None
     index_path: str | None
+    hints: ReadHints | None = None
 
     @property
     def name(self) -> str:
@@ -106,15 +110,18 @@ def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     """
     columns: dict[tuple[int, tuple[str, ...] | None], tuple[DataField, ...]] = {}
     wanted = ("file_size", "row_count", "schema_id", "embedded_index", "write_cols")
+    told = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields) or repeat(())
     found = []
-    for (place, path, side), size, rows, schema_id, embedded, write_cols in zip(
-        file_places(store, schema, entries), *(entries.column(c).to_pylist() for c in wanted), strict=True
+    columns_of = (entries.column(c).to_pylist() for c in wanted)
+    for (place, path, side), size, rows, schema_id, embedded, write_cols, instants in zip(
+        file_places(store, schema, entries), *columns_of, told, strict=False
     ):
         key = (schema_id, None if write_cols is None else tuple(write_cols))
         if key not in columns:
             columns[key] = _fields(store.schema(schema_id).fields, write_cols)
         partition, bucket, _ = place
-        found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, columns[key], embedded, side))
+        held = columns[key], embedded, side, ReadHints(schema.options, instants)
+        found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, *held))
     return found
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import BitMap
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.expression import Operand, SourceKeys, split_condition, split_join
+from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.merge_clauses import Clauses, Delete, Insert, MergeScopes, Update, bind_clauses, listed
@@ -94,7 +96,7 @@ def merge_into(
     def once(target: RowTarget) -> RowEdits:
         return _Merge(target, given).run(workers, progress)
 
-    return change_rows(store, once, options=own)
+    return change_rows(store, once, workers, options=own)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ class _Merge:
         except BaseException:
             discard(self._target.store.io, (path for message in done.messages for path in message.paths()))
             raise
-        return done.edits()
+        # A row that matches and stays as it is has kept a row of the source from being inserted.
+        return replace(done.edits(), reads=Condition(self._predicate), kept=done.kept if self._inserts else {})
 
     def _change(self, done: _Done, executor: Executor, progress: Progress | None) -> None:
         if self._predicate in (Const.FALSE, Const.UNKNOWN):
@@ -218,12 +221,14 @@ class _Done:
     updated: int = 0
     inserted: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    kept: dict[int, BitMap] = field(default_factory=dict)
 
     def add(self, result: Merged) -> None:
         """Take a task's result."""
         self.messages.append(result.message)
         self.updated += result.updated
         self.matched = np.union1d(self.matched, result.matched)
+        self.kept.update(result.kept)
         for number, positions in result.positions.items():
             count = len(positions)
             partly = self.target.merge_on_read and count < self.target.live_rows(number)
@@ -233,4 +238,11 @@ class _Done:
         """All changes."""
         removed = sorted(self.removed, key=lambda r: r.number)
         deleted = sum(r.rows for r in removed) - self.updated
-        return RowEdits(removed, self.messages, deleted=deleted, updated=self.updated, inserted=self.inserted)
+        return RowEdits(
+            removed,
+            self.messages,
+            operation=Operation.MERGE,
+            deleted=deleted,
+            updated=self.updated,
+            inserted=self.inserted,
+        )

@@ -5,8 +5,9 @@ Pure functions of Arrow batches; `paimon_pyds.operations.merge_into` reads and w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from paimon_pyds.expression import BoundExpression, JoinCondition, SourceKeys, e
 from paimon_pyds.operations.merge_clauses import BoundClause
 from paimon_pyds.operations.row_changes_ids import SEQUENCE_NUMBER
 from paimon_pyds.types import DataField, arrow_type
+from paimon_pyds.write.defaults import fill_default
 
 __all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
 
@@ -70,12 +72,14 @@ class Actions:
         clauses: the number of the clause that acts on each.
         sources: the row of the source that matches each; -1 for none.
         matched: rows of the source that match some row of the batch, each once.
+        kept: places of the rows that match and stay as they are, ascending.
     """
 
     rows: _Ints
     clauses: _Ints
     sources: _Ints
     matched: _Ints
+    kept: _Ints = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
@@ -104,7 +108,9 @@ def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
         parts.append(_matched(rules, batch, left, right))
     if rules.by_source:
         parts.append(_unmatched(rules, batch, np.flatnonzero(~has_match)))
-    return _together(parts)
+    actions = _together(parts)
+    has_match[actions.rows] = False
+    return replace(actions, kept=np.flatnonzero(has_match))
 
 
 def _windows(counts: _Ints) -> Sequence[tuple[int, int]]:
@@ -260,7 +266,7 @@ def _versions(
         if field.name == SEQUENCE_NUMBER:
             arrays.append(pa.nulls(len(rows), pa.int64()))  # the commit tells it
         elif field.name in values:
-            arrays.append(values[field.name].evaluate(pairs))
+            arrays.append(fill_default(values[field.name].evaluate(pairs), field))
         else:
             kept = batch.column(batch.schema.get_field_index(prefix + field.name))
             arrays.append(kept.take(pa.array(rows)))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import PredicateError, SchemaError
 from paimon_pyds.expression import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and
@@ -87,7 +87,12 @@ def _one_key(key: JoinKey, column: DataField, values: pa.Array, timezone: str, l
     if len(values) > limit or not isinstance(key.source.type, AtomicType):
         return Const.TRUE
     literals = tuple(Literal(value, key.source.type) for value in _plain_values(values))
-    return bind(Leaf(Op.IN, ColumnRef(column.name), literals), (column,), timezone=timezone)
+    try:
+        return bind(Leaf(Op.IN, ColumnRef(column.name), literals), (column,), timezone=timezone)
+    except PredicateError:
+        if column.type.kind is Kind.CHAR:
+            return Const.TRUE  # too many numbers of blanks at the end
+        raise
 
 
 def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | None:
@@ -98,7 +103,7 @@ def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | N
         half = 1 << (INTEGER_BITS[type_.kind] - 1)
         wide = values.cast(pa.int64())
         return wide.filter(pc.and_(pc.greater_equal(wide, -half), pc.less_equal(wide, half - 1)))
-    if type_.kind in STRING_KINDS and common.kind in STRING_KINDS:
+    if type_.kind is Kind.VARCHAR and common.kind in STRING_KINDS:
         return values
     if type_.kind is Kind.DATE and common.kind is Kind.DATE:
         return values.view(pa.int32())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,7 @@ class Merged:
     Attributes:
         numbers: all its files.
         positions: rows that go, by file.
+        kept: rows that match and stay as they are, by file.
         matched: rows of the source that match.
         updated: how many rows have new versions.
         message: new data files.
@@ -51,6 +52,7 @@ class Merged:
 
     numbers: tuple[int, ...]
     positions: Mapping[int, BitMap]
+    kept: Mapping[int, BitMap]
     matched: _Ints
     updated: int
     message: CommitMessage
@@ -59,6 +61,7 @@ class Merged:
 def merge_files(task: MergeTask) -> Merged:
     """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
     positions: dict[int, BitMap] = {}
+    kept: dict[int, BitMap] = {}
     matched: list[_Ints] = []
     updated = 0
     with TableWriter(task.context) as writer:
@@ -66,14 +69,16 @@ def merge_files(task: MergeTask) -> Merged:
             found = _FileActions.find(task, candidate, writer)
             matched.append(found.matched)
             updated += found.updated
+            if found.kept:
+                kept[candidate.number] = found.kept
             if found.positions:
                 positions[candidate.number] = found.positions
                 if task.rewrite is not None:
                     _rewrite(task, task.rewrite, candidate, found, writer)
         message = writer.prepare_commit()
-    sources = np.unique(np.concatenate(matched)) if matched else np.empty(0, np.int64)
+    sources = np.unique(_joined(matched))
     message = with_ids(task.context, message) if holds_ids(task.context) else message
-    return Merged(tuple(c.number for c in task.files), positions, sources, updated, message)
+    return Merged(tuple(c.number for c in task.files), positions, kept, sources, updated, message)
 
 
 @dataclass
@@ -81,6 +86,7 @@ class _FileActions:
     """What becomes of the rows of one file; places are kept for files that are rewritten."""
 
     positions: BitMap
+    kept: BitMap
     matched: _Ints
     updated: int
     at: _Ints
@@ -91,6 +97,7 @@ class _FileActions:
     def find(cls, task: MergeTask, candidate: Candidate, writer: TableWriter) -> _FileActions:
         """Look through a file; with vectors new versions are written right away."""
         places: list[_Ints] = []
+        kept: list[_Ints] = []
         actions: list[Actions] = []
         updated = 0
         for batch in read_file(task.spec, candidate.file):
@@ -101,13 +108,18 @@ class _FileActions:
             if task.rewrite is None:
                 _write_versions(task, named, found.rows, found.clauses, found.sources, writer)
             places.append(rows[found.rows])
+            kept.append(rows[found.kept])
             actions.append(found)
-        at = np.concatenate(places) if places else np.empty(0, np.int64)
+        at = _joined(places)
         clauses, sources, matched = (
-            np.concatenate([getattr(a, name) for a in actions]) if actions else np.empty(0, np.int64)
-            for name in ("clauses", "sources", "matched")
+            _joined([getattr(a, name) for a in actions]) for name in ("clauses", "sources", "matched")
         )
-        return cls(BitMap(at.astype(np.uint32)), np.unique(matched), updated, at, clauses, sources)
+        gone, stay = (BitMap(rows.astype(np.uint32)) for rows in (at, _joined(kept)))
+        return cls(gone, stay, np.unique(matched), updated, at, clauses, sources)
+
+
+def _joined(parts: Sequence[_Ints]) -> _Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _write_versions(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_known, check_readable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.scan.incremental import INCREMENTAL_OPTIONS, Difference, resolve_between
+from paimon_pyds.redaction import redact, visible
+from paimon_pyds.scan.incremental import Difference, resolve_between
 from paimon_pyds.scan.split import METADATA_FIELDS
+from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.types import DataField, arrow_schema
 
@@ -82,17 +86,20 @@ class Scan:
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
-        self._state = resolve_state(store, given)
+        latest = store.latest_schema()
+        check_branch(latest, store.branch, store.root)
+        given = state_options(latest.options, given)
+        self._state = resolve_state(store, latest, given)
         between = resolve_between(store, given)
         self._between = None if isinstance(between, Difference) else between
         self._since = between.start if isinstance(between, Difference) else None
         if isinstance(between, Difference):
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
-        known = {k: v for k, v in given.items() if k != "timezone" and k not in INCREMENTAL_OPTIONS}
+        known = {k: v for k, v in given.items() if k != "timezone"}
         check_known(known, own=False)
-        check_readable(self._schema, known)
-        self._options = TableOptions({**self._schema.options, **known})
+        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
+        check_readable(latest, known)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
@@ -121,8 +128,13 @@ class Scan:
         return self._schema
 
     @property
-    def snapshot_id(self) -> int | None:
+    def snapshot(self) -> Snapshot | None:
         """The snapshot this scan reads; None for a table that was never written."""
+        return self._state.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
         return None if self._state.snapshot is None else self._state.snapshot.id
 
     @property
@@ -130,9 +142,19 @@ class Scan:
         """The bound filter."""
         return self._predicate
 
+    def _check_types(self) -> None:
+        """Raise UnsupportedError for a column of a type that can't be read, by its name."""
+        _ = self.arrow_schema
+
+    @property
+    def used_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the scan returns, filters by, or sorts by."""
+        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
+
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the result."""
+        """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
         return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
 
     @cached_property
@@ -142,7 +164,19 @@ class Scan:
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
         from paimon_pyds.scan.plan import plan_scan
 
+        self._warn_of_vectors()
         return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _warn_of_vectors(self) -> None:
+        from paimon_pyds.scan.tasks import has_stray_vectors
+
+        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+            warnings.warn(
+                f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
+                "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
+                "the rows",
+                stacklevel=2,
+            )
 
     def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
         from paimon_pyds.scan.plan import ScanRequest
@@ -171,6 +205,7 @@ class Scan:
         Args:
             on_file: called with a trace of each file as it is done.
         """
+        self._check_types()
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
             return
         if self._top_n is not None:
@@ -223,6 +258,7 @@ class Scan:
         """
         from paimon_pyds.operations.explain import explain, explain_run
 
+        self._check_types()
         plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
         query = None if self._top_n is None or not plan.tasks else self.top_n_query()
         explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
@@ -239,9 +275,8 @@ class Scan:
         return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
 
     def __repr__(self) -> str:
-        return (
-            f"Scan({self._store.root}, snapshot {self.snapshot_id}, columns {', '.join(f.name for f in self._fields)})"
-        )
+        columns = visible(", ".join(f.name for f in self._fields))
+        return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
 
     # ----------------------------------------------------------------------------------------------- for operations
 
@@ -270,12 +305,14 @@ class Scan:
         """The plan with what metadata knows of its files, and of these columns in them."""
         from paimon_pyds.scan.known import plan_known
 
+        self._warn_of_vectors()
         return plan_known(self._store, self._request(self._fields), fields)
 
     def top_n_query(self) -> TopNQuery:
         """What finds the first rows of an ordered scan; it pickles."""
         from paimon_pyds.operations.top_n_run import make_query
 
+        self._check_types()
         assert self._top_n is not None
         assert self.row_limit is not None
         fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
+from paimon_pyds.expression import Condition
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows, without
@@ -26,6 +28,9 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.write import CommitMessage
 
 __all__ = ["check_replaceable", "replace_rows"]
+
+_NOTHING_ELSE = Condition(Const.FALSE)
+"""The rows that are named were looked at, and no other."""
 
 
 def replace_rows(
@@ -63,10 +68,10 @@ def replace_rows(
         edits = without(target, candidates, found, workers)
         count = sum(len(rows.positions) for rows in found)
         if versions is None:
-            return replace(edits, reads=Const.FALSE, deleted=count)
-        return replace(edits, reads=Const.FALSE, given=tuple(versions), updated=count)
+            return replace(edits, operation=Operation.DELETE, reads=_NOTHING_ELSE, deleted=count)
+        return replace(edits, operation=Operation.UPDATE, reads=_NOTHING_ELSE, given=tuple(versions), updated=count)
 
-    return change_rows(store, once, options=options)
+    return change_rows(store, once, workers, options=options)
 
 
 def check_replaceable(options: TableOptions, table: str) -> None:

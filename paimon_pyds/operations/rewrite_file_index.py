@@ -36,7 +36,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
-from paimon_pyds.options import TableOptions, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, FileIO
@@ -137,6 +137,7 @@ def rewrite_file_index(
     """
     started = time.perf_counter()
     schema = store.latest_schema()
+    check_branch(schema, store.branch, store.root)
     check_writable(schema)
     options = TableOptions(schema.options)
     specs = parse_index_specs(schema.options, schema.fields)
@@ -248,7 +249,7 @@ def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes |
     if not fields:
         return None
     builder = FileIndexBuilder(specs, fields)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters())
+    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
         for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
             builder.update(batch)

@@ -9,7 +9,7 @@ commit got in its way:
         found = find_rows(candidates, residual, executor)        # the live rows meant, file by file
         messages = run_tasks(executor, my_function, my_tasks, target)  # new rows, written by tasks
         return replace(without(target, candidates, found, executor), …)  # with the messages, and the rows counted
-    change_rows(store, once, options=…)
+    change_rows(store, once, executor, options=…)
 
 `without` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all its
 live rows do. (Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.append import abort_messages
+from paimon_pyds.operations.compact import settle_vectors
 from paimon_pyds.operations.executor import Executor
 from paimon_pyds.operations.row_changes_publish import Published, RemovedRows, RowEdits, Tries, publish
 from paimon_pyds.operations.row_changes_target import Candidates, RowTarget
@@ -61,13 +62,18 @@ class RowSummary:
 
 
 def change_rows(
-    store: TableStore, operation: Callable[[RowTarget], RowEdits], *, options: Mapping[str, str] | None = None
+    store: TableStore,
+    operation: Callable[[RowTarget], RowEdits],
+    executor: Executor,
+    *,
+    options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Run an operation and publish its edits as one snapshot; again on a newer snapshot after a conflict.
 
     Args:
         store: the table.
         operation: looks at a state of the table and says what to change. It may be called several times.
+        executor: looks through what other commits added meanwhile.
         options: over the table's own.
 
     Raises:
@@ -83,9 +89,10 @@ def change_rows(
         tries = tries or Tries(int(target.options.get("commit.max-retries")))
         edits = operation(target)
         if edits.is_empty:
+            settle_vectors(store, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=tries.count)
         try:
-            published = publish(target, edits, tries)
+            published = publish(target, edits, tries, executor)
         except CommitOutcomeUnknownError:
             raise
         except CommitConflictError as error:
@@ -96,6 +103,7 @@ def change_rows(
         except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
             abort_messages(store, edits.messages)
             raise
+        settle_vectors(store, published.snapshot)
         return _summary(edits, published, tries.count, time.perf_counter() - started)
 
 

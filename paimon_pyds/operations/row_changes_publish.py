@@ -4,14 +4,16 @@ Data files never change, so what an operation found out about a snapshot often h
 costs new index files and no more. Two things must be so, and else the operation has to look at the table again:
 
 * The files it touched are still there, and nobody took away the rows it took away: those may live on elsewhere.
-* There is a place for it in the order of commits. Appends have read nothing, so it may come before them; it comes after
-  commits that changed rows, which must then not have added any that it would have looked at.
+* There is a place for it in the order of commits. It may come before appends whose writers are known not to have looked
+  at the table (`Snapshot.is_blind_append`). It comes after all others, merges that only insert among them: their
+  writers have not seen what it does, so they must not have added a row that it would have looked at, nor taken one
+  away that it went by. Of two that read, the later one has then seen the other (serializable isolation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +23,19 @@ from paimon_pyds.commit import Changes, VectorPlace, commit
 from paimon_pyds.commit.retry import pause
 from paimon_pyds.deletion.files import Bucket, NewVectors
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, SnapshotNotFoundError
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.expression import Condition
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes_target import RowTarget
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.operations.row_changes_tasks import find_rows
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.write import CommitMessage
 
 __all__ = ["Published", "RemovedRows", "RowEdits", "Tries", "publish"]
+
+_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
+"""Kinds of commits that leave all rows as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +61,21 @@ class RowEdits:
         removed: one per data file.
         messages: new data files; they are removed again when nothing comes of it.
         given: new data files that the caller had before: published too, and never removed here.
+        operation: what the snapshot is told to come from.
         deleted, updated, inserted: how many rows.
         reads: true for every row that could have made a difference, wherever it lies.
+        kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
     """
 
     removed: Sequence[RemovedRows] = ()
     messages: Sequence[CommitMessage] = ()
     given: Sequence[CommitMessage] = ()
+    operation: Operation | None = None
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
-    reads: Predicate = Const.TRUE
+    reads: Condition = field(default_factory=lambda: Condition(Const.TRUE))
+    kept: Mapping[int, BitMap] = field(default_factory=dict)
 
     @property
     def added(self) -> Sequence[CommitMessage]:
@@ -98,15 +111,19 @@ class Published:
     files_removed: int
 
 
-def publish(target: RowTarget, edits: RowEdits, tries: Tries) -> Published:
+def publish(target: RowTarget, edits: RowEdits, tries: Tries, executor: Executor | None = None) -> Published:
     """Publish the edits as one snapshot.
+
+    Args:
+        executor: looks through files that other commits added meanwhile; the cores of this machine by default.
 
     Raises:
         CommitConflictError: the operation has to be done again on the latest snapshot.
         CommitError: not published.
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    now, attempt = target, _Attempt(target, target, edits)
+    executor = executor or LocalExecutor()
+    now, attempt = target, _Attempt(target, target, edits, executor)
     while True:
         vectors = now.vectors.write(attempt.vectors)
         try:
@@ -121,7 +138,7 @@ def publish(target: RowTarget, edits: RowEdits, tries: Tries) -> Published:
             now.vectors.discard(vectors)
             raise
         now = RowTarget(target.store, target.given)
-        attempt = _Attempt(target, now, edits)
+        attempt = _Attempt(target, now, edits, executor)
         tries.count += 1
 
 
@@ -132,6 +149,7 @@ class _Attempt:
     base: RowTarget
     now: RowTarget
     edits: RowEdits
+    executor: Executor
     vectors: dict[Bucket, dict[str, BitMap | None]] = field(default_factory=dict)
     _gone: list[int] = field(default_factory=list)
     _stay: list[int] = field(default_factory=list)
@@ -140,7 +158,7 @@ class _Attempt:
     def __post_init__(self) -> None:
         if self.now is not self.base:
             self._check_order()
-        numbers = self._numbers()
+        numbers = self._numbers(r.number for r in self.edits.removed)
         for removed in self.edits.removed:
             name = self.base.name(removed.number)
             number = numbers[removed.number]
@@ -167,6 +185,7 @@ class _Attempt:
             index_entries=vectors.entries,
             replaced_index_files=vectors.replaced,
             kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
+            operation=self.edits.operation,
         )
 
     def _bucket(self, number: int) -> Bucket:
@@ -175,22 +194,23 @@ class _Attempt:
     def _entries(self, numbers: list[int]) -> pa.RecordBatch | None:
         return self.now.entries.take(pa.array(numbers, pa.int64())) if numbers else None
 
-    def _numbers(self) -> dict[int, int]:
-        """Where the files of the base are now."""
+    def _numbers(self, files: Iterable[int]) -> dict[int, int]:
+        """Where files of the base are now."""
+        wanted = list(files)
         if self.now is self.base:
-            return {r.number: r.number for r in self.edits.removed}
-        mine = self.base.entries.take(pa.array([r.number for r in self.edits.removed], pa.int64()))
+            return dict(zip(wanted, wanted, strict=True))
+        mine = self.base.entries.take(pa.array(wanted, pa.int64()))
         near = pc.indices_nonzero(pc.is_in(self.now.entries["file_name"], mine["file_name"]))
         found = dict(zip(_places(self.now.entries.take(near)), near.to_pylist(), strict=True))
         numbers = {}
-        for removed, place in zip(self.edits.removed, _places(mine), strict=True):
+        for number, place in zip(wanted, _places(mine), strict=True):
             if place not in found:
                 raise self._conflict(f"the data file {place[2]} was removed by another commit meanwhile")
-            numbers[removed.number] = found[place]
+            numbers[number] = found[place]
         return numbers
 
     def _check_rows(self, number: int, name: str, positions: BitMap | None) -> None:
-        """None of the rows that go may have gone meanwhile: they may live on in another file."""
+        """None of these rows may have gone meanwhile: they may live on in another file."""
         if self.base.places.get(name) == self.now.places.get(name):
             return
         partition = self._bucket(number)[0]
@@ -199,32 +219,45 @@ class _Attempt:
             raise self._conflict(f"rows of the data file {name} were changed by another commit meanwhile")
 
     def _check_order(self) -> None:
-        """After others changed rows: they must not have added any that the operation would have looked at."""
-        if self.base.schema.id != self.now.schema.id:
-            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        """After others that may have read: rows that made a difference are there as before, and no more of them."""
+        self._check_schema(self.now.schema)
         if not self._changed_rows(self.base, self.now.snapshot):
             return
+        for before, number in self._numbers(self.edits.kept).items():
+            self._check_rows(number, self.base.name(before), self.edits.kept[before])
+        reads = self.edits.reads
+        candidates = self.now.candidates(reads.predicate, self.now.fields_of(reads.residual))
         known = set(_places(self.base.entries))
-        entries = self.now.entries.take(
-            pa.array([c.number for c in self.now.candidates(self.edits.reads).files], pa.int64())
-        )
-        added = [name for *bucket, name in _places(entries) if (*bucket, name) not in known]
-        if added:
-            raise self._conflict(f"the data file {added[0]} was added by another commit meanwhile")
+        added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in known)
+        found = find_rows(replace(candidates, files=added), reads.residual, self.executor)
+        if found:
+            name = self.now.name(found[0].number)
+            raise self._conflict(f"the data file {name} was added by another commit meanwhile")
 
-    def _guard(self, latest: Snapshot | None) -> None:
+    def _check_schema(self, schema: TableSchema) -> None:
+        """Columns and options are those that the operation went by: whether rows go by deletion vectors, say."""
+        if self.base.schema.id != schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+
+    def _guard(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        self._check_schema(schema)
         if self._changed_rows(self.now, latest):
             raise self._conflict("rows were changed by another commit meanwhile")
 
     def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
-        """Whether commits since the base did more than append rows, or move them to other files."""
+        """Whether the latest snapshot follows from the base by more than blind appends, and moves of rows."""
+        if base.snapshot == latest:
+            return False
         first = 0 if base.snapshot is None else base.snapshot.id
-        last = first if latest is None else latest.id
+        if latest is None or latest.id <= first:
+            return True  # rolled back
         try:
-            kinds = [base.store.snapshot(id_).commit_kind for id_ in range(first + 1, last + 1)]
+            since = [*map(base.store.snapshot, range(max(first, 1), latest.id)), latest]
         except SnapshotNotFoundError:
             return True
-        return CommitKind.OVERWRITE in kinds or last < first
+        if base.snapshot is not None and since.pop(0) != base.snapshot:
+            return True
+        return not all(s.is_blind_append or s.commit_kind in _MOVES for s in since)
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import VectorPlace, vector_places
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError
@@ -18,9 +18,10 @@ from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.operations.instant_writers import check_instant_writers
 from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.operations.row_changes_ids import keeping_ids
-from paimon_pyds.options import TableOptions, check_known, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.scan.known import KnownFile, plan_known
@@ -31,6 +32,7 @@ from paimon_pyds.scan.travel import TableState
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.defaults import without_defaults
 
 __all__ = ["Candidate", "Candidates", "RowTarget"]
 
@@ -101,6 +103,7 @@ class RowTarget:
         self.snapshot: Snapshot | None = store.latest_snapshot()
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
+        check_branch(self.schema, store.branch, store.root)
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
@@ -113,15 +116,21 @@ class RowTarget:
         self.entries: pa.RecordBatch = live_of(store, self.snapshot)
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
-        """What tasks need to write rows, into as many buckets as their partition has (the option's when None)."""
+        """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
+
+        Raises:
+            UnsupportedError: see `check_instant_writers`.
+        """
         own = dict(self.given)
+        check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)
         return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
 
     def moving_context(self, total_buckets: int) -> WriteContext:
-        """What tasks need to write rows that were in the table before: where there are row ids they keep theirs."""
+        """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
         context = self.write_context(total_buckets)
+        context = replace(context, schema=replace(self.schema, fields=without_defaults(self.schema.fields)))
         return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
 
     # ----------------------------------------------------------------------------------------------------- vectors

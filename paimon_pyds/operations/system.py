@@ -1,7 +1,8 @@
 """System tables: what the metadata says of a table, as Arrow, with the columns of Java Paimon's ``table$name``.
 
-Source: Paimon documentation, concepts/system-tables; ``file_indexes`` as Java Paimon 2.1 has it, the others as 1.4 has
-them. Times are UTC. Partitions read ``{1, a}`` in most tables and ``day=1/color=a`` in ``partitions``, as in Java.
+Source: Paimon documentation, concepts/system-tables, and Java Paimon 2.1, whose tables begin with the columns of 1.4.
+Times are UTC; secrets among a table's options are blanked. Partitions read ``{1, a}`` in most tables and
+``day=1/color=a`` in ``partitions``, as in Java.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
+from paimon_pyds.scan.state_options import stored_state
+from paimon_pyds.scan.travel import TableState
 from paimon_pyds.types import DataField, field_to_json
 
 __all__ = ["SYSTEM_TABLES", "partition_row_text", "system_table"]
@@ -39,7 +44,7 @@ def table_of(columns: Mapping[str, pa.DataType], rows: Rows) -> pa.Table:
 
 
 def system_table(store: TableStore, name: str) -> pa.Table:
-    """One system table of the latest snapshot.
+    """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
 
     Args:
         name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
@@ -67,7 +72,8 @@ def _snapshots(store: TableStore) -> pa.Table:
         "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
         "commit_kind": _TEXT, "commit_time": _TIME, "base_manifest_list": _TEXT, "delta_manifest_list": _TEXT,
         "changelog_manifest_list": _TEXT, "total_record_count": _LONG, "delta_record_count": _LONG,
-        "changelog_record_count": _LONG, "watermark": _LONG, "next_row_id": _LONG,
+        "changelog_record_count": _LONG, "watermark": _LONG, "next_row_id": _LONG, "operation": _TEXT,
+        "writer_version": _TEXT,
     }  # fmt: skip
     return table_of(
         columns,
@@ -75,7 +81,8 @@ def _snapshots(store: TableStore) -> pa.Table:
             (
                 s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
                 s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count,
-                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id,
+                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id, s.operation,
+                s.writer_version,
             )
             for s in store.snapshots()
         ),
@@ -99,7 +106,7 @@ def _schemas(store: TableStore) -> pa.Table:
                 _json([field_to_json(f) for f in s.fields]),
                 _json(s.partition_keys),
                 _json(s.primary_keys),
-                _json(dict(s.options)),
+                _json({key: shown(key, value) for key, value in s.options.items()}),
                 s.comment,
                 s.time_millis,
             )
@@ -109,7 +116,8 @@ def _schemas(store: TableStore) -> pa.Table:
 
 
 def _options(store: TableStore) -> pa.Table:
-    return table_of({"key": _TEXT, "value": _TEXT}, store.latest_schema().options.items())
+    options = store.latest_schema().options
+    return table_of({"key": _TEXT, "value": _TEXT}, ((key, shown(key, value)) for key, value in options.items()))
 
 
 def _tags(store: TableStore) -> pa.Table:
@@ -190,12 +198,13 @@ def _manifests(store: TableStore) -> pa.Table:
         "schema_id": _LONG, "min_partition_stats": _TEXT, "max_partition_stats": _TEXT, "min_row_id": _LONG,
         "max_row_id": _LONG,
     }  # fmt: skip
-    snapshot = store.latest_snapshot()
+    state = stored_state(store)
+    snapshot = state.snapshot
     found: list[ManifestFile] = []
     if snapshot is not None:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
         found = [m for name in lists if name is not None for m in store.read_manifest_list(name)]
-    fields = store.latest_schema().partition_fields
+    fields = state.schema.partition_fields
     return table_of(
         columns,
         (
@@ -213,12 +222,12 @@ def _manifests(store: TableStore) -> pa.Table:
 _SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG, "last_update_time": _TIME}
 
 
-def _summed(store: TableStore, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows, bytes, number and newest creation of the live files, by these columns of their entries."""
-    entries = pa.Table.from_batches([live_of(store, store.latest_snapshot())])
-    names = ["row_count", "file_size", "creation_time"]
-    grouped = entries.select([*keys, *names]).group_by(list(keys), use_threads=False)
+def _summed(entries: pa.RecordBatch, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows, bytes, number and newest creation of some live files, by these columns of their entries, and buckets."""
+    names = ["row_count", "file_size", "creation_time", "total_buckets"]
+    grouped = pa.Table.from_batches([entries]).select([*keys, *names]).group_by(list(keys), use_threads=False)
     sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
+    sums.append(("total_buckets", "max"))
     rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
     return rows
 
@@ -228,20 +237,43 @@ def _sums(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _buckets(store: TableStore) -> pa.Table:
-    fields = store.latest_schema().partition_fields
+    state = stored_state(store)
+    fields = state.schema.partition_fields
     rows = [
         (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
-        for row in _summed(store, ["partition", "bucket"])
+        for row in _summed(live_of(store, state.snapshot), ["partition", "bucket"])
     ]
     return table_of({"partition": _TEXT, "bucket": _INT, **_SUMS}, sorted(rows, key=lambda r: (r[0], r[1])))
 
 
 def _partitions(store: TableStore) -> pa.Table:
-    """The columns that only a catalog's metastore fills are NULL."""
-    schema = store.latest_schema()
-    rows = [(_partition_spec(schema, r["partition"]), *_sums(r), *[None] * 4) for r in _summed(store, ["partition"])]
-    columns = {"partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT}
-    return table_of({**columns, "options": _TEXT}, sorted(rows, key=lambda r: r[0]))
+    """The columns that only a catalog's metastore fills are NULL; none is said to be done."""
+    state = stored_state(store)
+    deleted = _deleted(store, state)
+    rows = [
+        (_partition_spec(state.schema, r["partition"]), *_sums(r), *[None] * 4, r["total_buckets_max"], False,
+         deleted.get(r["partition"], 0))
+        for r in _summed(live_of(store, state.snapshot), ["partition"])
+    ]  # fmt: skip
+    columns = {
+        "partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT, "options": _TEXT,
+        "total_buckets": _INT, "done": pa.bool_(), "deleted_record_count": _LONG,
+    }  # fmt: skip
+    return table_of(columns, sorted(rows, key=lambda r: r[0]))
+
+
+def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
+    """Rows that deletion vectors mark, by partition; None where a vector does not tell its number."""
+    name = None if state.snapshot is None else state.snapshot.index_manifest
+    if name is None or not TableOptions(store.latest_schema().options).get("deletion-vectors.enabled"):
+        return {}
+    counts: dict[bytes, int | None] = {}
+    for entry in store.read_index_manifest(name):
+        for vector in entry.deletion_ranges or ():
+            before = counts.get(entry.partition, 0)
+            known = before is not None and vector.cardinality is not None
+            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if known else None
+    return counts
 
 
 def _partition_spec(schema: TableSchema, partition: bytes) -> str:

@@ -17,8 +17,9 @@ from paimon_pyds.operations.live_files import DataFileRef, live_of, refs_of
 from paimon_pyds.operations.system import partition_row_text, table_of
 from paimon_pyds.read.casting import can_cast, cast_atomic
 from paimon_pyds.row import decode_column, decode_row
+from paimon_pyds.scan.state_options import stored_state
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import BINARY_KINDS, AtomicType, DataField, scalar_to_internal
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
 
 __all__ = ["file_indexes_table", "files_table"]
 
@@ -44,9 +45,9 @@ FILE_INDEXES = {
 
 
 def files_table(store: TableStore) -> pa.Table:
-    """Every live data file with its statistics, which read as Java prints them, under the table's latest schema."""
-    schema = store.latest_schema()
-    entries = live_of(store, store.latest_snapshot())
+    """Every live data file with its statistics, which read as Java prints them, under the schema of the state."""
+    state = stored_state(store)
+    schema, entries = state.schema, live_of(store, state.snapshot)
     refs = refs_of(store, schema, entries)
     statistics = _Statistics(store, schema, entries).texts()
     wanted = ("partition", "level", "min_key", "max_key", "min_sequence_number", "max_sequence_number",
@@ -162,6 +163,8 @@ def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
+    if source.type.kind in NESTED_KINDS:  # statistics count their NULLs, and know no bounds
+        return ["null"] * len(rows)
     decoded = decode_column(rows, types, at, arity=True)
     values = decoded.values
     if (
@@ -218,8 +221,9 @@ def index_heads(io: FileIO, files: Sequence[DataFileRef]) -> list[IndexHead]:
 
 def file_indexes_table(store: TableStore) -> pa.Table:
     """Every index of every live data file; only heads are read."""
-    schema = store.latest_schema()
-    refs = refs_of(store, schema, live_of(store, store.latest_snapshot()))
+    state = stored_state(store)
+    schema = state.schema
+    refs = refs_of(store, schema, live_of(store, state.snapshot))
     partitions = _PartitionTexts(schema)
     rows = []
     for ref, head in zip(refs, index_heads(store.io, refs), strict=True):

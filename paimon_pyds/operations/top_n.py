@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.types import AtomicType, DataField
+from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField
 
 __all__ = ["SortColumn", "TopN", "check_order", "parse_top_n"]
 
@@ -66,14 +66,14 @@ def check_order(order: TopN, field_of: Callable[[str], DataField]) -> TopN:
 
     Raises:
         SchemaError: a column is not there.
-        UnsupportedError: a column of a nested type.
+        UnsupportedError: a column of a nested type, VARIANT or BLOB.
         OptionError: no column, a column twice, or a negative number of rows.
     """
     if not order.columns or order.n < 0:
         raise OptionError(f"top_n needs a sort column and a number of rows, not {order}", hint=_EXAMPLE)
     fields = [field_of(column.name) for column in order.columns]
     for field in fields:
-        if not isinstance(field.type, AtomicType):
+        if not isinstance(field.type, AtomicType) or field.type.kind in REFUSED_KINDS:
             raise UnsupportedError(f"top_n can't sort by {field.name!r}, of type {field.type}")
     columns = tuple(replace(c, name=f.name) for c, f in zip(order.columns, fields, strict=True))
     _check_once(columns, str(order))

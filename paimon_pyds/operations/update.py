@@ -20,6 +20,7 @@ from pyroaring import BitMap
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.expression import BoundExpression, Condition, Operand, Scope, bind_expression, split_condition
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import Executor, LocalExecutor
 from paimon_pyds.operations.row_changes import RowSummary, change_rows
@@ -41,6 +42,7 @@ from paimon_pyds.scan.split import ReadSpec
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataField
 from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write.defaults import fill_default
 
 __all__ = ["assignments_of", "update"]
 
@@ -89,7 +91,7 @@ def update(
             progress,
         )
 
-    return change_rows(store, once, options=own)
+    return change_rows(store, once, workers, options=own)
 
 
 def assignments_of(
@@ -142,7 +144,8 @@ def _edits(
     found = find_rows(candidates, condition.residual, executor, progress)
     removed = [_removed(target, rows) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
-    return RowEdits(removed, messages, updated=sum(r.rows for r in removed), reads=condition.predicate)
+    updated = sum(r.rows for r in removed)
+    return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=condition)
 
 
 def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
@@ -220,9 +223,14 @@ def _assigned(
     batch: pa.RecordBatch, assignments: Mapping[str, BoundExpression], names: Sequence[str]
 ) -> pa.RecordBatch:
     """The columns of these names, new values in place of the old ones, which every expression sees."""
-    fresh = {name: expression.evaluate(batch) for name, expression in assignments.items()}
+    fresh = {name: _new_values(expression, batch) for name, expression in assignments.items()}
     if SEQUENCE_NUMBER in names:
         fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit tells it
     arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
     fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _new_values(expression: BoundExpression, batch: pa.RecordBatch) -> pa.Array:
+    values = expression.evaluate(batch)
+    return values if expression.target is None else fill_default(values, expression.target)

@@ -13,12 +13,14 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.options.near import near_hint
+from paimon_pyds.redaction import visible
 from paimon_pyds.scan.split import METADATA_FIELDS
+from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.write.checks import check_files
-from paimon_pyds.write.defaults import default_value
+from paimon_pyds.write.defaults import check_default
 
-__all__ = ["SYSTEM_NAMES", "check_default", "check_new_fields", "validate_schema"]
+__all__ = ["SYSTEM_NAMES", "check_new_fields", "validate_schema"]
 
 SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 _KEY_PREFIX = "_KEY_"
@@ -41,6 +43,7 @@ def validate_schema(schema: TableSchema) -> None:
         if option is not None:
             option.parse(text)
     check_known(schema.options)
+    _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
     _check_modes(schema, options)
@@ -49,6 +52,18 @@ def validate_schema(schema: TableSchema) -> None:
     if not schema.primary_keys:
         check_writable(schema)
         check_files(schema.fields, schema.options)
+
+
+def _check_state(schema: TableSchema, options: TableOptions) -> None:
+    """What a table may say of the state that its readers begin with."""
+    state_options(schema.options, {})
+    if options.is_set("scan.version"):
+        raise OptionError(
+            "Java Paimon alters no table that stores scan.version",
+            hint="set scan.snapshot-id or scan.tag-name; a single read can name a version",
+        )
+    if options.get("branch") != "main":
+        raise OptionError("a table can't store another branch", hint="open the branch by its name")
 
 
 def check_new_fields(fields: Sequence[DataField]) -> None:
@@ -70,12 +85,6 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
-
-
-def check_default(field: DataField) -> None:
-    """Raises SchemaError unless a column's default value is a value of its type, UnsupportedError for some types."""
-    if field.default is not None:
-        default_value(field)
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:
@@ -186,7 +195,7 @@ def _check_indexes(schema: TableSchema) -> None:
     for spec in specs:
         if spec.index_type == BSI:
             warnings.warn(
-                f"the bsi index of {spec.container_name} is deprecated in Paimon: use range-bitmap",
+                f"the bsi index of {visible(spec.container_name)} is deprecated in Paimon: use range-bitmap",
                 DeprecationWarning,
                 stacklevel=2,
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from paimon_pyds.options.checks import (
+    check_branch,
     check_known,
+    check_no_secrets,
     check_readable,
     check_shape,
     check_writable,
@@ -22,7 +24,9 @@ __all__ = [
     "Scope",
     "Status",
     "TableOptions",
+    "check_branch",
     "check_known",
+    "check_no_secrets",
     "check_readable",
     "check_shape",
     "check_writable",

@@ -50,9 +50,11 @@ def texts(name: str, value: Any, what: str = "a list of names") -> list[str]:
 
 
 def mapping(name: str, value: Any) -> Mapping[Any, Any]:
-    """The value when it is a mapping. Raises ArgumentTypeError."""
+    """The value when it is a mapping. Raises ArgumentTypeError; what stands for storage options is not shown."""
     if isinstance(value, Mapping):
         return value
+    if name == "storage_options":
+        raise ArgumentTypeError(f"{name} takes a dictionary, not a value of type {type(value).__name__}")
     raise _refused(name, "a dictionary", value)
 
 

@@ -9,22 +9,27 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
-from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
+from paimon_pyds.redaction import holds_secret, names_secret, shown
+from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
     "SchemaLike",
+    "check_branch",
     "check_known",
+    "check_no_secrets",
     "check_readable",
     "check_shape",
     "check_writable",
     "describe_options",
     "refused_kind",
     "restore_case",
+    "zoned_partitions",
 ]
 
+_STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _NO_PRIMARY_KEYS = (
     "tables with a primary key can't be {} yet: their rows have to be merged by key",
@@ -37,6 +42,8 @@ class SchemaLike(Protocol):
 
     @property
     def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def partition_keys(self) -> tuple[str, ...]: ...
     @property
     def primary_keys(self) -> tuple[str, ...]: ...
     @property
@@ -66,6 +73,13 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     typed = TableOptions(merged)
     if typed.get("type") != "table":
         raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")
+    zoned = zoned_partitions(schema)
+    if zoned:
+        raise UnsupportedError(
+            f"a table with partition.legacy-name=false can't be written when {zoned[0]} is a partition column: Java "
+            "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
+            hint="make a table anew and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
+        )
     bucket = typed.get("bucket")
     if bucket == 0 or bucket < -1:
         raise UnsupportedError(
@@ -74,6 +88,28 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
+        )
+
+
+def zoned_partitions(schema: SchemaLike) -> list[str]:
+    """The partition columns whose directories Java names in the time zone of its process."""
+    if TableOptions(schema.options).get("partition.legacy-name"):
+        return []
+    instants = {field.name for field in schema.fields if field.type.kind is Kind.TIMESTAMP_LTZ}
+    return [name for name in schema.partition_keys if name in instants]
+
+
+def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
+    """Raises UnsupportedError where the table's own option ``branch`` names another branch than the one at hand.
+
+    Java reads and writes that one, with the columns of this one.
+    """
+    other = schema.options.get("branch", branch)
+    if other != branch:
+        raise UnsupportedError(
+            f"the table's own option branch={other} sends readers and writers of branch {branch} to another one",
+            path=path,
+            hint="open that branch by its name, or alter the table: unset branch",
         )
 
 
@@ -128,16 +164,28 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
         if option_of(key) is None and key not in known:
             folded = key.lower().replace("_", "-")
             near = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
+            if names_secret(key):
+                if own:
+                    continue  # `check_no_secrets` is about new ones; those that a table holds do not keep it from use
+                raise OptionError(f"option {key} is a secret, and no option of a table", hint=_STORAGE)
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
             if near or index or not own:
                 raise OptionError(f"unknown option {key}", hint=near_hint(folded, known, "options"))
+
+
+def check_no_secrets(options: Mapping[str, str]) -> None:
+    """Raises OptionError for an option of a table that is a secret: everyone who reads the table could read it."""
+    for key, text in options.items():
+        if names_secret(key) or holds_secret(text):
+            what = "is a secret" if names_secret(key) else "holds a secret"
+            raise OptionError(f"option {key} {what}, and the options of a table are open to its readers", hint=_STORAGE)
 
 
 def describe_options(schema: SchemaLike) -> pa.Table:
     """Every option of Paimon and every key that the table sets, as an Arrow table.
 
     Columns: key, value (what is set, else the default), default, set (bool), status (honoured, ignorable, refused or
-    unknown, of that value), why. Keys that are set come first.
+    unknown, of that value), why. Keys that are set come first; secrets that the table holds are blanked.
     """
     import pyarrow as pa
 
@@ -153,17 +201,13 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
     for key in sorted(typed):
         option = option_of(key)
         if option is None:
-            yield (
-                key,
-                typed[key],
-                None,
-                True,
-                Status.UNKNOWN.value,
-                "no option of Paimon; it is kept, and has no effect",
-            )
+            why = "no option of Paimon; it is kept, and has no effect"
+            if names_secret(key) or holds_secret(typed[key]):
+                why = "a secret that every reader of the table can read: unset it, and give it as a storage option"
+            yield key, shown(key, typed[key]), None, True, Status.UNKNOWN.value, why
         else:
             status, why = _status(option, typed[key], schema)
-            yield key, typed[key], option.default, True, status.value, why
+            yield key, shown(key, typed[key]), option.default, True, status.value, why
     for key in sorted(OPTIONS):
         if key not in typed:
             option = OPTIONS[key]

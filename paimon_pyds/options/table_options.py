@@ -12,6 +12,7 @@ from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
 from paimon_pyds.options.values import Kind
+from paimon_pyds.redaction import RedactedDict
 
 __all__ = ["IMMUTABLE_OPTIONS", "OPTIONS", "TableOptions", "dynamic_option", "option_of"]
 
@@ -118,7 +119,7 @@ class TableOptions(Mapping[str, str]):
         return key in self._raw
 
     def __repr__(self) -> str:
-        return f"TableOptions({self._raw!r})"
+        return f"TableOptions({RedactedDict(self._raw)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (TableOptions, (self._raw,))

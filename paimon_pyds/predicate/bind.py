@@ -9,7 +9,8 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate import casts, values
-from paimon_pyds.predicate.compare import NUMBERS, compare
+from paimon_pyds.predicate.char import compare_char
+from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.tree import (
     And,
@@ -152,8 +153,9 @@ class _Binder:
         literal = _literal(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
+        stored = casts.STRING if type_.kind is Kind.CHAR else type_
         try:
-            equal = compare(Op.EQ, ColumnRef(at.name, at.path, type_), literal, self._zone)
+            equal = compare(Op.EQ, ColumnRef(at.name, at.path, stored), literal, self._zone)
         except PredicateError as error:
             raise PredicateError(f"keys of {at}: {error.message}", hint=error.hint) from None
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
@@ -197,7 +199,9 @@ class _Binder:
         if op is Op.NOT_IN and len(known) < len(literals):
             return Const.UNKNOWN
         type_ = column.type
-        assert type_ is not None
+        assert isinstance(type_, AtomicType)
+        if type_.kind is Kind.CHAR and known:
+            return compare_char(op, column, [str(bytes_or_text(literal, type_)) for literal in known], type_)
         if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
             as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in known)

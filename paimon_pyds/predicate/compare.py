@@ -11,11 +11,12 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate import values
+from paimon_pyds.predicate.char import compare_char
 from paimon_pyds.predicate.cuts import Cut, cut, domain, from_step, mismatch, skipped_hour
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and, make_or
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
-__all__ = ["NUMBERS", "compare"]
+__all__ = ["NUMBERS", "bytes_or_text", "compare"]
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""
@@ -35,8 +36,10 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     assert isinstance(type_, AtomicType)
     if literal.value is None:
         return Const.UNKNOWN
+    if type_.kind is Kind.CHAR:
+        return compare_char(op, column, (str(bytes_or_text(literal, type_)),), type_)
     if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:
-        return Leaf(op, column, (_bytes_or_text(literal, type_),))
+        return Leaf(op, column, (bytes_or_text(literal, type_),))
     if type_.kind in FLOAT_KINDS:
         return _compare_float(op, column, _float(literal, type_), type_)
     place = cut(literal, type_, zone, as_double=as_double)
@@ -53,7 +56,8 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     return make_or(make_and(make_or(before, behind), found), inside)
 
 
-def _bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
+def bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
+    """A literal as a value of a type of texts or bytes. Raises PredicateError."""
     assert literal.type is not None
     given, value = literal.type.kind, literal.value
     if type_.kind in STRING_KINDS:

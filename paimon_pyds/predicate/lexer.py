@@ -10,6 +10,7 @@ from typing import Literal as OneOf
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from paimon_pyds.errors import PredicateError
+from paimon_pyds.redaction import visible
 
 __all__ = ["MAX_TEXT", "Token", "TokenKind", "fail", "placed_error", "tokenize"]
 
@@ -150,4 +151,5 @@ def placed_error(text: str, position: int, message: str, hint: str | None) -> Pr
         lead, tail = "…" if left else "", "…" if right < len(line) else ""
         line = lead + line[left:right] + tail
         column += len(lead) - left
-    return PredicateError(f"filter: {message}\n  {line}\n  {' ' * column}^", hint=hint)
+    column = len(visible(line[:column]))
+    return PredicateError(f"filter: {message}\n  {visible(line)}\n  {' ' * column}^", hint=hint)

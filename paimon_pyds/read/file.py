@@ -139,7 +139,7 @@ def _read(
     if selection.is_none:
         return
     format_ = formats.by_path(task.path)
-    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters)
+    reader = format_.open_reader(spec.io, task.path, task.size, trace.counters, spec.hints(task))
     try:
         check_row_count(reader, task)
         known = trace.index is not None and trace.index.exact

@@ -53,7 +53,7 @@ def _kept(name: str, spec: ReadSpec, task: FileTask, rows: npt.NDArray[np.int64]
     """What the file holds in a column of its own, where it does; else the derived values."""
     if name not in (task.write_cols or ()) or not len(rows):
         return derived
-    reader = formats.by_path(task.path).open_reader(spec.io, task.path, task.size, ReadCounters())
+    reader = formats.by_path(task.path).open_reader(spec.io, task.path, task.size, ReadCounters(), spec.hints(task))
     try:
         selection = RowSelection.of(rows.astype(np.uint32))
         held = [batch.column(0) for batch in reader.read([METADATA_FIELDS[name]], selection, len(rows))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import redact
+from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import Verdict
 
@@ -216,7 +216,7 @@ class Explanation:
         return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; user names and passwords in URLs are blanked."""
+        """All of it as plain values, for JSON; user names, passwords and signatures in addresses are blanked."""
         return {
             "table": redact(self.table),
             "snapshot": self.snapshot_id,
@@ -299,7 +299,7 @@ _FILE_SCHEMA = pa.schema(
 
 
 def _without_user(path: str) -> str:
-    return redact(path) if "@" in path else path
+    return redact(path) if "@" in path or "?" in path else path
 
 
 def _file_row(file: FileDecision) -> dict[str, Any]:

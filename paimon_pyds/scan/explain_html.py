@@ -6,11 +6,10 @@ Plain HTML with inline styles and inline SVG: no script, and nothing that notebo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from paimon_pyds.errors import redact
+from paimon_pyds.redaction import redact
 from paimon_pyds.scan.explain import NOT_SKIPPED, Explanation, FileDecision, counted, human_bytes, outcome_counts
-from paimon_pyds.scan.explain_plot import colour_of, files_bar, joined_strip, row_strips
+from paimon_pyds.scan.explain_plot import colour_of, escape, files_bar, joined_strip, row_strips
 from paimon_pyds.scan.explain_text import (
     ENDS,
     REST,

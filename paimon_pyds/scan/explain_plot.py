@@ -6,15 +6,16 @@ both can be read on light and on dark ground.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
-from html import escape
 
 import numpy as np
 
+from paimon_pyds.redaction import visible
 from paimon_pyds.scan.explain import NOT_NEEDED, READ_PART, READ_WHOLE, FileDecision
 from paimon_pyds.scan.verdict import STRIP_BINS
 
-__all__ = ["colour_of", "files_bar", "joined_strip", "row_strips"]
+__all__ = ["colour_of", "escape", "files_bar", "joined_strip", "row_strips"]
 
 _COLOURS = {
     "manifests": "#7d8897",
@@ -39,6 +40,11 @@ _COUNT = 190
 _LETTER = 6.8
 _LEVELS = 6
 _FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
+
+
+def escape(text: str) -> str:
+    """A text as HTML that shows it and nothing else: markup is escaped, control characters are written out."""
+    return html.escape(visible(text))
 
 
 def colour_of(outcome: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paimon_pyds.errors import redact
+from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.explain import (
     NOT_SKIPPED,
     READ_WHOLE,
@@ -43,8 +43,8 @@ _STRIP_WIDTH = 40
 
 
 def to_text(e: Explanation) -> str:
-    """The explanation as lines of text, of at most about 120 columns."""
-    return "\n".join(_lines(e))
+    """The explanation as lines of text, of at most about 120 columns; control characters are written out."""
+    return "\n".join(map(visible, _lines(e)))
 
 
 def _lines(e: Explanation) -> Iterator[str]:

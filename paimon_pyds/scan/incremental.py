@@ -2,8 +2,9 @@
 
 Source: Paimon documentation, sql-query/incremental query, and reads of Java 1.4. The start is exclusive, the end
 inclusive. Between snapshots and times, the rows are those of APPEND snapshots; compactions and overwrites add none.
-Between two tags, and with incremental-between-scan-mode=diff, they are the rows of the files that the end has and the
-start has not: the snapshots in between may have expired, overwrites count, and so do files that were rewritten.
+With incremental-between-scan-mode=diff, and between two tags whatever that mode says, they are the rows of the files
+that the end has and the start has not: the snapshots in between may have expired, overwrites count, and so do files
+that were rewritten. With incremental-between-tag-to-snapshot tags are taken for the numbers of their snapshots.
 
 Times are milliseconds since the epoch, or texts as of scan.timestamp. Where no snapshot was made between them, there
 are no rows; nothing was committed yet, none either.
@@ -17,11 +18,18 @@ from dataclasses import dataclass
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, parse_timestamp
+from paimon_pyds.options import TableOptions
+from paimon_pyds.scan.travel import parse_timestamp
 
 __all__ = ["INCREMENTAL_OPTIONS", "Difference", "resolve_between"]
 
-INCREMENTAL_OPTIONS = ("incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode")
+_TO_SNAPSHOT = "incremental-between-tag-to-snapshot"
+INCREMENTAL_OPTIONS = (
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-between-scan-mode",
+    _TO_SNAPSHOT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +44,15 @@ def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snap
     """The snapshots whose additions are read, oldest first, or two states; None when the scan is not incremental.
 
     Raises:
-        OptionError: not two values, the end before the start, or time travel besides.
+        OptionError: not two values, or the end before the start.
         SnapshotNotFoundError, TagNotFoundError: an end that does not exist or has expired.
     """
-    given = [key for key in INCREMENTAL_OPTIONS[:2] if key in options]
-    if not given:
+    key = next((key for key in INCREMENTAL_OPTIONS[:2] if key in options), None)
+    if key is None:
         return None
-    clash = [key for key in TIME_TRAVEL_OPTIONS if key in options]
-    if len(given) > 1 or clash:
-        raise OptionError(f"only one of {', '.join([*given, *clash])} can be given")
     mode = options.get("incremental-between-scan-mode", "auto").lower()
     if mode not in ("auto", "delta", "diff"):
         raise UnsupportedError(f"incremental-between-scan-mode={mode} is not supported", hint="use auto, delta or diff")
-    key = given[0]
     first, last = _two(key, options[key])
     if key == "incremental-between-timestamp":
         zone = options.get("timezone", "UTC")
@@ -57,7 +61,9 @@ def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snap
     start, end = (e if isinstance(e, int) else e.id for e in ends)
     if end < start:
         raise _reversed(key, start, end)
-    if mode == "diff" or (mode == "auto" and not any(isinstance(e, int) for e in ends)):
+    if TableOptions(options).get(_TO_SNAPSHOT):
+        ends = start, end
+    if mode == "diff" or not any(isinstance(e, int) for e in ends):
         return Difference(*(store.snapshot(e) if isinstance(e, int) else e for e in ends))
     if store.latest_snapshot_id() is None:
         return ()

@@ -29,6 +29,7 @@ from paimon_pyds.predicate.partitions import partition_filter
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.evolution import plan_evolution
+from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.bucket_filter import bucket_mask
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.record import left_out
@@ -144,7 +145,7 @@ class Planner:
             predicate=request.predicate,
             metadata_columns=request.metadata_columns,
             partition_fields=self.schema.partition_fields,
-            options=dict(self.schema.options),
+            options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
         )
 

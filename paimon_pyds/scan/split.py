@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from paimon_pyds.formats.base import InstantBounds, ReadHints
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
@@ -46,6 +47,7 @@ class FileTask:
     ``selection`` is the portable roaring bitmap of the positions that an embedded index kept, None for all rows;
     ``index_path`` names a side index that the reader still has to ask; ``window`` are the first and one past the last
     position to read, None for the whole file. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
+    ``instants``: see `scan.instants`.
     """
 
     path: str
@@ -61,6 +63,7 @@ class FileTask:
     sequence_number: int | None = None
     write_cols: tuple[str, ...] | None = None
     window: tuple[int, int] | None = None
+    instants: InstantBounds = ()
 
     @property
     def name(self) -> str:
@@ -96,6 +99,10 @@ class ReadSpec:
     partition_fields: tuple[DataField, ...] = ()
     options: Mapping[str, str] | None = None
     use_index: bool = True
+
+    def hints(self, task: FileTask) -> ReadHints:
+        """What the reader of a file has to be told."""
+        return ReadHints(self.options or {}, task.instants)
 
 
 def result_schema(spec: ReadSpec) -> pa.Schema:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate
+from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, root_columns
 from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import NESTED_KINDS, DataField, DataType, Kind
@@ -104,7 +104,8 @@ def statistics_mask(
         fields_of: the columns of a schema id.
     """
     keep = np.ones(entries.num_rows, dtype=bool)
-    for group in statistics_groups(fields, entries, fields_of):
+    named = set(root_columns(predicate))  # others may be of types that are not supported
+    for group in statistics_groups([f for f in fields if f.name in named], entries, fields_of):
         devolved = group.evolution.devolve(predicate)
         if devolved is Const.TRUE:
             continue

@@ -37,23 +37,28 @@ class TableState:
     schema: TableSchema
 
 
-def resolve_state(store: TableStore, options: Mapping[str, str]) -> TableState:
+def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, str]) -> TableState:
     """The state named by the ``scan.*`` options; the latest when none is given.
 
     A named state is read with the schema of its snapshot, the latest with the table's latest schema, as Java does.
     ``scan.timestamp`` without a zone is read in the ``timezone`` option, UTC by default.
 
+    Args:
+        latest: the table's latest schema, as it was just read.
+        options: of the scan, made by `state_options`: one of them names a state at most.
+
     Raises:
-        OptionError: two of the options at once, or a value that does not parse.
+        OptionError: a value that does not parse.
         SnapshotNotFoundError, TagNotFoundError: no such state.
     """
-    given = [key for key in TIME_TRAVEL_OPTIONS if options.get(key) is not None]
-    if len(given) > 1:
-        raise OptionError(f"only one of {', '.join(given)} can be given", hint="a scan reads one state of the table")
-    if not given:
-        return TableState(store.latest_snapshot(), store.latest_schema())
-    snapshot = _named(store, given[0], options[given[0]], options.get("timezone", "UTC"))
-    return TableState(snapshot, store.schema(snapshot.schema_id))
+    key = next((key for key in TIME_TRAVEL_OPTIONS if key in options), None)
+    if key is not None:
+        named = _named(store, key, options[key], options.get("timezone", "UTC"))
+        return TableState(named, store.schema(named.schema_id))
+    snapshot = store.latest_snapshot()
+    if snapshot is not None and snapshot.schema_id > latest.id:  # both were changed since the schema was read
+        latest = store.latest_schema()
+    return TableState(snapshot, latest)
 
 
 def _named(store: TableStore, key: str, value: str, zone: str) -> Snapshot:

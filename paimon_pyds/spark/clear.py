@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from paimon_pyds.errors import PaimonError
+from paimon_pyds.redaction import redact
 
 __all__ = ["clear_errors", "clear_iterator"]
 
@@ -25,7 +27,7 @@ def clear_errors(method: C) -> C:
         try:
             return method(*args, **kwargs)
         except PaimonError as error:
-            _log.debug("%s failed", method.__qualname__, exc_info=True)
+            _log_trace(f"{method.__qualname__} failed")
             bare = error
         raise _bared(bare)
 
@@ -38,9 +40,15 @@ def clear_iterator(items: Iterator[T]) -> Iterator[T]:
         yield from items
         return
     except PaimonError as error:
-        _log.debug("reading failed", exc_info=True)
+        _log_trace("reading failed")
         bare = error
     raise _bared(bare)
+
+
+def _log_trace(what: str) -> None:
+    """The trace of the error at hand with its causes, which other libraries worded: without secrets."""
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s\n%s", what, redact(traceback.format_exc()))
 
 
 def _bared(error: PaimonError) -> PaimonError:

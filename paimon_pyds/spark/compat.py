@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUPPORTS_PUSHDOWN",
+    "plans_once",
     "pushdown_leaks",
     "spark_version",
     "target_schema",
@@ -46,6 +47,14 @@ def version_text() -> str:
 
 def pushdown_leaks() -> bool:
     """Whether Spark applies the filters of one scan to the other scans of the same DataFrame (SPARK-58551; below 5)."""
+    return plans_once()
+
+
+def plans_once() -> bool:
+    """Whether Spark keeps the partitions of a loaded DataFrame or view for all its queries (4.1 to 4.3).
+
+    Spark 4.0 asks for them in each query. They are kept where filters are (SPARK-58551), which ends with 5.
+    """
     return SUPPORTS_PUSHDOWN and spark_version() < (5,)
 
 

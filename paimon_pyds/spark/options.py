@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.redaction import RedactedDict
 
 __all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_options"]
 
@@ -28,7 +29,7 @@ _READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
-_STORAGE_PREFIXES = ("s3.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.")
+_STORAGE_PREFIXES = ("external-paths.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class ReadOptions:
         top_n: the option ``topn``: sort columns and a number of rows, as in ``amount desc nulls last, 10``.
         metadata_columns: names of hidden columns to add.
         pushdown: whether Spark's filters are taken.
-        explain: ``log``, or a path for the explanation.
+        explain: ``log``, or the path of a ``.txt``, ``.html`` or ``.json`` file.
         scan: options of Paimon for the scan, and ``timezone``.
-        storage: credentials and endpoints.
+        storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
 
-    path: str
+    path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
     branch: str | None = None
     filter: str | None = None
     columns: str | None = None
@@ -57,6 +58,10 @@ class ReadOptions:
     explain: str | None = None
     scan: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scan", RedactedDict(self.scan))
+        object.__setattr__(self, "storage", RedactedDict(self.storage))
 
     @property
     def travels(self) -> bool:
@@ -77,10 +82,10 @@ class WriteOptions:
         operation: ``delete`` or ``upsert``; None to write the rows as they are.
         keys: the columns that find the rows of an operation; None when the option was not given.
         table: options of Paimon.
-        storage: credentials and endpoints.
+        storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
 
-    path: str
+    path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
     branch: str | None = None
     create: bool = True
     partition_by: tuple[str, ...] | None = None
@@ -91,6 +96,10 @@ class WriteOptions:
     keys: tuple[str, ...] | None = None
     table: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", RedactedDict(self.table))
+        object.__setattr__(self, "storage", RedactedDict(self.storage))
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -302,7 +311,7 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
 
 def _log_or_path(given: Mapping[str, str]) -> str | None:
     where = given.get("explain")
-    if where is not None and (not where.strip() or where.endswith(("/", "\\"))):
+    if where is not None and where != "log" and not where.lower().endswith((".txt", ".html", ".json")):
         raise OptionError(f"explain is log, or the path of a .txt, .html or .json file, not {where!r}")
     return where
 

@@ -1,4 +1,4 @@
-"""Plans kept in the planning process: EXPLAIN plans a query too, and Spark 4.0 plans each query three times."""
+"""Plans kept in the planning process: EXPLAIN plans a query too, and Spark 4.0 plans a query several times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paimon_pyds.metadata.cache import ByteLimitedCache
 
 if TYPE_CHECKING:
+    from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.operations.query import Scan
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.spark.state import ReadState
@@ -19,22 +20,22 @@ _PLANS = ByteLimitedCache(64 << 20)
 
 
 def planned(state: ReadState, scan: Scan) -> ScanPlan:
-    """The plan of a scan of this state, made or remembered. Only pinned states are: what they hold never changes."""
-    if state.pin is None or state.pin.snapshot_id is None:
+    """The plan of a scan of this state, made or remembered: those of the newest snapshots."""
+    if state.options.travels or scan.snapshot is None:
         return scan.plan()
-    return _PLANS.get_or_load(_key(state, scan), scan.plan, _weigh)
+    return _PLANS.get_or_load(_key(state, scan, scan.snapshot), scan.plan, _weigh)
 
 
-def _key(state: ReadState, scan: Scan) -> Hashable:
+def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
     """All that a plan depends on. A snapshot is known by its manifest lists: its number can come again."""
     store, options = state.table.store, state.options
-    snapshot = store.snapshot(scan.snapshot_id or 0)
     return (
         store.root,
         store.branch,
         snapshot.base_manifest_list,
         snapshot.delta_manifest_list,
         scan.schema.id,
+        state.loaded,
         tuple(scan.arrow_schema.names),
         repr(scan.predicate),
         options.limit,

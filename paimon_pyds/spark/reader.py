@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear import clear_errors, clear_iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.scan.split import Split
     from paimon_pyds.spark.options import ReadOptions
-    from paimon_pyds.spark.state import Pin, ReadState
+    from paimon_pyds.spark.state import Loaded, ReadState
 
 __all__ = [
     "PaimonPushdownReader",
@@ -36,6 +37,7 @@ __all__ = [
     "SplitPartition",
     "TopNPartition",
     "check_metadata_columns",
+    "rows_of",
     "warn_of_leak",
 ]
 
@@ -77,28 +79,31 @@ class TopNPartition(InputPartition):  # type: ignore[misc]
 class PaimonReader(DataSourceReader):  # type: ignore[misc]
     """Reads a table for Spark. ``schema`` is what Spark wants, the user's projection included."""
 
-    def __init__(self, schema: StructType, options: ReadOptions, pin: Pin | None) -> None:
+    _looks_late = compat.plans_once()
+    """Whether tasks look for newer snapshots, for Spark does not plan again."""
+
+    def __init__(self, schema: StructType, options: ReadOptions, loaded: Loaded | None) -> None:
         self._schema = schema
         self._options = options
-        self._pin = pin
+        self._loaded = loaded
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_schema": self._schema}
 
-    @functools.cached_property
+    @cached_property
     def _state(self) -> ReadState:
         from paimon_pyds.spark.state import open_state
 
-        return open_state(self._options, self._pin)
+        return open_state(self._options, self._loaded)
 
-    @functools.cached_property
+    @cached_property
     def _scan(self) -> Scan:
         """The scan of the wanted columns, its filter bound."""
         from paimon_pyds.scan.split import METADATA_FIELDS
         from paimon_pyds.spark.projection import resolve_schema
 
         self._check_projection()
-        available = [*self._state.scan().schema.fields, *METADATA_FIELDS.values()]
+        available = [*self._state.schema.fields, *METADATA_FIELDS.values()]
         names = resolve_schema(available, compat.target_schema(self._schema))
         hidden = [name for name in names if name in METADATA_FIELDS]
         return self._state.scan((*(name for name in names if name not in METADATA_FIELDS), *hidden))
@@ -118,12 +123,21 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 
     @clear_errors
     def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read."""
+        if self._options.explain is not None:
+            _explain(self._scan, self._options)
+        partitions = self.plan()
+        if self._options.travels or not self._looks_late:
+            return partitions
+        from paimon_pyds.spark.late import with_late
+
+        return with_late(partitions, self._scan.snapshot, self._options, self._state.loaded)
+
+    def plan(self) -> list[InputPartition]:
         """The splits to read, packed so that each is worth a task."""
         from paimon_pyds.spark.plans import planned
 
         scan = self._scan
-        if self._options.explain is not None:
-            _explain(scan, self._options)
         if self._options.top_n is not None:
             query = scan.top_n_query()
             return [TopNPartition(query)] if query.n and query.files else []
@@ -135,25 +149,32 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the schema that Spark wants. Runs in a task."""
-        if not isinstance(partition, SplitPartition | TopNPartition):
-            return iter(())  # an empty plan still runs one task
         return clear_iterator(self._batches(partition))
 
-    def _batches(self, partition: SplitPartition | TopNPartition) -> Iterator[pa.RecordBatch]:
+    def _batches(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         from paimon_pyds.spark.arrow import conform_batch
 
         target = compat.target_schema(self._schema)
-        for batch in _rows_of(partition):
+        for batch in self._rows(partition):
             yield conform_batch(batch, target)
 
+    def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None or isinstance(partition, SplitPartition | TopNPartition):
+            return rows_of(partition)
+        from paimon_pyds.spark.late import LatePartition, late_rows
 
-def _rows_of(partition: SplitPartition | TopNPartition) -> Iterable[pa.RecordBatch]:
+        return late_rows(partition, self._schema) if isinstance(partition, LatePartition) else rows_of(None)
+
+
+def rows_of(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """The table's rows that a partition of a plan is about: none for what Spark makes up where a plan is empty."""
     if isinstance(partition, TopNPartition):
         from paimon_pyds.operations.answer import Tally
         from paimon_pyds.operations.top_n_run import run_top_n
 
-        batches: list[pa.RecordBatch] = run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS)
-        return batches
+        return iter(run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS))
+    if not isinstance(partition, SplitPartition):
+        return iter(())
     from paimon_pyds.read import read_split
 
     return read_split(partition.split, BATCH_ROWS, limit=partition.limit)
@@ -161,6 +182,9 @@ def _rows_of(partition: SplitPartition | TopNPartition) -> Iterable[pa.RecordBat
 
 class PaimonPushdownReader(PaimonReader):
     """A reader that takes Spark's filters. A class of its own: where it is defined, Spark's setting must be on."""
+
+    _looks_late = False
+    """Spark plans again for each filter, and nothing else is right with pushdown on."""
 
     @clear_errors
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
@@ -187,17 +211,18 @@ class PaimonPushdownReader(PaimonReader):
         return rest
 
     def _columns(self) -> dict[str, Any]:
-        """The table's columns by the names Spark uses for them."""
+        """The table's columns by the names Spark uses for them; CHAR is left to Spark, which sees texts as stored."""
         from paimon_pyds.spark.arrow import find_name
         from paimon_pyds.spark.filters import PushedColumn
         from paimon_pyds.spark.types import spark_field
+        from paimon_pyds.types import Kind
 
         fields = self._scan.schema.fields
         names = [f.name for f in fields]
         found = {}
         for column in self._schema.fields:
             at = find_name(names, column.name)
-            if at is not None:
+            if at is not None and fields[at].type.kind is not Kind.CHAR:
                 own = spark_field(fields[at])
                 found[column.name] = PushedColumn(fields[at], own.dataType == column.dataType)
         return found

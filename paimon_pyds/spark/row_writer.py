@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.operations.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.spark import compat
@@ -58,6 +59,7 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
     Attributes:
         columns: for each column that is used its place in the DataFrame and its field; the place columns come last.
         keys: key columns; empty when rows are named by where they lie.
+        external: files outside of the table that a commit may read.
     """
 
     def __init__(
@@ -66,8 +68,9 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         operation: str,
         columns: Sequence[tuple[int, pa.Field]],
         keys: tuple[str, ...],
+        external: ExternalPaths,
     ) -> None:
-        super().__init__(context, PaimonRowMessage)
+        super().__init__(context, PaimonRowMessage, external)
         self._delete = operation == "delete"
         self._at = [at for at, _ in columns]
         self._incoming = pa.schema([f for _, f in columns])
@@ -220,7 +223,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         columns = _columns(schema, chosen, table.path)
     if operation == "upsert":
         _check_dropped(names, columns, table.path)
-    return PaimonRowWriter(context, operation, columns, keys)
+    return PaimonRowWriter(context, operation, columns, keys, table.store.external)
 
 
 def _keys(

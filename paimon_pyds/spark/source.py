@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.spark.options import ReadOptions
-    from paimon_pyds.spark.state import Pin
+    from paimon_pyds.spark.state import Loaded
 
 __all__ = [
     "PaimonDataSource",
@@ -32,7 +32,8 @@ __all__ = [
 class PaimonDataSource(DataSource):  # type: ignore[misc]
     """Paimon tables as ``spark.read.format("paimon")`` and ``df.write.format("paimon")``.
 
-    The snapshot that is read is pinned when the DataFrame or view is made; load again to see a newer one.
+    The columns are those of the load. The rows are those of the newest snapshot when Spark plans a query, unless the
+    options name a state; see `paimon_pyds.spark.late` for Spark 4.1 to 4.3, which plan a DataFrame or view once.
     """
 
     pushdown: ClassVar[bool] = False
@@ -40,7 +41,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = dict(options)
-        self._pin: Pin | None = None
+        self._loaded: Loaded | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -48,21 +49,22 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         return "paimon"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a source right after it was made for reading, also when ``schema`` was not asked: pin then."""
-        if self._pin is None:
-            from paimon_pyds.spark.state import try_pin
+        """Spark pickles a source right after it was made, also when ``schema`` was not asked: that is the load."""
+        if self._loaded is None:
+            from paimon_pyds.spark.state import try_load
 
-            self._pin = try_pin(self.options)
+            self._loaded = try_load(self.options)
         return self.__dict__
 
     @clear_errors
     def schema(self) -> StructType:
-        """The columns as Spark's types, in the state that is read."""
+        """The columns as Spark's types. What does not fit the table is refused here, and not in the first query."""
         from paimon_pyds.spark.state import open_state, state_schema
 
         options = self._read_options()
-        state = open_state(options, self._pin)
-        self._pin = state.pin
+        state = open_state(options, self._loaded)
+        self._loaded = state.loaded
+        state.scan()
         return state_schema(state, options)
 
     @clear_errors
@@ -75,7 +77,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         if options.pushdown and compat.SUPPORTS_PUSHDOWN:
             reader.warn_of_leak()
             kind = reader.PaimonPushdownReader
-        return kind(schema, options, self._pin)
+        return kind(schema, options, self._loaded)
 
     @clear_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

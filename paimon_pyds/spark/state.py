@@ -2,108 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_pyds.errors import PaimonError, SnapshotNotFoundError
-from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
+from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.scan.state_options import state_options
+from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
+from paimon_pyds.types import AtomicType, DataField, DataType, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.operations.query import Scan
 
-__all__ = ["Pin", "ReadState", "open_state", "state_schema", "try_pin"]
+__all__ = ["Loaded", "ReadState", "open_state", "state_schema", "try_load"]
+
+_HINT = "load the table again, or create the view again"
+_INTEGERS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
+_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR})
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
-    """The state a DataFrame reads: a snapshot (None: the table was never written) and the schema to read it with."""
+class Loaded:
+    """The columns that a DataFrame or view was loaded with: a schema's number, and a digest of that schema.
 
-    snapshot_id: int | None
+    The digest tells the table from another that was made at the same path since.
+    """
+
     schema_id: int
+    digest: str
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> Loaded:
+        """What tells this schema from all others."""
+        return cls(schema.id, schema_digest(schema))
 
 
-class _PinnedStore(TableStore):
-    """A table as it was: its latest snapshot and schema are those of the pin."""
+class _LoadedStore(TableStore):
+    """The newest state of a table, read by the columns of a load."""
 
-    def __init__(self, store: TableStore, pin: Pin) -> None:
-        super().__init__(store.io, store.root, store.branch)
-        self._pin = pin
-
-    def latest_snapshot_id(self, refresh: bool = False) -> int | None:
-        return self._pin.snapshot_id
-
-    def latest_snapshot(self) -> Snapshot | None:
-        if self._pin.snapshot_id is None:
-            return None
-        try:
-            return self.snapshot(self._pin.snapshot_id)
-        except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(
-                f"the snapshot that this DataFrame was loaded from is gone: {error.message}",
-                path=self.root,
-                hint="load the table again; a tag keeps a snapshot from expiring",
-            ) from error
+    def __init__(self, store: TableStore, schema: TableSchema) -> None:
+        super().__init__(store.io, store.root, store.branch, store.external)
+        self._loaded_schema = schema
 
     def latest_schema(self) -> TableSchema:
-        return self.schema(self._pin.schema_id)
+        return self._loaded_schema
 
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """A table in the state that is read. ``pin`` is None when the options name a state by themselves."""
+    """A table as it is read.
+
+    Attributes:
+        schema: the columns to read, under the names they were loaded with.
+        changed: why columns can't be read any more as they were loaded, by their names.
+    """
 
     table: Table
-    pin: Pin | None
+    loaded: Loaded
+    schema: TableSchema
+    changed: Mapping[str, str]
     options: ReadOptions
 
     def scan(self, columns: tuple[str, ...] | None = None) -> Scan:
-        """The scan of these columns (all by default) with the filter, the limit and the order of the options."""
+        """The scan of these columns (all by default) with the filter, the limit and the order of the options.
+
+        Raises:
+            SchemaError: it needs a column that was dropped or changed too much since the load.
+        """
         options = self.options
-        return self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
+        scan = self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
+        for field in scan.used_fields:
+            if field.name in self.changed:
+                raise SchemaError(self.changed[field.name], hint=_HINT)
+        return scan
 
 
-def open_state(options: ReadOptions, pin: Pin | None) -> ReadState:
-    """The table of the options, in the pinned state; a state is pinned now when none was and none is named.
+def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
+    """The table of the options in the state that they name, else in its newest, with the columns of the load.
+
+    Args:
+        options: of the read.
+        loaded: None while the table is being loaded.
 
     Raises:
-        NotFoundError: no such table, branch, snapshot or tag.
+        NotFoundError: no such table, branch, snapshot or tag; or the table is not the one that was loaded.
     """
     table = Table.open(options.path, options.branch, options.storage)
-    if options.travels:
-        return ReadState(table, None, options)
-    if pin is None:
-        store = table.store
-        pin = Pin(store.latest_snapshot_id(), store.latest_schema().id)
-    return ReadState(Table(_PinnedStore(table.store, pin)), pin, options)
+    store = table.store
+    latest = store.latest_schema()
+    given = state_options(latest.options, options.scan)
+    named = any(name in given for name in TIME_TRAVEL_OPTIONS)
+    newest = resolve_state(store, latest, given).schema if named else latest
+    if loaded is None:
+        return ReadState(table, Loaded.of(newest), newest, {}, options)
+    old = _schema_of(store, loaded, newest)
+    if named or old == newest:
+        return ReadState(table, loaded, newest, {}, options)
+    schema, changed = _by_columns_of(old, newest)
+    return ReadState(Table(_LoadedStore(store, schema)), loaded, schema, changed, options)
 
 
-def try_pin(options: Mapping[str, str]) -> Pin | None:
-    """The pin of what these options name now, None where that can't be told: the read itself will say why."""
+def try_load(options: Mapping[str, str]) -> Loaded | None:
+    """The columns of what these options name now, None where that can't be told: the read itself will say why."""
     try:
-        return open_state(parse_read_options(options), None).pin
+        return open_state(parse_read_options(options), None).loaded
     except PaimonError:
         return None
+
+
+def _schema_of(store: TableStore, loaded: Loaded, newest: TableSchema) -> TableSchema:
+    """The schema of the load."""
+    try:
+        schema = newest if newest.id == loaded.schema_id else store.schema(loaded.schema_id)
+    except NotFoundError:
+        schema = None
+    if schema is None or Loaded.of(schema) != loaded:
+        raise NotFoundError(
+            "the table that this DataFrame or view was loaded from was dropped, and there is another one now",
+            path=store.root,
+            hint=_HINT,
+        )
+    return schema
+
+
+def _by_columns_of(old: TableSchema, newest: TableSchema) -> tuple[TableSchema, dict[str, str]]:
+    """The newest schema with the columns of an old one, in their order and by their names, and what became of others.
+
+    Columns are found by their ids. Types stay the newest: what is read is cast for Spark, value by value.
+    """
+    now = {f.id: f for f in newest.fields}
+    fields, changed = [], {}
+    for field in old.fields:
+        new = now.get(field.id)
+        if new is None:
+            changed[field.name] = f"column {field.name} was dropped after the table was loaded"
+        elif not _reads_as(new.type, field.type):
+            changed[field.name] = f"column {field.name} was loaded as {field.type}, and is {new.type} now"
+        fields.append(field if new is None or field.name in changed else replace(new, name=field.name))
+    names = {new.name: f.name for f in old.fields if (new := now.get(f.id)) is not None}
+    options = dict(newest.options)
+    if any(names.get(key) != key for key in newest.bucket_keys):
+        options.pop("bucket-key", None)  # all buckets are read then
+    partition_keys = tuple(names.get(key, key) for key in newest.partition_keys)
+    return replace(newest, fields=tuple(fields), partition_keys=partition_keys, options=options), changed
+
+
+def _reads_as(new: DataType, old: DataType) -> bool:
+    """Whether values of the new type can be read as the old one, or be refused one by one where they don't fit."""
+    if not isinstance(new, AtomicType) or not isinstance(old, AtomicType):
+        return new == old
+    kinds = {new.kind, old.kind}
+    return len(kinds) == 1 or kinds <= _INTEGERS or kinds <= _TEXTS
 
 
 def state_schema(state: ReadState, options: ReadOptions) -> StructType:
     """Spark's schema of the read: the table's columns, or those of the option ``columns``, then metadata columns.
 
     Raises:
-        PaimonError: the options do not fit the table: here, when it is loaded, and not in the first query.
+        PaimonError: the options do not fit the table.
     """
     from paimon_pyds.scan.split import METADATA_FIELDS
     from paimon_pyds.spark.projection import select_columns, split_names
     from paimon_pyds.spark.reader import check_metadata_columns
     from paimon_pyds.spark.types import spark_schema
 
-    fields = state.scan().schema.fields
+    fields: Sequence[DataField] = state.schema.fields
     if options.columns is not None:
         named = [path for path in split_names(options.columns) if path[-1] not in METADATA_FIELDS]
         hidden = [path[-1] for path in split_names(options.columns) if path[-1] in METADATA_FIELDS]

@@ -18,7 +18,9 @@ from typing import Generic, TypeVar
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError
+from paimon_pyds.commit.earlier import check_same_table
+from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear import clear_errors
 from paimon_pyds.table import Table
@@ -45,26 +47,31 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
     Args:
         context: the table as it is written to.
         kind: the class of the tasks' messages.
+        external: files outside of the table that a commit may read.
     """
 
-    def __init__(self, context: WriteContext, kind: type[M]) -> None:
+    def __init__(self, context: WriteContext, kind: type[M], external: ExternalPaths) -> None:
         self._context = context
         self._kind = kind
+        self._external = external
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publish what the tasks wrote as one snapshot. Runs once, on the driver.
 
         Raises:
+            CommitConflictError: the table was dropped and created again since the write began.
             CommitError: not published, and the tasks' files are removed; or a task left no message, and Spark aborts.
+            AlreadyCommittedError: the table has some of the files; all are kept.
             CommitOutcomeUnknownError: the storage did not say; all files are kept.
         """
         told = [m for m in messages if isinstance(m, self._kind)]
         if len(told) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
         try:
+            check_same_table(self._store(), self._context.schema.id, self._context.schema_digest)
             self._publish(told)
-        except CommitOutcomeUnknownError:
+        except (AlreadyCommittedError, CommitOutcomeUnknownError):
             raise
         except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
             self._remove(told)
@@ -84,8 +91,11 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         """Make a snapshot of what all tasks wrote. Raises CommitOutcomeUnknownError when that may have happened."""
 
     def _remove(self, messages: Iterable[M]) -> None:
-        Table(self._store()).abort([m.message for m in messages])
+        try:
+            Table(self._store()).abort([m.message for m in messages])
+        except PaimonError as error:  # there is another error to tell of
+            _log.warning("the files of a failed write were not removed: %s", error)
 
     def _store(self) -> TableStore:
         """The table's metadata, where the tasks wrote: a relative path might mean another place here."""
-        return TableStore(self._context.io, self._context.root, self._context.branch)
+        return TableStore(self._context.io, self._context.root, self._context.branch, self._external)

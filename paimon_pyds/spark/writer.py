@@ -5,11 +5,12 @@ driver publishes all of them as one snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, TableNotFoundError
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
@@ -34,14 +35,16 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     Attributes:
         context: the table as it is written to.
         incoming: what batches are brought to: the DataFrame's columns under the table's names and types.
-        options: what the write was asked for.
+        external: files outside of the table that a commit may read.
+        how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
     """
 
-    def __init__(self, context: WriteContext, incoming: pa.Schema, options: WriteOptions, overwrite: bool) -> None:
-        super().__init__(context, PaimonCommitMessage)
+    def __init__(
+        self, context: WriteContext, incoming: pa.Schema, external: ExternalPaths, how: Mapping[str, Any]
+    ) -> None:
+        super().__init__(context, PaimonCommitMessage, external)
         self._incoming = incoming
-        self._options = options
-        self._overwrite = overwrite
+        self._how = how
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
@@ -53,13 +56,10 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
             return PaimonCommitMessage(writer.prepare_commit())
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
-        options = self._options
         Table(self._store()).commit(
             [m.message for m in messages if m.message is not None],
-            overwrite=self._overwrite,
-            partition=options.partition,
-            dynamic=options.dynamic,
             options=self._context.dynamic_options,
+            **self._how,
         )
 
 
@@ -85,7 +85,8 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     for name, column in zip(names, source, strict=True):
         check_castable(column.type, targets[name].type, name)
     incoming = pa.schema([targets[name] for name in names])
-    return PaimonWriter(context, incoming, options, overwrite)
+    how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
+    return PaimonWriter(context, incoming, table.store.external, how)
 
 
 def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:

@@ -8,13 +8,14 @@ Paths are whole URIs (``s3://bucket/key``), as people know them from their table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage.base import FileStatus, OutputFile
 from paimon_pyds.storage.faults import storage_faults
 from paimon_pyds.storage.location import scheme_of
@@ -52,6 +53,7 @@ _AZURE_OPTIONS = {
 }
 _HDFS_OPTIONS = {"hdfs.user": "user", "hdfs.replication": "replication", "hdfs.kerberos-ticket": "kerb_ticket"}
 _FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
+_PREFIXES = {"s3": ("s3.", "s3a.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}
 _FLAGS = frozenset({"anonymous"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
 
@@ -67,14 +69,16 @@ class ArrowFileIO:
     """
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
-        if _family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]:
+        user = _family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]
+        if user or holds_secret(root):
             raise OptionError(
-                "credentials in the address of a bucket are not taken",
+                "credentials in the address are not taken",
                 path=root,
                 hint="give them as storage options, such as s3.access-key and s3.secret-key, or in the environment",
             )
         self._root = root
-        self._options = dict(options or {})
+        self._options = {k: v for k, v in (options or {}).items() if _concerns(scheme_of(root), k)}
+        self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
         self._fs: Any = None
         self._arguments = _arguments(scheme_of(root), self._options)
 
@@ -84,6 +88,9 @@ class ArrowFileIO:
     def __reduce__(self) -> tuple[Any, ...]:
         return (ArrowFileIO, (self._root, self._options))
 
+    def _faults(self, action: str, path: str, *, missing_passes: bool = False) -> AbstractContextManager[None]:
+        return storage_faults(action, path, missing_passes=missing_passes, secrets=self._secrets)
+
     def _at(self, path: str) -> tuple[Any, str]:
         """The file system and the path as it wants it."""
         scheme = scheme_of(path)
@@ -92,7 +99,7 @@ class ArrowFileIO:
                 f"a table on {scheme_of(self._root)}:// with a file on {scheme}:// can't be read in one go", path=path
             )
         if self._fs is None:
-            with storage_faults("connect to", self._root):
+            with self._faults("connect to", self._root):
                 self._fs = _connect(self._root, self._arguments)
         rest = path.split("://", 1)[1] if "://" in path else path
         if _family(scheme) == "azure":
@@ -107,7 +114,7 @@ class ArrowFileIO:
     def read_bytes(self, path: str) -> bytes:
         """The whole object. Raises FileNotFoundError when it is not there."""
         fs, inner = self._at(path)
-        with storage_faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
+        with self._faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
             return cast(bytes, stream.read())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
@@ -119,7 +126,7 @@ class ArrowFileIO:
         if not ranges:
             return []
         fs, inner = self._at(path)
-        with storage_faults("read", path, missing_passes=True), fs.open_input_file(inner) as file:
+        with self._faults("read", path, missing_passes=True), fs.open_input_file(inner) as file:
             size = file.size()
             for offset, length in ranges:
                 check_range(path, offset, length, size)
@@ -135,14 +142,14 @@ class ArrowFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
         fs, inner = self._at(path)
-        with storage_faults("open", path, missing_passes=True):
+        with self._faults("open", path, missing_passes=True):
             return fs.open_input_file(inner)
 
     def size(self, path: str) -> int:
         """The object's size in bytes. Raises FileNotFoundError."""
         info = self._info(path)
         if info.type.name == "NotFound":
-            raise FileNotFoundError(2, "No such file or directory", path)
+            raise FileNotFoundError(2, "No such file or directory", redact(path, self._secrets))
         return int(info.size or 0)
 
     def exists(self, path: str) -> bool:
@@ -151,7 +158,7 @@ class ArrowFileIO:
 
     def _info(self, path: str) -> Any:
         fs, inner = self._at(path)
-        with storage_faults("look up", path):
+        with self._faults("look up", path):
             return fs.get_file_info(inner)
 
     def list(self, path: str) -> list[FileStatus]:
@@ -159,7 +166,7 @@ class ArrowFileIO:
         import pyarrow.fs as pafs
 
         fs, inner = self._at(path)
-        with storage_faults("list", path):
+        with self._faults("list", path):
             infos = fs.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
         base = path.rstrip("/")
         return [_status(base, info) for info in sorted(infos, key=lambda i: i.base_name)]
@@ -169,15 +176,15 @@ class ArrowFileIO:
     def open_output(self, path: str) -> OutputFile:
         """A new object."""
         fs, inner = self._at(path)
-        with storage_faults("create", path):
+        with self._faults("create", path):
             if _family(scheme_of(path)) == "hdfs":
                 fs.create_dir(inner.rpartition("/")[0], recursive=True)
-            return _ArrowOutput(path, fs, inner)
+            return _ArrowOutput(path, fs, inner, self._secrets)
 
     def make_dir(self, path: str) -> None:
         """Make a directory; in object stores, an empty object that stands for one."""
         fs, inner = self._at(path)
-        with storage_faults("create", path):
+        with self._faults("create", path):
             fs.create_dir(inner, recursive=True)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
@@ -202,7 +209,7 @@ class ArrowFileIO:
         """Create or replace a small object: a put is atomic."""
         output = self.open_output(path)
         try:
-            with storage_faults("write", path):
+            with self._faults("write", path):
                 output.sink.write(data)
         except BaseException:
             output.abort()
@@ -213,13 +220,13 @@ class ArrowFileIO:
         """Remove objects; those that are gone are fine."""
         for path in paths:
             fs, inner = self._at(path)
-            with storage_faults("delete", path), suppress(FileNotFoundError):
+            with self._faults("delete", path), suppress(FileNotFoundError):
                 fs.delete_file(inner)
 
     def delete_tree(self, path: str) -> None:
         """Remove everything below a prefix; fine when gone."""
         fs, inner = self._at(path)
-        with storage_faults("delete", path), suppress(FileNotFoundError):
+        with self._faults("delete", path), suppress(FileNotFoundError):
             fs.delete_dir(inner)
 
     def rename(self, source: str, target: str) -> None:
@@ -234,15 +241,16 @@ class ArrowFileIO:
         if self.exists(target):
             raise AlreadyExistsError("the target of a rename is there already", path=target)
         fs, inner = self._at(source)
-        with storage_faults("rename", source, missing_passes=True):
+        with self._faults("rename", source, missing_passes=True):
             fs.move(inner, self._at(target)[1])
 
 
 class _ArrowOutput:
     """A new object; most stores show it only once it is closed."""
 
-    def __init__(self, path: str, fs: Any, inner: str) -> None:
+    def __init__(self, path: str, fs: Any, inner: str, secrets: Collection[str] = ()) -> None:
         self._path = path
+        self._secrets = secrets
         self._fs = fs
         self._inner = inner
         self._stream = fs.open_output_stream(inner, compression=None)
@@ -258,7 +266,7 @@ class _ArrowOutput:
     def close(self) -> int:
         if self._size is None:
             try:
-                with storage_faults("write", self._path):
+                with storage_faults("write", self._path, secrets=self._secrets):
                     size = int(self._stream.tell())
                     self._stream.close()
             except BaseException:
@@ -284,11 +292,15 @@ def _status(base: str, info: Any) -> FileStatus:
     return FileStatus(f"{base}/{info.base_name}", info.base_name, 0 if is_dir else int(info.size), is_dir, modified)
 
 
+def _concerns(scheme: str, key: str) -> bool:
+    """Whether an option is one of this kind of store: tasks get no credentials of others."""
+    return key.lower().startswith(_PREFIXES[_family(scheme)])
+
+
 def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of the file system from Paimon's option names; keys of other stores are passed over."""
+    """Arguments of the file system from Paimon's option names."""
     family = _family(scheme)
     names = {"s3": _S3_OPTIONS, "gcs": _GCS_OPTIONS, "azure": _AZURE_OPTIONS, "hdfs": _HDFS_OPTIONS}[family]
-    prefixes = {"s3": ("s3.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}[family]
     arguments: dict[str, Any] = {}
     for key, value in options.items():
         name = key.lower()
@@ -305,7 +317,7 @@ def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
             arguments[argument] = (
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
-        elif name.startswith(prefixes):
+        else:
             raise OptionError(f"unknown storage option {key}", hint=f"known: {', '.join(sorted(names))}")
     return arguments
 
@@ -345,4 +357,8 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     try:
         return kind(**arguments)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"{kinds[family]} does not take these options: {error}", path=root) from error
+        secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
+        told = redact(str(error), secrets)
+        raise OptionError(f"{kinds[family]} does not take these options: {told}", path=root) from scrubbed(
+            error, secrets
+        )

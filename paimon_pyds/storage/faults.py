@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from paimon_pyds.errors import PaimonError, StorageError
+from paimon_pyds.redaction import redact, scrubbed
 
-__all__ = ["storage_error", "storage_faults"]
+__all__ = ["spill_faults", "storage_error", "storage_faults"]
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
@@ -19,7 +21,8 @@ _HINTS = {
     errno.EPERM: "check the permissions of this path for the user that runs this process",
     errno.EROFS: "the file system is mounted read-only: write to another place",
     errno.EIO: "the device or its network failed: look at the system's log, then try again",
-    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism",
+    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism"
+    " (for writers write-max-writers-to-spill)",
     errno.ENFILE: "too many open files on this machine",
     errno.ESTALE: "the network file system lost the file: try again",
     errno.ENAMETOOLONG: "the path is too long for this file system: a shorter table path or partition value helps",
@@ -31,26 +34,52 @@ _HINTS = {
 }
 
 
-def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept."""
+def storage_error(error: OSError, action: str, path: str, secrets: Collection[str] = ()) -> StorageError:
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept, ``secrets`` are blanked."""
     if isinstance(error, StorageError):
         return error
-    reason = (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__
+    reason = (os.strerror(error.errno) if error.errno else redact(str(error), secrets)) or type(error).__name__
     fault = StorageError(f"can't {action}: {reason}", path=path, hint=_HINTS.get(error.errno or 0))
     fault.errno = error.errno
     return fault
 
 
 @contextmanager
-def storage_faults(action: str, path: str, *, missing_passes: bool = False) -> Iterator[None]:
-    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError."""
+def storage_faults(
+    action: str, path: str, *, missing_passes: bool = False, secrets: Collection[str] = ()
+) -> Iterator[None]:
+    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError.
+
+    Neither they nor their causes show secrets: those given, and what looks like one.
+    """
     try:
         yield
     except PaimonError:
         raise
     except OSError as error:
         if missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+            missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(path, secrets))
+            raise missing from scrubbed(error, secrets)
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
-        raise storage_error(error, action, path) from error
+        raise storage_error(error, action, path, secrets) from scrubbed(error, secrets)
+
+
+@contextmanager
+def spill_faults(what: str, path: str | None = None) -> Iterator[None]:
+    """Turn OSError inside into a StorageError that says which rows could not be spilled, and how to make room.
+
+    Args:
+        what: the rows, for the message.
+        path: the place; the directory of temporary files unless given.
+    """
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"can't spill {what}: {error.strerror or error}",
+            path=path or tempfile.tempdir,
+            hint="free some space there, or name another directory in TMPDIR",
+        ) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
+from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage.base import FileStatus, OutputFile
 from paimon_pyds.storage.faults import storage_error, storage_faults
 from paimon_pyds.storage.publish import create_new, publish, rename_noreplace, write_new
@@ -48,13 +49,15 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises FileNotFoundError when it is not there, StorageError for anything else."""
-        with storage_faults("read", path, missing_passes=True), open(path, "rb", buffering=0) as file:
-            return file.readall()
+        with storage_faults("read", path, missing_passes=True):
+            fd = _open_regular(path)
+            with io.FileIO(fd) as file:
+                return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
         with storage_faults("read", path, missing_passes=True):
-            fd = os.open(path, os.O_RDONLY)
+            fd = _open_regular(path)
             try:
                 check_range(path, offset, length, os.fstat(fd).st_size)
                 return _pread(fd, path, offset, length)
@@ -66,7 +69,7 @@ class LocalFileIO:
         if not ranges:
             return []
         with storage_faults("read", path, missing_passes=True):
-            fd = os.open(path, os.O_RDONLY)
+            fd = _open_regular(path)
             try:
                 size = os.fstat(fd).st_size
                 for offset, length in ranges:
@@ -78,12 +81,15 @@ class LocalFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
         with storage_faults("open", path, missing_passes=True):
+            os.close(_open_regular(path))
             return pa.OSFile(path, "rb")
 
     def size(self, path: str) -> int:
         """The file's size in bytes. Raises FileNotFoundError."""
         with storage_faults("read", path, missing_passes=True):
-            return os.stat(path).st_size
+            info = os.stat(path)
+            _check_regular(info.st_mode, path)
+            return info.st_size
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
@@ -124,9 +130,20 @@ class LocalFileIO:
 
         The file is complete and on the disk when its name appears. See `publish` for file systems without hard
         links.
+
+        Raises:
+            StorageError: the storage refuses, or a link that leads nowhere has the name.
         """
         with storage_faults("write", path):
-            return publish(path, data)
+            if publish(path, data):
+                return True
+            if os.path.islink(path) and not os.path.exists(path):
+                raise StorageError(
+                    "can't write: a link that leads nowhere is in the way where a file is needed",
+                    path=path,
+                    hint="remove the link, or bring back what it led to",
+                )
+            return False
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create a file of a unique name, durably. Raises StorageError when it exists."""
@@ -163,7 +180,7 @@ class LocalFileIO:
                     return
                 # Somebody else writes into it, or deletes it too: what is left goes with the next try.
                 if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
-                    raise storage_error(error, "delete", path) from error
+                    raise storage_error(error, "delete", path) from scrubbed(error)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
@@ -242,7 +259,7 @@ class _RawSink(io.RawIOBase):
         try:
             count = os.write(self._fd, data)
         except OSError as error:
-            raise storage_error(error, "write", self._path) from error
+            raise storage_error(error, "write", self._path) from scrubbed(error)
         self.written += count
         return count
 
@@ -250,6 +267,32 @@ class _RawSink(io.RawIOBase):
         if not self.closed:
             super().close()
             os.close(self._fd)
+
+
+def _open_regular(path: str) -> int:
+    """A descriptor to read a file, links followed. A FIFO would wait for a writer, and a device may have no end.
+
+    Raises:
+        StorageError: something else than a file is there.
+        OSError: it can't be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _check_regular(os.fstat(fd).st_mode, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_regular(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device"
+        raise StorageError(
+            f"can't read: {kind} is in the way where a file is needed", path=path, hint="remove it from the table"
+        )
 
 
 def _pread(fd: int, path: str, offset: int, length: int) -> bytes:

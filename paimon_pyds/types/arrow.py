@@ -100,8 +100,18 @@ def _arrow_field(field_: DataField) -> pa.Field:
 
 
 def arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """The Arrow schema of these columns, nullability kept, without metadata."""
-    return pa.schema([_arrow_field(f) for f in fields])
+    """The Arrow schema of these columns, nullability kept, without metadata.
+
+    Raises:
+        UnsupportedError: a column of a type that has no Arrow type here, or has one inside.
+    """
+    found = []
+    for field_ in fields:
+        try:
+            found.append(_arrow_field(field_))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"column {field_.name}: {error.message}", hint=error.hint) from None
+    return pa.schema(found)
 
 
 def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: bool = True) -> DataType:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema
-from paimon_pyds.write.defaults import default_value
+from paimon_pyds.write.defaults import default_value, fill_default
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
 
 __all__ = ["Conformer", "as_batches", "match_columns"]
@@ -87,7 +87,7 @@ class Conformer:
     """Brings batches to a table's columns and their Arrow types; made once for many batches.
 
     Values are cast where no value is lost (integers that fit, strings of any Arrow kind, timestamps to a finer unit);
-    missing nullable columns become their default, else NULL.
+    missing columns, and NULLs of nullable ones, become the column's default where it has one.
 
     Args:
         fields: the table's columns.
@@ -107,7 +107,8 @@ class Conformer:
         self._schema = arrow_schema(fields)
         # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
         hidden = any(_bounded(f.type) or has_strict_member(t) for f, t in zip(fields, self._schema.types, strict=True))
-        self._plain = None if hidden else self._schema
+        self._has_defaults = any(f.default is not None for f in fields)
+        self._plain = None if hidden or self._has_defaults else self._schema
         self._names: Sequence[str] = ()
         self._found: Sequence[int | None] = ()
 
@@ -124,9 +125,11 @@ class Conformer:
             self._found = match_columns(batch.schema.names, self._fields, self._table)
             self._names = batch.schema.names
         columns = [
-            _filled(field, type_, batch.num_rows) if at is None else _cast(batch.column(at), field, type_, self._table)
+            _missing(field, type_, batch.num_rows) if at is None else _cast(batch.column(at), field, type_, self._table)
             for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
         ]
+        if self._has_defaults:
+            columns = [fill_default(column, field) for column, field in zip(columns, self._fields, strict=True)]
         for at in self._trimmed:
             columns[at] = pc.utf8_rtrim(columns[at], " ")
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -154,7 +157,7 @@ def _bounded(type_: object) -> bool:
     )
 
 
-def _filled(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:
+def _missing(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:
     return nulls_of(rows, type_) if field.default is None else pa.repeat(default_value(field), rows)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
-from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
+from paimon_pyds.redaction import without_secrets
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
@@ -23,7 +24,11 @@ _APPEND_TARGET_SIZE = 256 << 20
 
 @dataclass(frozen=True)
 class WriteContext:
-    """A table as it is written to: where, with which schema, and with which options."""
+    """A table as it is written to: where, with which schema, and with which options.
+
+    Secrets among the options, which other writers may have stored, stay behind: no task needs one. ``schema_digest``
+    tells the table's schema from others, also where ``schema`` has columns of the files besides.
+    """
 
     io: FileIO
     root: str
@@ -31,6 +36,15 @@ class WriteContext:
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     file_source: int = FILE_SOURCE_APPEND
+    schema_digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.schema_digest:
+            object.__setattr__(self, "schema_digest", schema_digest(self.schema))
+
+        public = replace(self.schema, options=without_secrets(self.schema.options))
+        object.__setattr__(self, "schema", public)
+        object.__setattr__(self, "dynamic_options", without_secrets(self.dynamic_options))
 
     @cached_property
     def raw_options(self) -> dict[str, str]:

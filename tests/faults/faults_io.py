@@ -12,8 +12,9 @@ import pyarrow as pa
 
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.query import Scan
-from paimon_pyds.storage.base import FileStatus, OutputFile
+from paimon_pyds.storage.base import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 
 BEFORE, AFTER, HALF = "before", "after", "half"
@@ -29,8 +30,8 @@ def full_disk(operation: str = "") -> BaseException:
 
 
 class FaultyIO:
-    """Local files; operation ``at`` (from 0) fails, and with ``forever`` all that come after it: ``"down"`` every
-    one, ``"full"`` those that write.
+    """Local files, or those of another FileIO; operation ``at`` (from 0) fails, and with ``forever`` all that come
+    after it: ``"down"`` every one, ``"full"`` those that write.
 
     Attributes:
         done: the names of the operations so far.
@@ -43,8 +44,9 @@ class FaultyIO:
         mode: str = BEFORE,
         error: Callable[[str], BaseException] = full_disk,
         forever: str | None = None,
+        io: FileIO | None = None,
     ) -> None:
-        self._io = LocalFileIO()
+        self._io = io or LocalFileIO()
         self._at = at
         self._mode = mode
         self._error = error
@@ -178,11 +180,11 @@ def files_under(path: str) -> set[str]:
 
 def left_behind(path: Path) -> set[str]:
     """The names of files that no snapshot and no schema names."""
-    return {name.rpartition("/")[2] for name in files_under(str(path))} - _referenced(path)
+    return {name.rpartition("/")[2] for name in files_under(str(path))} - referenced(pp.Table.open(path).store)
 
 
-def _referenced(path: Path) -> set[str]:
-    store = pp.Table.open(path).store
+def referenced(store: TableStore) -> set[str]:
+    """The names of files that some snapshot names, of schemas and hints."""
     found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
     for snapshot in store.snapshots():
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]

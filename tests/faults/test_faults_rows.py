@@ -23,6 +23,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.executor import LocalExecutor
+from support.victims import PRELOAD, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -199,3 +200,30 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
         assert table.count("id >= 1000") % 5 == 0
     last: Any = table.snapshot()
     assert last.id > first.id
+
+
+@pytest.mark.timeout(300)
+def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
+    """Each key is there once, and none is left out, whoever of the two was faster or died."""
+    path = tmp_path / "t"
+    table = pp.Table.create(path, pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([*PRELOAD, "paimon_pyds.operations.merge_into"])
+    rng = random.Random(6)
+    for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "8")) // 2):
+        pipes = [server.Pipe(duplex=False) for _ in range(2)]
+        victims = [server.Process(target=insert_for_ever, args=(path, 25, say)) for _, say in pipes]
+        for victim in victims:
+            victim.start()
+        for hear, say in pipes:
+            say.close()
+            assert hear.recv_bytes() == b"r"
+        assert pipes[0][0].recv_bytes() == b"d"
+        time.sleep(rng.uniform(0.05, 0.3))
+        for victim in victims:
+            victim.kill()
+            victim.join()
+        ids = sorted(table.scan().to_arrow()["id"].to_pylist())
+        assert ids == list(range(len(ids)))
+    assert len(ids) > 50

@@ -24,6 +24,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.metadata.avro_container import BLOCK_BYTES
 from paimon_pyds.metadata.avro_values import put_bytes
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
@@ -307,6 +308,26 @@ def test_wrong_columns(tmp_path: Path) -> None:
     for fields in wrong:
         with pytest.raises(CorruptFileError):
             _read(path, fields)
+
+
+@pytest.mark.parametrize("null_first", [True, False])
+def test_rows_that_may_be_null(null_first: bool, tmp_path: Path) -> None:
+    """Java's files of tables with row tracking after UPDATE and compaction: a branch of a union is before each row."""
+    fields = (*_fields("BIGINT", "STRING"), METADATA_FIELDS["_ROW_ID"], METADATA_FIELDS["_SEQUENCE_NUMBER"])
+    record = write_schema(fields)
+    record["fields"][2] = {"name": "_ROW_ID", "type": "long"}
+    schema = ["null", record] if null_first else [record, "null"]
+    rows = [{"c0": i, "c1": None if i % 3 else "x" * i, "_ROW_ID": i + 7, "_SEQUENCE_NUMBER": None} for i in range(200)]
+    path = tmp_path / "a.avro"
+    with path.open("wb") as f:
+        fastavro.writer(f, schema, rows, sync_interval=500)
+    assert _read(path, fields).to_pylist() == rows
+    some = RowSelection.of([0, 3, 150])
+    assert _read(path, fields[2:3], some).to_pylist() == [{"_ROW_ID": i + 7} for i in (0, 3, 150)]
+    with path.open("wb") as f:
+        fastavro.writer(f, schema, [*rows, None])
+    with pytest.raises(CorruptFileError):
+        _read(path, fields)
 
 
 def test_nulls_where_none_may_be(tmp_path: Path) -> None:

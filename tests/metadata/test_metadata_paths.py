@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.errors import SecurityError, UnsupportedError
+from paimon_pyds.errors import OptionError, SecurityError, UnsupportedError
+from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.java_text import java_double, java_float, partition_text
 from paimon_pyds.metadata.paths import TablePaths, check_names, checked_name, escape_path_name, partition_path
 from paimon_pyds.metadata.schema import parse_schema
@@ -192,7 +193,7 @@ def test_paths_of_a_table() -> None:
 
 
 def test_external_paths_and_what_lies_beside_them() -> None:
-    paths = TablePaths("/t")
+    paths = TablePaths("/t").with_external(["/ext", "s3://b"])
     file = paths.data_file("p=1", 0, "data-1.parquet", "file:/ext/p=a%3Db/bucket-0/data-1.parquet")
     assert file == "/ext/p=a%3Db/bucket-0/data-1.parquet"
     assert paths.extra_file(file, "data-1.parquet.index") == "/ext/p=a%3Db/bucket-0/data-1.parquet.index"
@@ -231,6 +232,42 @@ def test_many_names_are_checked_as_each_is(names: list[str]) -> None:
 def test_external_paths_that_name_another_file_are_refused(external: str) -> None:
     with pytest.raises(SecurityError):
         TablePaths("/t").data_file("", 0, "f", external)
+
+
+@pytest.mark.parametrize(
+    "external",
+    ["file:///etc/passwd", "/etc/passwd", "/extra/passwd", "file:/ext/../etc/passwd", "http://h/passwd",
+     "s3://other/ext/passwd", "s3a://b/ext/passwd", "s3://bb/passwd", "dbfs:/ext/passwd"],
+)  # fmt: skip
+def test_external_paths_that_nobody_allows_are_refused(external: str) -> None:
+    paths = TablePaths("/t").with_external(["/ext", "s3://b"])
+    for call in (paths.data_file, paths.index_file):
+        with pytest.raises(SecurityError):
+            call("", 0, "passwd", external)
+    assert paths.data_file("", 0, "passwd", "/t/bucket-1/passwd") == "/t/bucket-1/passwd"
+
+
+@pytest.mark.parametrize(
+    ("given", "roots"),
+    [
+        ({}, ("/ext", "s3://b/x")),
+        ({"external-paths.allow": "file:/more/, hdfs://h/d"}, ("/more", "hdfs://h/d", "/ext", "s3://b/x")),
+        ({"External-Paths.Trust-Table": "false", "external-paths.allow": "/more"}, ("/more",)),
+        ({"external-paths.trust-table": "FALSE", "s3.region": "eu"}, ()),
+    ],
+)
+def test_where_external_paths_may_lie(given: dict[str, str], roots: tuple[str, ...]) -> None:
+    named = [{"data-file.external-paths": "file:/ext/,s3://b/x"}, {"data-file.external-paths": "/ext, , ., ext, /a/.."}]
+    assert ExternalPaths.of(given).roots(named) == roots
+
+
+@pytest.mark.parametrize(
+    "given", [{"external-paths.allow": "relative"}, {"external-paths.allow": "/a/../b"}, {"external-paths.alow": "/a"},
+              {"external-paths.trust-table": "perhaps"}],
+)  # fmt: skip
+def test_what_is_no_setting_of_external_paths_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="external-paths"):
+        ExternalPaths.of(given)
 
 
 @pytest.mark.parametrize("directory", ["../x", "a/../../b", "a\0"])

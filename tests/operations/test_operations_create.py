@@ -13,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.formats.orc_zones import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.operations.create import create_table, fresh_ids
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, from_arrow_schema, parse_type, walk_fields
+from paimon_pyds.table import Table
+from paimon_pyds.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
@@ -66,7 +68,7 @@ def test_tables_of_java_can_be_made_again(name: str, tmp_path: Path) -> None:
     assert DEV is not None
     theirs = parse_schema((DEV / name / "table/db.db/t/schema/schema-0").read_bytes(), name)
     anew = tuple(replace(f, id=0) for f in theirs.fields)
-    if name in ("append_variant", "data_evolution"):
+    if name in ("append_variant", "data_evolution", "part_timestamp6_ltz"):
         with pytest.raises(UnsupportedError):
             _create(tmp_path, anew, theirs.primary_keys, theirs.partition_keys, theirs.options)
         return
@@ -75,7 +77,37 @@ def test_tables_of_java_can_be_made_again(name: str, tmp_path: Path) -> None:
         ours = _create(
             tmp_path, anew, theirs.primary_keys, theirs.partition_keys, theirs.options, comment=theirs.comment
         )
-    assert replace(ours, time_millis=0) == replace(theirs, time_millis=0)
+    expected = dict(theirs.options)
+    if any(has_kind(f.type, Kind.TIMESTAMP_LTZ) for f in anew) and expected.get("file.format") == "orc":
+        expected["orc.timestamp-ltz.legacy.type"] = "false"
+    assert replace(ours, time_millis=0) == replace(theirs, time_millis=0, options=expected)
+
+
+LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
+INSTANTS = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
+
+
+def test_instants_of_new_orc_tables_are_stored_as_such(tmp_path: Path) -> None:
+    """Else Java would take what is written here for clock times of its own zone."""
+    fields = _fields(id="INT", z={"type": "ARRAY", "element": LTZ})
+    assert _create(tmp_path / "a", fields, options={"file.format": "orc"}).options == INSTANTS
+    asked = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "true"}
+    assert _create(tmp_path / "b", fields, options=asked).options == asked
+    assert _create(tmp_path / "c", fields).options == {}
+    assert _create(tmp_path / "d", fields[:1], options={"file.format": "orc"}).options == {"file.format": "orc"}
+
+
+def test_first_instants_of_an_orc_table_are_stored_as_such(tmp_path: Path) -> None:
+    fields = _fields(id="INT", z=LTZ)
+    table = Table.create(str(tmp_path / "a"), fields[:1], options={"file.format": "orc"})
+    table.alter(add_columns={"z": LTZ})
+    assert table.schema.options == INSTANTS
+    table = Table.create(str(tmp_path / "b"), fields)
+    table.alter(set_options={"file.format": "orc"})
+    assert table.schema.options == INSTANTS
+    table.alter(unset_options=["orc.timestamp-ltz.legacy.type"])
+    table.alter(add_columns={"y": LTZ})  # there may be files by the clocks of a zone
+    assert "orc.timestamp-ltz.legacy.type" not in table.schema.options
 
 
 def test_columns_are_numbered_parents_first() -> None:

@@ -27,7 +27,7 @@ from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
 NOT_READABLE = {"data_evolution": "data-evolution.enabled"}
-NOT_WRITABLE = {"append_variant": "VARIANT", **NOT_READABLE}
+NOT_WRITABLE = {"append_variant": "VARIANT", "part_timestamp6_ltz": "partition.legacy-name", **NOT_READABLE}
 
 
 def _schema(options: Mapping[str, str] | None = None, *types: str, primary: tuple[str, ...] = ()) -> TableSchema:

@@ -15,6 +15,7 @@ from support.values import lines
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32())])
 BOTH = {"incremental-between": "a,b"}
+DELTA = {"incremental-between-scan-mode": "delta"}
 
 
 def _rows(*ids: int) -> pa.Table:
@@ -50,10 +51,11 @@ def test_between_tags(tmp_path: Path, oracle: Oracle) -> None:
     assert _ids(table, {"incremental-between": "1,4"}) == [7, 8]
     with oracle.batch() as batch:
         batch.expire(tmp_path, "db.t", 1)
-        expired = batch.read(tmp_path, "db.t", options=BOTH)
-    assert lines(table.scan(options=BOTH).to_arrow()) == expired.lines
+        expired = [batch.read(tmp_path, "db.t", options=options) for options in (BOTH, BOTH | DELTA)]
+    for options, reply in zip((BOTH, BOTH | DELTA), expired, strict=True):
+        assert lines(table.scan(options=options).to_arrow()) == reply.lines
     with pytest.raises(SnapshotNotFoundError):
-        table.scan(options=BOTH | {"incremental-between-scan-mode": "delta"})
+        table.scan(options=BOTH | {"incremental-between-tag-to-snapshot": "true"})
 
 
 FIRST = 1_700_000_000_000

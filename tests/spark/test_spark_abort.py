@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,6 +125,28 @@ def test_abort_after_a_commit_keeps_what_it_published(table: pp.Table, write: st
     copied(writer).commit(messages)
     abort_elsewhere(writer, messages)  # Spark aborts whenever its own part after the commit fails
     assert rows(pp.Table.open(table.path)) == WRITES[write][1]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_commit_made_twice_counts_once(table: pp.Table, write: str) -> None:
+    writer, messages = written(table, write)
+    copied(writer).commit(messages)
+    with contextlib.suppress(CommitConflictError):  # rows that are named by where they lay have gone
+        copied(writer).commit(copied(messages))
+    assert rows(pp.Table.open(table.path)) == WRITES[write][1]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_table_that_is_created_anew_while_tasks_write_to_it(table: pp.Table, write: str) -> None:
+    writer, messages = written(table, write)
+    shutil.rmtree(table.path)
+    anew = pp.Table.create(table.path, pa.schema([("x", pa.string()), ("id", pa.int64())]))
+    anew.append([{"x": x, "id": id} for id, x in ROWS.items()])
+    before = files(table)
+    late = copied(writer).write(iter([])) if write == "append" else messages[0]
+    with pytest.raises(CommitConflictError, match="dropped and created again since this write began"):
+        copied(writer).commit([*messages, late])
+    assert rows(anew) == ROWS and files(table) == before
 
 
 @both_modes

@@ -42,3 +42,5 @@ def test_a_variant_column_is_refused_by_name_and_can_be_left_out(frames):
         frames.load(path).collect()
     others = [f.name for f in pp.Table.open(path).schema.fields if f.name != variant]
     assert frames.load(path, columns=",".join(others)).count() == pp.Table.open(path).count()
+    few = frames.load(path, columns="id", filter="id > 3")
+    assert few.count() == pp.Table.open(path).count("id > 3") == len(few.collect())

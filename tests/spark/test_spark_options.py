@@ -66,6 +66,17 @@ def test_reading():
     assert options.storage == {"s3.endpoint": "http://localhost:9000"}
 
 
+@pytest.mark.parametrize("where", ["log", "/tmp/why.txt", "why.HTML", "s3://b/why.json"])
+def test_an_explanation_goes_to_the_log_or_to_a_file_of_its_kind(where):
+    assert parse_read_options({"path": "/t", "explain": where}).explain == where
+
+
+@pytest.mark.parametrize("where", ["true", "on", "Log", "html", "why", "/tmp/why.htm", "why.txt/", ""])
+def test_an_explanation_goes_nowhere_else(where):
+    with pytest.raises(OptionError, match=r"explain is log, or the path of a \.txt, \.html or \.json file, not "):
+        parse_read_options({"path": "/t", "explain": where})
+
+
 def test_defaults():
     options = parse_read_options({"path": "/t"})
     assert not options.pushdown

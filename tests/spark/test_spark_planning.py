@@ -11,13 +11,15 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark")
 
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
 import paimon_pyds as pp
-from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.errors import NotFoundError, SchemaError, SnapshotNotFoundError
+from paimon_pyds.spark import plans
 from paimon_pyds.spark.options import parse_read_options
-from paimon_pyds.spark.plans import planned
+from paimon_pyds.spark.reader import PaimonReader
 from paimon_pyds.spark.source import PaimonDataSource
-from paimon_pyds.spark.state import Pin, open_state
+from paimon_pyds.spark.state import Loaded, open_state
 
 pytestmark = pytest.mark.spark
 
@@ -26,25 +28,173 @@ def source(path: str, **options: str) -> PaimonDataSource:
     return PaimonDataSource({"path": path, **{k.replace("_", "-"): v for k, v in options.items()}})
 
 
-def test_a_source_is_pinned_when_it_is_pickled(six):
+def row(id_: int) -> pa.Table:
+    return pa.table({"id": pa.array([id_], pa.int32()), "color": ["x"], "size": [0.0]})
+
+
+def planned(made: PaimonDataSource, schema: StructType | None = None):
+    """A query as Spark runs it: the source is unpickled, its reader planned, pickled, and used in tasks."""
+    made = pickle.loads(pickle.dumps(made))
+    reader = made.reader(made.schema() if schema is None else schema)
+    tasks = pickle.dumps(reader)
+    partitions = pickle.loads(pickle.dumps(reader.partitions()))
+    return pickle.loads(tasks), partitions or [InputPartition(None)]
+
+
+def ids(reader, partitions):
+    return sorted(i for p in partitions for batch in reader.read(p) for i in batch.column(0).to_pylist())
+
+
+@pytest.fixture(params=["once", "each query"])
+def late(request, monkeypatch):
+    """Whether Spark keeps partitions for all queries, as 4.1 to 4.3 do, or plans each query."""
+    monkeypatch.setattr(PaimonReader, "_looks_late", request.param == "once")
+    return request.param == "once"
+
+
+def test_a_source_that_is_pickled_knows_the_columns_of_its_load(six):
     made = pickle.loads(pickle.dumps(source(six.path)))
-    assert made._pin == Pin(2, 0)
-    six.append(pa.table({"id": pa.array([7], pa.int32()), "color": ["x"], "size": [0.0]}))
-    partitions = made.reader(made.schema()).partitions()
-    assert sum(p.split.row_count for p in partitions) == 6
-    assert source(six.path, **{"scan.snapshot-id": "1"}).__getstate__()["_pin"] is None
-    assert source(six.path + "x").__getstate__()["_pin"] is None  # no table yet: the read itself will say so
+    assert made._loaded == Loaded.of(six.schema)
+    six.append(row(7))
+    assert ids(*planned(made)) == [1, 2, 3, 4, 5, 6, 7]
+    assert source(six.path + "x").__getstate__()["_loaded"] is None  # no table yet: the read itself will say so
 
 
-def test_a_pinned_snapshot_that_is_gone_is_said_to_be(six):
+def test_each_planning_reads_the_newest_snapshot_unless_one_is_named(six, late):
+    newest, first = source(six.path), source(six.path, **{"scan.snapshot-id": "1"})
+    schema = newest.schema()
+    assert ids(*planned(newest, schema)) == [1, 2, 3, 4, 5, 6]
+    six.append(row(7))
+    assert ids(*planned(newest, schema)) == [1, 2, 3, 4, 5, 6, 7]
+    six.delete("id < 3")
+    assert ids(*planned(newest, schema)) == [3, 4, 5, 6, 7]
+    assert ids(*planned(first, schema)) == [1, 2, 3, 4]
+
+
+def test_a_table_that_was_dropped_and_made_again_is_not_read_by_an_old_load(six, late):
     made = source(six.path)
     schema = made.schema()
-    made = pickle.loads(pickle.dumps(made))
+    old = planned(made, schema)
     fields = six.arrow_schema
     shutil.rmtree(six.path)
-    pp.Table.create(six.path, fields).append(pa.table({"id": pa.array([7], pa.int32()), "color": ["x"], "size": [0.0]}))
-    with pytest.raises(SnapshotNotFoundError, match=r"was loaded from is gone: snapshot 2 .*load the table"):
+    pp.Table.create(six.path, fields).append(row(7))
+    with pytest.raises(NotFoundError, match=r"was dropped, and there is another one now .*load the table again"):
         made.reader(schema).partitions()
+    if late:
+        with pytest.raises(NotFoundError, match="there is another one now"):
+            ids(*old)
+    first = source(six.path, **{"scan.snapshot-id": "1"})
+    first._loaded = made._loaded
+    with pytest.raises(NotFoundError, match="there is another one now"):
+        first.reader(schema).partitions()
+
+
+def test_the_columns_of_the_load_are_read_whatever_they_are_called_now(six):
+    made, filtered = source(six.path), source(six.path, filter="color = 'x'", columns="size, color")
+    schema, of_filtered = made.schema(), filtered.schema()
+    six.alter(add_columns={"extra": "INT"}, rename_columns={"color": "colour", "size": "color"})
+    six.append(pa.table({"extra": [1], "color": [9.5], "colour": ["x"], "id": pa.array([7], pa.int32())}))
+    reader, partitions = planned(made, schema)
+    (last,) = [
+        b.slice(i, 1) for p in partitions for b in reader.read(p) for i in range(b.num_rows) if b[0][i].as_py() == 7
+    ]
+    assert last.to_pylist() == [{"id": 7, "color": "x", "size": 9.5}]
+    reader, partitions = planned(filtered, of_filtered)
+    assert [b.to_pylist() for p in partitions for b in reader.read(p)] == [[{"size": 9.5, "color": "x"}]]
+
+
+def test_columns_that_are_gone_are_refused_where_they_are_used(six):
+    whole, part = source(six.path), source(six.path, columns="id")
+    by_filter, by_order = (
+        source(six.path, columns="id", filter="size > 0"),
+        source(six.path, columns="id", topn="size, 1"),
+    )
+    made = {each: each.schema() for each in (whole, part, by_filter, by_order)}
+    six.alter(drop_columns=["size"])
+    six.alter(add_columns={"size": "DOUBLE"})  # another column of the same name
+    for each in (whole, by_filter, by_order):
+        with pytest.raises(
+            SchemaError, match=r"column size was dropped after the table was loaded .*load the table again"
+        ):
+            each.reader(made[each]).partitions()
+    assert ids(*planned(part, made[part])) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_wider_type_is_read_as_the_narrow_one_while_values_fit(six):
+    made = source(six.path, filter="id > 4")
+    schema = made.schema()
+    six.alter(change_types={"id": "BIGINT"})
+    assert ids(*planned(made, schema)) == [5, 6]
+    six.append(pa.table({"id": [2**40], "color": ["x"], "size": [0.0]}))
+    with pytest.raises(SchemaError, match="column id is int64 and does not fit int32"):
+        ids(*planned(made, schema))
+    six.alter(change_types={"id": "STRING"})
+    with pytest.raises(SchemaError, match=r"column id was loaded as INT, and is STRING now .*load the table again"):
+        made.reader(schema).partitions()
+
+
+# ------------------------------------------------------------------- Spark 4.1 to 4.3: partitions serve later queries
+
+
+@pytest.fixture
+def kept(six, monkeypatch):
+    """Two partitions, planned at snapshot 2."""
+    from paimon_pyds.spark import reader as module
+
+    monkeypatch.setattr(PaimonReader, "_looks_late", True)
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    reader, partitions = planned(source(six.path))
+    assert len(partitions) == 2
+    return lambda: ids(reader, partitions)
+
+
+def test_one_kept_partition_reads_whatever_the_table_holds_now(path, monkeypatch):
+    monkeypatch.setattr(PaimonReader, "_looks_late", True)
+    table = pp.Table.create(path, pa.schema([("a", pa.int32())]))
+    kept = planned(source(path, filter="a > 0"))
+    top = planned(source(path, topn="a desc, 1"))
+    limited = planned(source(path, limit="1"))
+    assert ids(*kept) == ids(*top) == ids(*limited) == []
+    table.append(pa.table({"a": pa.array([0, 1, 2], pa.int32())}))
+    assert (ids(*kept), ids(*top), len(ids(*limited))) == ([1, 2], [2], 1)
+    table.delete("a = 2")
+    assert (ids(*kept), ids(*top), len(ids(*limited))) == ([1], [1], 1)
+    table.overwrite(pa.table({"a": pa.array([7, 8], pa.int32())}))
+    assert (ids(*kept), ids(*top), len(ids(*limited))) == ([7, 8], [8], 1)
+
+
+def test_kept_partitions_gain_the_rows_of_later_appends(six, kept):
+    six.append(row(7))
+    assert kept() == [1, 2, 3, 4, 5, 6, 7]
+    six.compact(full=True)
+    six.append(row(8))
+    assert kept() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_kept_partitions_stay_at_the_last_snapshot_that_only_added_rows(six, kept, caplog):
+    six.append(row(7))
+    six.delete("id = 1")
+    six.append(row(8))
+    assert kept() == [1, 2, 3, 4, 5, 6, 7]
+    assert "snapshot 3 is read, and there are newer ones" in caplog.text
+
+
+def test_kept_partitions_of_a_table_that_was_made_again_are_refused(six, kept):
+    fields = six.arrow_schema
+    shutil.rmtree(six.path)
+    pp.Table.create(six.path, fields).append(row(7))
+    with pytest.raises(NotFoundError, match="there is another one now"):
+        kept()
+
+
+def test_kept_partitions_of_a_snapshot_that_was_rolled_back_are_refused(six, kept, tmp_path):
+    six.append(row(7))
+    for number in (2, 3):
+        shutil.move(f"{six.path}/snapshot/snapshot-{number}", tmp_path / f"{number}")
+    six.append(row(9))
+    with pytest.raises(SnapshotNotFoundError, match="was rolled back since Spark planned"):
+        kept()
 
 
 def test_a_task_gets_no_secrets_and_little_else(six):
@@ -65,7 +215,7 @@ def test_an_empty_plan_still_has_a_task(path):
     pp.Table.create(path, pa.schema([("a", pa.int32())]))
     made = source(path)
     reader = made.reader(made.schema())
-    assert reader.partitions() == []
+    assert reader.plan() == []
     assert list(reader.read(None)) == []
     assert list(reader.read(InputPartition(None))) == []
 
@@ -74,7 +224,7 @@ def test_plans_are_made_once_for_a_snapshot_and_a_predicate(six):
     def plan(filter_, **more):
         options = parse_read_options({"path": six.path, "filter": filter_, **more})
         state = open_state(options, None)
-        return planned(state, state.scan())
+        return plans.planned(state, state.scan())
 
     first = plan("id = 1")
     assert plan("id = 1") is first
@@ -92,7 +242,7 @@ def test_explain_to_the_log(six, capfd):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("why.html", "<!DOCTYPE html>"), ("why.json", '{"table"'), ("why", "Scan of")]
+    ("name", "start"), [("why.html", "<!DOCTYPE html>"), ("why.json", '{"table"'), ("why.txt", "Scan of")]
 )
 def test_explain_to_a_file_of_its_kind(six, tmp_path, name, start):
     made = source(six.path, filter="color = 'blue'", explain=str(tmp_path / name))
@@ -104,7 +254,7 @@ def test_explain_to_a_file_of_its_kind(six, tmp_path, name, start):
 def test_a_limit_is_one_partition(six):
     made = source(six.path, limit="3", **{"source.split.target-size": "1 kb"})
     reader = made.reader(made.schema())
-    (partition,) = reader.partitions()
+    (partition,) = reader.plan()
     assert sum(batch.num_rows for batch in reader.read(partition)) == 3
 
 
@@ -114,7 +264,7 @@ def test_big_tables_are_spread_over_the_cores_of_the_driver(six, monkeypatch):
     monkeypatch.setattr(module, "_TASK_BYTES", 1)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     made = source(six.path)
-    assert [p.split.row_count for p in made.reader(made.schema()).partitions()] == [4, 2]
+    assert [p.split.row_count for p in made.reader(made.schema()).plan()] == [4, 2]
 
 
 @pytest.mark.parametrize("filter_", [None, "color = 'c3'", "id > 40000 AND size < 0.5", "color IN ('c1', 'c2')"])
@@ -134,7 +284,7 @@ def test_a_large_file_is_read_by_several_tasks_each_a_window_of_its_rows(tmp_pat
     plain = {} if filter_ is None else {"filter": filter_}
     made = source(table.path, **plain, **{"metadata-columns": "__paimon_row_index", "source.split.open-file-cost": "1"})
     reader = made.reader(made.schema())
-    partitions = reader.partitions()
+    partitions = reader.plan()
     assert len(partitions) == (3 if file_format == "parquet" else 1)
     assert sum(p.split.row_count for p in partitions) == 60_000
     rows = pa.Table.from_batches([b for p in partitions for b in reader.read(p)])

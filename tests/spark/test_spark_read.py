@@ -125,26 +125,45 @@ def test_members_of_structs(frames, path):
     assert [r.tags for r in projected.orderBy("id").collect()] == [[(1,), None], None, []]
 
 
-@pytest.mark.classic  # Connect analyses a plan anew once its session no longer caches it
-def test_the_snapshot_is_pinned_until_the_next_load(spark, frames, six):
-    frame = frames.load(six.path)
+def seven(table):
+    table.append(pa.table({"id": pa.array([7], pa.int32()), "color": ["red"], "size": [0.0]}))
+
+
+def test_each_query_reads_the_newest_snapshot_unless_one_is_named(spark, frames, six):
+    frame, first = frames.load(six.path), frames.load(six.path, scan__snapshot_id=1)
     by_schema = spark.read.format("paimon").schema("id int").load(six.path)
-    assert by_schema.count() == 6  # with a schema given, Spark asks for the source in the first query only
-    frame.createOrReplaceTempView("pinned")
-    six.append(pa.table({"id": pa.array([7], pa.int32()), "color": ["red"], "size": [0.0]}))
+    frame.createOrReplaceTempView("newest")
+    assert frame.count() == by_schema.count() == 6
+    seven(six)
+    assert frame.count() == frame.where("id > 0").count() == by_schema.count() == 7
+    assert frames.ids("SELECT id FROM newest WHERE color = 'red'") == [1, 4, 7]
+    assert frames.rows("SELECT count(*) FROM newest a JOIN newest b ON a.id = b.id") == [(7,)]
+    six.delete("id < 7")
+    assert frame.count() == 1
+    assert first.count() == 4
+    assert frames.ids("SELECT id FROM newest UNION ALL SELECT id + 10 FROM newest") == [7, 17]
+
+
+def test_what_is_cached_stays_until_it_is_not(frames, six):
+    frame = frames.load(six.path).cache()
     assert frame.count() == 6
-    assert frame.where("id > 0").count() == 6
-    assert by_schema.count() == 6
-    assert frames.ids("SELECT id FROM pinned WHERE color = 'red'") == [1, 4]
-    assert frames.load(six.path).count() == 7
+    seven(six)
+    assert frame.count() == 6
+    assert frame.unpersist(True).count() == 7
 
 
-@pytest.mark.classic
-def test_columns_added_later_are_not_in_a_pinned_frame(frames, six):
+@pytest.mark.classic  # Connect analyses a plan anew once its session no longer caches it
+def test_the_columns_are_those_of_the_load(frames, six):
     frame = frames.load(six.path)
     six.alter(add_columns={"extra": "STRING"})
     assert frame.where("id = 1").collect() == [(1, "red", 1.5)]
+    six.alter(rename_columns={"color": "colour"})
+    assert frame.where("color = 'blue'").collect() == [(6, "blue", 0.5)]
     assert frames.load(six.path).where("id = 1").collect() == [(1, "red", 1.5, None)]
+    other = frames.load(six.path)
+    six.alter(drop_columns=["size"])
+    with pytest.raises(Exception, match=r"column size was dropped after the table was loaded.*load the table again"):
+        other.collect()
 
 
 def test_an_empty_table(frames, path):
@@ -156,12 +175,12 @@ def test_an_empty_table(frames, path):
     assert frames.load(path).count() == 1
 
 
-@pytest.mark.classic
-def test_an_empty_table_stays_empty_in_its_frame(frames, path):
+def test_an_empty_table_that_gets_rows(frames, path):
     table = pp.Table.create(path, pa.schema([("a", pa.int32())]))
     frame = frames.load(path)
-    table.append(pa.table({"a": pa.array([1], pa.int32())}))
     assert frame.count() == 0
+    table.append(pa.table({"a": pa.array([1], pa.int32())}))
+    assert frame.count() == 1
 
 
 def test_time_travel(frames, six):

@@ -52,6 +52,17 @@ def test_insert_into(frames, six, view):
     assert len(six.snapshots()) == 6
 
 
+def test_a_view_shows_what_was_inserted_through_it(frames, view):
+    count = f"SELECT count(*), max(id) FROM {view}"
+    assert frames.rows(count) == [(6, 6)]
+    frames.spark.sql(f"INSERT INTO {view} VALUES (7, 'pink', 1.0)")
+    assert frames.rows(count) == [(7, 7)]
+    frames.spark.sql(f"INSERT OVERWRITE {view} SELECT id + 10, color, size FROM {view} WHERE id = 7")
+    assert frames.rows(count) == [(1, 17)]
+    frames.spark.sql(f"REFRESH TABLE {view}")
+    assert frames.rows(count) == [(1, 17)]
+
+
 def test_insert_overwrite(frames, six, view):
     frames.spark.sql(f"INSERT OVERWRITE {view} SELECT 1, 'only', NULL")
     assert frames.rows(frames.load(six.path)) == [(1, "only", None)]

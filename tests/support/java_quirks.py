@@ -10,6 +10,7 @@ from paimon_pyds.types import BINARY_KINDS, DataType, Kind
 Json = Mapping[str, Any]
 Types = Mapping[str, DataType]
 _RANGES = ("lt", "gt", "le", "ge", "between")
+_COMPARISONS = ("eq", "ne", "in", "notin", *_RANGES)
 
 
 def leaves(json: Json) -> Iterator[Json]:
@@ -55,6 +56,11 @@ def is_java_bug(json: Json, java: Any, row_count: int) -> bool:
 def orders_bytes(json: Json, types: Types) -> bool:
     """Ranges of BINARY and BYTES: Java's rows are others even where it reads its own table without pushdown."""
     return _any_leaf(json, lambda leaf: leaf["op"] in _RANGES and types[leaf["field"]].kind in BINARY_KINDS)
+
+
+def compares_char(json: Json, types: Types) -> bool:
+    """Comparisons of CHAR: Java's predicates know nothing of the blanks at the end, which its Spark connector adds."""
+    return _any_leaf(json, lambda leaf: leaf["op"] in _COMPARISONS and types[leaf["field"]].kind is Kind.CHAR)
 
 
 def asks_for_nulls(json: Json) -> bool:

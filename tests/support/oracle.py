@@ -147,6 +147,11 @@ class Oracle:
             check=False,
         )
 
+    def in_zone(self, zone: str) -> Oracle:
+        """The same with another default time zone of the JVM, which is UTC otherwise."""
+        there = {**self._environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone}"}
+        return Oracle(self._command, there, self._scratch / zone.replace("/", "-"))
+
     def batch(self) -> Batch:
         """Commands that run together, in one JVM, when the `with` block ends."""
         return Batch(self)
@@ -168,6 +173,7 @@ class Oracle:
 
     def scratch_file(self, suffix: str) -> Path:
         """A new path for what a command reads."""
+        self._scratch.mkdir(parents=True, exist_ok=True)
         return self._scratch / f"{next(self._numbers):06d}{suffix}"
 
 

@@ -233,8 +233,8 @@ def evaluate(condition: Any, row: Row) -> bool | None:
     if value is None:
         return None
     if op in ("in", "not in"):
-        keys = [None if v is None else order(v, place.type) for v in args[1]]
-        hit = True if order(value, place.type) in keys else None if None in keys else False
+        keys = [None if v is None else compared(v, place.type) for v in args[1]]
+        hit = True if compared(value, place.type) in keys else None if None in keys else False
         return hit if op == "in" or hit is None else not hit
     if args[1] is None:
         return None
@@ -242,8 +242,13 @@ def evaluate(condition: Any, row: Row) -> bool | None:
         return like(value, args[1]) == (op == "like")
     if op in ("startswith", "endswith", "contains"):
         return {"startswith": value.startswith, "endswith": value.endswith, "contains": value.__contains__}[op](args[1])
-    a, b = order(value, place.type), order(args[1], place.type)
+    a, b = compared(value, place.type), compared(args[1], place.type)
     return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+
+
+def compared(value: Any, type_: Any) -> Any:
+    """A key that compares as conditions do: CHAR values as if filled with blanks."""
+    return order(value.ljust(99) if kind_of(type_) == "CHAR" else value, type_)
 
 
 def order(value: Any, type_: Any) -> Any:

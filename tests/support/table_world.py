@@ -44,6 +44,7 @@ EXTREMES: dict[str, list[Any]] = {
     "TINYINT": [-128, 127, 0], "SMALLINT": [-(2**15), 2**15 - 1], "INT": [-(2**31), 2**31 - 1, 0],
     "BIGINT": [-(2**63) + 1, 2**63 - 1, 0], "FLOAT": [NAN, INF, -INF, 0.0, -0.0, 1.5],
     "DOUBLE": [NAN, INF, -INF, 0.0, -0.0, 1.5, 5e-324], "STRING": ["", "a", "ab", "a%", "\U0010ffff", "\uffff", " "],
+    "CHAR(4)": ["", "a", "ab", "ab ", "ab  ", "a\t", " "],
     "VARCHAR(20)": ["", " ", "a", "__HIVE_DEFAULT", "a/b=c%", "."], "BYTES": [b"", b"\xff", b"\x00"],
 }  # fmt: skip
 FEW: dict[str, list[Any]] = {
@@ -155,6 +156,8 @@ class World(RowChanges):
         pool = self.given[type_["type"] if isinstance(type_, dict) else type_]
         if self.format == "orc" and column.kind.startswith("TIMESTAMP"):  # it has no fractions just before 1970
             pool = [v for v in pool if not -PER_SECOND[precision_of(type_)] < v < 0] or [0]
+        if self.format == "orc" and column.kind == "CHAR":  # it has no blanks at the end
+            pool = list(dict.fromkeys(v.rstrip(" ") for v in pool))
         self.pools[column.uid] = self.some(pool, 1, 4)
         return column
 

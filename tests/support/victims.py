@@ -30,3 +30,22 @@ def write_for_ever(path: Path, number: int, say: Connection) -> None:
             table.append(rows)
         say.send_bytes(b"d")
         number += 1
+
+
+def insert_for_ever(path: Path, keys: int, say: Connection) -> None:
+    """Merge keys that are new, ``keys`` of them at a time and half of them once more, until killed.
+
+    All victims begin with the first key that is missing, so that they merge the same ones; a byte down the pipe for the
+    start and each merge.
+    """
+    import pyarrow as pa
+
+    import paimon_pyds as pp
+
+    table = pp.Table.open(path)
+    say.send_bytes(b"r")
+    while True:
+        first = table.max("id") + 1 - keys // 2
+        rows = pa.table({"id": pa.array(range(first, first + keys), pa.int64())})
+        table.merge(rows, ["id"], when_not_matched="insert")
+        say.send_bytes(b"d")

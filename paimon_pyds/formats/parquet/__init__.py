@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
@@ -21,7 +21,9 @@ class ParquetFormat:
 
     name: str = "parquet"
 
-    def open_reader(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> ParquetReader:
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> ParquetReader:
         """Open a data file of ``size`` bytes; its footer is read at once.
 
         Raises:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.redaction import scrubbed
 
 __all__ = ["decoding", "metadata_of", "open_file"]
 
@@ -31,8 +32,8 @@ def decoding(path: str) -> Iterator[None]:
         raise UnsupportedError(f"a Parquet feature that is not supported: {error}", path=path) from error
     except OSError as error:
         if error.errno is not None:
-            raise StorageError(f"reading failed: {_in_a_line(error)}", path=path) from error
-        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
+            raise StorageError(f"reading failed: {_in_a_line(error)}", path=path) from scrubbed(error)
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from scrubbed(error)
     except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
         raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet.seal import check_seal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,10 @@ _HELD_BYTES = 64 << 20
 def _lanes(threads: int) -> threading.Semaphore:
     """So many permits to decode ahead, for all files that this process reads at a time."""
     return threading.Semaphore(threads)
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold permits, or the lock of the semaphore
+    os.register_at_fork(after_in_child=_lanes.cache_clear)
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:

@@ -1,0 +1,173 @@
+"""Whether the files of a commit are new to the table: a commit of unknown outcome is often tried again.
+
+Files can't be in a snapshot that was there before their writer had finished them (`WriteOrigin`), so only what was
+added since has to be looked at: nothing where no other commit came in between. Where snapshots have expired since, all
+files of the table are looked at. The new ones must still be where they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pyarrow.compute as pc
+
+from paimon_pyds.commit.changes import Changes
+from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
+from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.schema import schema_digest
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.write.message import BucketFiles
+
+__all__ = ["EarlierCommits", "check_same_table"]
+
+_PARALLEL_LOOKUPS = 16
+
+
+def check_same_table(store: TableStore, schema_id: int, digest: str) -> None:
+    """Raise CommitConflictError unless the table's schema of that number has this digest (`schema_digest`)."""
+    with suppress(NotFoundError):
+        if schema_digest(store.schema(schema_id)) == digest:
+            return
+    raise CommitConflictError(
+        f"the table was dropped and created again since this write began with its schema {schema_id}",
+        path=store.root,
+        hint="nothing was published; write the rows again to the table that is there now",
+    )
+
+
+class EarlierCommits:
+    """What earlier commits did to the new files of a commit.
+
+    Args:
+        store: the table.
+        added: the new files.
+    """
+
+    def __init__(self, store: TableStore, added: Sequence[BucketFiles]) -> None:
+        self._store = store
+        self._paths = {f.file_name: f.external_path or f"{b.directory}/{f.file_name}" for b in added for f in b.files}
+        self._fewest_rows = min((f.row_count for b in added for f in b.files), default=0)
+        self._unseen = [self._paths[f.file_name] for b in added if b.origin is not None for f in b.files]
+        origins = {b.origin for b in added if b.files}
+        self._origins = [o for o in origins if o is not None]
+        oldest = None if None in origins else min(self._origins, key=lambda o: o.snapshot_id, default=None)
+        self._since = (0, "") if oldest is None else (oldest.snapshot_id, oldest.delta_manifest_list)
+
+    def check_table(self) -> None:
+        """Raise CommitConflictError unless the files were written by schemas of the table that is there now."""
+        for schema_id, digest in {(o.schema_id, o.schema_digest) for o in self._origins}:
+            check_same_table(self._store, schema_id, digest)
+
+    def find(self, latest: Snapshot | None, changes: Changes) -> Snapshot | None:
+        """The snapshot that is this very commit, made before; None when the table has none of the files.
+
+        Args:
+            latest: the table's latest snapshot. The next call looks at later ones only.
+
+        Raises:
+            AlreadyCommittedError: an earlier commit added some of the files, or all beside other changes.
+            CommitConflictError: files are gone: they were removed after a commit of them, or as orphan files.
+        """
+        if not self._paths:
+            return None
+        found = None
+        if latest is not None:
+            found = self._find(latest, changes)
+            self._since = (latest.id, latest.delta_manifest_list)
+        if found is None:
+            self._check_files()
+        return found
+
+    # --------------------------------------------------------------------------------------------------------- helpers
+
+    def _find(self, latest: Snapshot, changes: Changes) -> Snapshot | None:
+        newer, complete = self._newer(latest)
+        try:
+            for snapshot in newer:
+                if self._is_this(snapshot, changes):
+                    return snapshot
+        except SnapshotNotFoundError:  # it expired a moment ago
+            complete = False
+        if not complete:
+            self._check_everywhere(latest, newer)
+        return None
+
+    def _newer(self, latest: Snapshot) -> tuple[list[Snapshot], bool]:
+        """The snapshots that may have the files, oldest first, and whether these are all that there ever were."""
+        id_, delta = self._since
+        if (latest.id, latest.delta_manifest_list) == self._since:
+            return [], True
+        found = self._store.snapshots_between(id_ + 1, latest.id)
+        whole = len(found) == latest.id - id_
+        return found, whole and (id_ == 0 or self._stands(id_, delta))
+
+    def _stands(self, id_: int, delta: str) -> bool:
+        """Whether a snapshot still is what it was, or has expired: a rollback gives numbers to other ones."""
+        try:
+            return self._store.snapshot(id_).delta_manifest_list == delta
+        except SnapshotNotFoundError:
+            return True
+
+    def _is_this(self, snapshot: Snapshot, changes: Changes) -> bool:
+        """Whether a snapshot is this very commit; raises AlreadyCommittedError when it only shares files with it."""
+        appends = snapshot.commit_kind is CommitKind.APPEND
+        rows = snapshot.delta_record_count
+        if (appends and rows is not None and rows < self._fewest_rows) or not (
+            appends or snapshot.commit_kind is CommitKind.OVERWRITE
+        ):
+            return False
+        added = self._names(snapshot.delta_manifest_list, only_added=True)
+        mine = self._paths.keys() & set(added)
+        if not mine:
+            return False
+        if len(mine) == len(self._paths) == len(added) and snapshot.commit_kind is changes.kind and changes.only_adds:
+            return True
+        raise self._committed(len(mine), f"snapshot {snapshot.id}")
+
+    def _names(self, manifest_list: str, *, only_added: bool = False) -> list[str]:
+        """The files that the entries of a manifest list are about."""
+        names: list[str] = []
+        for manifest in self._store.read_manifest_list(manifest_list):
+            entries = self._store.read_manifest(manifest.file_name, ("kind", "file_name"))
+            kept = entries.filter(pc.equal(entries["kind"], FileKind.ADD)) if only_added else entries
+            names += kept["file_name"].to_pylist()
+        return names
+
+    def _check_everywhere(self, latest: Snapshot, newer: Sequence[Snapshot]) -> None:
+        """The snapshots that could have told are gone: look for any trace of the files, and for the files."""
+        named = set(self._names(latest.base_manifest_list)).union(self._names(latest.delta_manifest_list))
+        others = [s.delta_manifest_list for s in newer]
+        others += [name for s in self._store.tags().values() for name in (s.base_manifest_list, s.delta_manifest_list)]
+        for name in dict.fromkeys(others):
+            with suppress(SnapshotNotFoundError):  # it expired a moment ago
+                named.update(self._names(name))
+        mine = self._paths.keys() & named
+        if mine:
+            raise self._committed(len(mine), "a snapshot that has expired")
+
+    def _check_files(self) -> None:
+        """The files must be where they were written; looked at once, and where it is known that they were written."""
+        if len(self._unseen) < _PARALLEL_LOOKUPS:
+            there = [self._store.io.exists(path) for path in self._unseen]
+        else:
+            with ThreadPoolExecutor(_PARALLEL_LOOKUPS, thread_name_prefix="paimon-files") as pool:
+                there = list(pool.map(self._store.io.exists, self._unseen))
+        if not all(there):
+            raise CommitConflictError(
+                "a data file of this commit is gone: a failed commit removed it, it was compacted after an earlier "
+                "commit of it, or cleaned up as an orphan file",
+                path=self._unseen[there.index(False)],
+                hint="nothing was published; look whether the table has the rows before writing them again",
+            )
+        self._unseen = []
+
+    def _committed(self, count: int, where: str) -> AlreadyCommittedError:
+        which = "the data files" if count == len(self._paths) else f"{count} of {len(self._paths)} data files"
+        return AlreadyCommittedError(
+            f"{which} of this commit were added to the table before, by {where}",
+            path=self._store.root,
+            hint="nothing was published now, and no file removed; commit each message once",
+        )

@@ -1,0 +1,119 @@
+"""What must not be shown: secrets in texts and options, and characters that a terminal or a reader's eye would obey.
+
+This is the one place that knows what names a secret. Keys are those that Java Paimon takes for sensitive, in any case
+and with any separator (``fs.oss.accessKeySecret``, ``s3.secret-key``, ``AccountKey``), and those of signed addresses
+(``?sig=``, ``X-Amz-Signature``, ``X-Goog-Credential``; sources: AWS Signature Version 4, Google's signed URLs, Azure's
+shared access signatures).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "HIDDEN",
+    "UNSEEN",
+    "RedactedDict",
+    "holds_secret",
+    "names_secret",
+    "redact",
+    "scrubbed",
+    "shown",
+    "visible",
+    "without_secrets",
+]
+
+HIDDEN = "***"
+"""What stands in the place of a secret."""
+
+_WORDS = (
+    r"(?:secret|passw(?:or)?d|passphrase|token(?!iz)|credential|authorization|signature"
+    r"|(?:access|account|private|api|encryption)[^a-z0-9\s]?key|(?<![a-z])(?:sas|sig|pwd)(?![a-z]))"
+)
+_NAME = re.compile(_WORDS, re.IGNORECASE)
+_COLUMN_IN_KEY = ("fields.", "file-index.")
+_VALUE = (
+    r"(?:'(?:[^'\\\n]|\\.|'')*(?:'|(?=\n)|\Z)|\"(?:[^\"\\\n]|\\.|\"\")*(?:\"|(?=\n)|\Z)"
+    r"|(?:(?:bearer|basic|sharedkey)[ ]+)?[^\s,;)}&]+)"
+)
+_ASSIGNMENT = re.compile(
+    rf"({_WORDS}[\w.-]{{0,64}}(?:['\"`\]]?\s{{0,8}}(?:[=:]|%3D)|['\"],)\s{{0,8}}){_VALUE}", re.IGNORECASE
+)
+_PASSWORD = re.compile(
+    r"(\b[a-z][a-z0-9+.-]{0,31}://)[^/@\s:]{0,256}:(?!\d{1,5}(?:/|\s|\Z))[^\s]{0,256}@", re.IGNORECASE
+)
+"""``scheme://user:password@``; the password may have slashes. ``host:port/…@…`` is none."""
+_USER = re.compile(r"(\b(?!(?:abfss?|wasbs?)://)[a-z][a-z0-9+.-]{0,31}://)[^/@\s]{1,256}@", re.IGNORECASE)
+"""``scheme://user@``; in addresses of Azure a container stands there."""
+_SIGNED = re.compile(rf"[?&][\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}=", re.IGNORECASE)
+_SHORTEST = 4
+
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""Control characters, line and paragraph separators, marks of direction, halves of surrogate pairs."""
+_LETTERS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def names_secret(key: str) -> bool:
+    """Whether the value of an option of this name is a secret. A column's name within a key does not count."""
+    return _NAME.search(key.rpartition(".")[2] if key.startswith(_COLUMN_IN_KEY) else key) is not None
+
+
+def holds_secret(text: str) -> bool:
+    """Whether an address in the text has a password or a signature."""
+    return _PASSWORD.search(text) is not None or ("://" in text and _SIGNED.search(text) is not None)
+
+
+def redact(text: str, known: Iterable[str] = ()) -> str:
+    """Blank out what looks like a secret: values of keys that name one, passwords and signatures in addresses.
+
+    Args:
+        known: secrets that are blanked wherever they stand.
+    """
+    for secret in known:
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, HIDDEN)
+    if "://" in text and "@" in text:
+        text = _USER.sub(rf"\1{HIDDEN}@", _PASSWORD.sub(rf"\1{HIDDEN}@", text))
+    return _ASSIGNMENT.sub(rf"\1{HIDDEN}", text)
+
+
+def shown(key: str, value: str) -> str:
+    """The value of an option as it may be shown."""
+    return HIDDEN if names_secret(key) else redact(value)
+
+
+def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """The options but those that are secrets: for tasks, which need none of a table's."""
+    return {k: v for k, v in options.items() if not names_secret(k) and not holds_secret(v)}
+
+
+class RedactedDict(dict[str, str]):
+    """Options: a dict with its values as they are, whose text shows no secret."""
+
+    def __repr__(self) -> str:
+        return repr({key: shown(key, str(value)) for key, value in self.items()})
+
+
+def scrubbed(error: BaseException, known: Iterable[str] = ()) -> BaseException:
+    """The error itself, or where its text holds a secret a copy of it without: a cause is printed with its text."""
+    text = str(error)
+    told = redact(text, known)
+    if told == text:
+        return error
+    if isinstance(error, OSError) and error.errno is not None:
+        named = () if error.filename is None else (redact(str(error.filename), known),)
+        copy: BaseException = OSError(error.errno, redact(error.strerror or "", known), *named)
+    else:
+        copy = next((kind for kind in (OSError, ValueError) if isinstance(error, kind)), RuntimeError)(told)
+    return copy.with_traceback(error.__traceback__)
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters, line breaks and marks of direction written out, as ``\x1b`` or ``\u202e``."""
+    return UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
+    return _LETTERS.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")

@@ -1,0 +1,38 @@
+"""Actors on one table, one I/O call at a time: some order of those that succeeded explains the end of every schedule.
+
+A failure tells the kind of table and the seed: ``PAIMON_PYDS_SEED=<seed> pytest -k …`` runs that schedule again.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+from schedule_world import KINDS, World
+
+from paimon_pyds.metadata.cache import METADATA_CACHE
+
+LONG = settings().max_examples > 100
+_SEED = os.environ.get("PAIMON_PYDS_SEED")
+_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "300"))
+
+
+def _run(kind: str, schedules: int, faults: float) -> None:
+    for seed in range(-(-schedules // len(KINDS))) if _SEED is None else [int(_SEED)]:
+        METADATA_CACHE.clear()
+        world = World(kind, seed, faults)
+        world.run()
+        world.check()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_order_explains_the_end(kind: str) -> None:
+    _run(kind, _SCHEDULES, faults=0.0)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_order_explains_the_end_under_faults(kind: str) -> None:
+    _run(kind, _SCHEDULES // 4, faults=0.6)

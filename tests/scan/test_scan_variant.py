@@ -1,0 +1,111 @@
+"""VARIANT columns can't be read here: the other columns of their tables can, in every way of asking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import PredicateError, UnsupportedError
+from paimon_pyds.operations.system import SYSTEM_TABLES
+from paimon_pyds.types import DataField, parse_type
+from support.fixtures import requires_shared, table_path
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
+
+ROW = {"type": "ROW", "fields": [{"id": 6, "name": "x", "type": "INT"}, {"id": 7, "name": "y", "type": "VARIANT"}]}
+OPTIONS = {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "s", "bucket": "-1"}
+
+
+def _fields() -> list[DataField]:
+    types: list[tuple[str, Any]] = [("id", "BIGINT"), ("va", "VARIANT"), ("s", "STRING"), ("p", "INT"), ("r", ROW)]
+    return [DataField(i, name, parse_type(type_)) for i, (name, type_) in enumerate(types)]
+
+
+def _row(i: int) -> dict[str, Any]:
+    value = {"json": f'{{"a": {i}}}'}
+    return {"id": i, "va": value if i % 4 else None, "s": f"s{i % 3}", "p": i % 2, "r": {"x": i, "y": value}}
+
+
+ANSWERED: dict[str, tuple[Callable[[pp.Table], Any], Any]] = {
+    "count": (lambda t: t.count(), 19),
+    "count of an index": (lambda t: t.count("s = 's1'"), 7),
+    "count of rows": (lambda t: t.count("id > 5 AND s <> 's0'"), 9),
+    "count of a partition": (lambda t: t.count("p = 1"), 9),
+    "count of a scan": (lambda t: t.scan("id > 5").count(), 14),
+    "count with a limit": (lambda t: t.scan(limit=4).count(), 4),
+    "exists": (lambda t: (t.exists("id = 7"), t.exists("id = 3")), (True, False)),
+    "min and max": (lambda t: (t.min("id"), t.max("s"), t.max("id", "s = 's0'")), (0, "s2", 18)),
+    "sum": (lambda t: t.sum("id", "id < 5"), 7),
+    "distinct": (lambda t: t.distinct("p").to_pylist(), [{"p": 0, "count": 10}, {"p": 1, "count": 9}]),
+    "top n": (lambda t: t.top_n("id desc, 2", columns=["s", "id"])["id"].to_pylist(), [19, 18]),
+    "limit": (lambda t: t.scan("id > 5", columns=["id"], limit=3).to_arrow().num_rows, 3),
+    "no column": (lambda t: t.scan("id > 5", columns=[]).to_arrow().num_rows, 14),
+    "row index": (lambda t: t.scan("id = 5", columns=["__paimon_row_index"]).to_arrow().num_rows, 1),
+    "explain": (lambda t: t.explain("id > 5", columns=["id"], analyze=True).to_arrow()["rows"][-1].as_py(), 14),
+    "advice": (lambda t: t.index_advise(["id > 3"]).files, 2),
+    "verify": (lambda t: t.index_verify().findings, ()),
+}
+
+
+@requires_java_oracle
+def test_the_other_columns_are_read_and_counted(tmp_path: Path, oracle: Oracle) -> None:
+    """With partitions, an index, deleted rows and a column of another name than in the file."""
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", _fields(), partition_keys=["p"], options=OPTIONS)
+        batch.write(tmp_path, "db.t", [_row(i) for i in range(20)])
+        batch.delete(tmp_path, "db.t", {"op": "eq", "field": "id", "literals": [3]})
+        names = ["s", "id", "p"]
+        java = batch.read(tmp_path, "db.t", columns=names)
+    table = pp.Table.open(tmp_path / "db.db" / "t")
+    assert lines(table.scan(columns=names).to_arrow()) == java.lines
+    for name, (ask, expected) in ANSWERED.items():
+        assert ask(table) == expected, name
+    with oracle.batch() as batch:
+        batch.alter(tmp_path, "db.t", {"op": "rename", "name": "s", "to": "text"}, {"op": "drop", "name": "va"})
+        later = batch.read(
+            tmp_path, "db.t", columns=["text", "id"], filter={"op": "gt", "field": "id", "literals": [9]}
+        )
+    assert lines(table.scan("id > 9", columns=["text", "id"]).to_arrow()) == later.lines
+    assert table.count("text = 's1'") == 7
+
+
+REFUSED: dict[str, Callable[[pp.Table], Any]] = {
+    "read": lambda t: t.scan().to_arrow(),
+    "read nothing": lambda t: t.scan(limit=0).to_arrow(),
+    "batches": lambda t: list(t.scan().to_batches()),
+    "reader": lambda t: t.scan().to_reader(),
+    "named": lambda t: t.scan(columns=["va"]).to_arrow(),
+    "top n": lambda t: t.top_n("id, 3"),
+    "sorted": lambda t: t.top_n("va, 3", columns=["id"]),
+    "explain": lambda t: t.explain("id > 3"),
+    "schema": lambda t: t.arrow_schema,
+    "delete": lambda t: t.delete("id = 1"),
+    "update": lambda t: t.update({"id": "id + 1"}),
+    "append": lambda t: t.append([{"id": 1}]),
+    "compact": lambda t: t.compact(full=True),
+    "alter": lambda t: t.alter({"write-only": "true"}),
+    "indexes": lambda t: t.rewrite_file_index(),
+}
+
+
+@requires_shared
+@pytest.mark.parametrize("ask", REFUSED.values(), ids=REFUSED)
+def test_what_needs_its_values_is_refused_by_name(ask: Callable[[pp.Table], Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"'?va\b.*VARIANT"):
+        ask(pp.Table.open(table_path("append_variant")))
+
+
+@requires_shared
+def test_its_values_have_no_order_and_no_filters() -> None:
+    table = pp.Table.open(table_path("append_variant"))
+    for answer in (table.min, table.max, table.distinct, table.sum):
+        with pytest.raises(UnsupportedError, match="VARIANT"):
+            answer("va")
+    with pytest.raises(PredicateError, match="column va is of type VARIANT"):
+        table.count("va IS NULL")
+    for name in SYSTEM_TABLES:
+        assert table.system(name).num_columns
