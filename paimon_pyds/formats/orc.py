@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.formats.orc_arrays import check_type, from_orc
 from paimon_pyds.formats.orc_checksums import CheckedRanges
@@ -104,6 +104,7 @@ class _CountedInput(_io.RawIOBase):
     def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
         self._source = source
         self._counters = counters
+        self._path = path
         self._read = _checked(self._range, tail, path)
         self._at = 0
         self.error: OSError | CorruptFileError | None = None
@@ -123,13 +124,22 @@ class _CountedInput(_io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(self.size() - self._at, 0)
+        length = left if size is None or size < 0 else min(size, left)
         try:
-            data = self._read(self._at, left if size is None or size < 0 else min(size, left))
+            data = self._read(self._at, length)
         except (OSError, CorruptFileError) as error:
-            self.error = error
-            raise
+            self.error = self.error or error
+            data = bytes(length)  # an error in here ends the process where pyarrow is old
         self._at += len(data)
         return data
+
+    def check(self) -> None:
+        """Raise the error that reading had, as ours."""
+        error, self.error = self.error, None
+        if isinstance(error, CorruptFileError):
+            raise error
+        if error is not None:
+            raise storage_error(error, "read", self._path) from scrubbed(error)
 
     def _range(self, offset: int, length: int) -> bytes:
         self._source.seek(offset)
@@ -279,6 +289,7 @@ class OrcReader:
         # pyarrow takes a dot in a name for a step into a struct of that name: where there is one, everything is read.
         structs = tuple(f"{name}." for name in self._tail.root.names)
         wanted = None if any(name.startswith(structs) for name in names) else names
+        self._footer(stripe)  # a damaged one ends the process where pyarrow is old
         counted = self._open()
         try:
             if is_utc(clocks.zone):
@@ -286,13 +297,13 @@ class OrcReader:
             else:
                 lone = LoneStripe(counted, self._tail, stripe, self._footer(stripe))
                 data = _orc_file(lone).read_stripe(0, columns=wanted)
+            counted.check()
             batch = _as_batch(data)
-            batch.validate(full=True)  # ORC has no checksums: damage may show as text that is not UTF-8
+            batch.validate(full=True)  # damage may show as text that is not UTF-8
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
-            if isinstance(counted.error, CorruptFileError):
-                raise counted.error from None
-            if counted.error is not None:
-                raise storage_error(counted.error, "read", self._path) from scrubbed(error)
+            counted.check()
+            if isinstance(error, PaimonError):
+                raise
             raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from scrubbed(error)
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
