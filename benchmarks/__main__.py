@@ -11,199 +11,21 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import json
 import os
 import platform
-import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks import cases_index, cases_rows, files100k
-from benchmarks.data import batches
-from benchmarks.worker import INDEX, INDEX_TWO
+from benchmarks.before import BeforeBench
+from benchmarks.bench import Bench
 
 _PACKAGES = ("paimon_pyds", "pyspark_paimon", "pyspark_paimon_pyds", "benchmarks")
+_METHODS = {"rows": "row_changes"}
 
 
-@dataclass(frozen=True)
-class Row:
-    what: str
-    ours: str
-    peer: str
-    ratio: str
-    target: str
-    memory: str = ""
-
-
-class Bench:
-    def __init__(self, directory: Path, rows: int, pairs: int) -> None:
-        self.directory = directory
-        self.rows = rows
-        self.pairs = pairs
-        self.table: list[Row] = []
-
-    def path(self, name: str) -> str:
-        return str(self.directory / "bench.db" / name)
-
-    def run(self, case: str, **arguments: Any) -> dict[str, Any]:
-        command = [sys.executable, "-m", "benchmarks.worker", case, json.dumps(arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{case} failed:\n{done.stderr[-3000:]}")
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    def pair(self, a: tuple[str, dict[str, Any]], b: tuple[str, dict[str, Any]]) -> tuple[list[dict], list[dict]]:
-        first, second = [], []
-        for _ in range(self.pairs):
-            first.append(self.run(a[0], **a[1]))
-            second.append(self.run(b[0], **b[1]))
-        return first, second
-
-    def compare(self, what: str, target: str, a: tuple[str, dict[str, Any]], b: tuple[str, dict[str, Any]]) -> None:
-        first, second = self.pair(a, b)
-        ratio = statistics.median(x["seconds"] / y["seconds"] for x, y in zip(first, second, strict=True))
-        self.add(
-            what,
-            _seconds(first),
-            f"{b[0].split('_')[0]} {_seconds(second)}",
-            f"{ratio:.2f}×",
-            target,
-            _memory(first, second),
-        )
-
-    def add(self, what: str, ours: str, peer: str, ratio: str, target: str, memory: str = "") -> None:
-        row = Row(what, ours, peer, ratio, target, memory)
-        self.table.append(row)
-        print(f"| {' | '.join([row.what, row.ours, row.peer, row.ratio, row.target, row.memory])} |", flush=True)
-
-    # ----------------------------------------------------------------------------------------------------- cases
-
-    def writing(self) -> None:
-        plain = {"rows": self.rows, "options": {}}
-        self.compare(
-            f"append {self.rows:,} rows", "≤ 0.7×",
-            ("ours_append", {"path": self.path("ours"), **plain}),
-            ("rust_append", {"path": self.path("rust"), **plain}),
-        )  # fmt: skip
-        indexed = {"rows": self.rows // 10, "options": INDEX_TWO}
-        self.compare(
-            f"append {self.rows // 10:,} rows with bitmap and bloom", "≤ 1.0×",
-            ("ours_append", {"path": self.path("ours_two"), **indexed}),
-            ("rust_append", {"path": self.path("rust_two"), **indexed}),
-        )  # fmt: skip
-        one = self.run("ours_append_stream", path=self.path("stream"), rows=self.rows)
-        self.add(
-            f"write {self.rows:,} rows in batches of 10,000: memory",
-            "",
-            "",
-            "",
-            "< 1 GiB",
-            f"{one['peak_mib']:.0f} MiB",
-        )
-
-    def scanning(self) -> None:
-        self.compare(
-            f"full Arrow scan of {self.rows:,} rows", "≤ 0.7×",
-            ("ours_scan", {"path": self.path("ours")}), ("rust_scan", {"path": self.path("rust")}),
-        )  # fmt: skip
-
-    def points(self) -> None:
-        for engine in ("ours", "rust"):
-            self.run(f"{engine}_append", path=self.path(f"{engine}_bitmap"), rows=self.rows, options=INDEX)
-        ours, rust = (
-            ("ours_point", {"path": self.path("ours_bitmap"), "use_index": True}),
-            ("rust_point", {"path": self.path("rust_bitmap")}),
-        )
-        self.compare("one rare row by bitmap index", "≤ 1.5×", ours, rust)
-        self.compare(
-            "one rare row: index against no index",
-            "≤ 0.2×",
-            ours,
-            ("ours_point", {"path": self.path("ours_bitmap"), "use_index": False}),
-        )
-        one = self.run(*ours[:1], **ours[1])
-        share = one["bytes"] / max(1, one["bytes_read"])
-        self.add(
-            "one rare row: bytes read", f"{one['bytes_read']:,}", f"table {one['bytes']:,}", f"1/{share:.0f}", "≤ 1/600"
-        )
-
-    def planning(self) -> None:
-        path = self.path("files")
-        files100k.make(path, 100_000)
-        for what, where, target in (("cold", None, "≤ 3 s"), ("1 % by partition", "p = 17", "≤ 0.3 s")):
-            self.compare(
-                f"plan 100,000 files, {what} ({target})",
-                target,
-                ("ours_plan", {"path": path, "filter": where}),
-                ("rust_plan", {"path": path, "filter": where}),
-            )
-
-    def importing(self) -> None:
-        spark = "import pyspark.sql.worker.plan_data_source_read"
-        runs = [
-            (_import_seconds(spark), _import_seconds(f"{spark}\nimport pyspark_paimon, paimon_pyds.spark.source"))
-            for _ in range(7)
-        ]
-        cost = statistics.median(b - a for a, b in runs) * 1000
-        self.add("import the data source in a planning process", f"+{cost:.0f} ms", "", "", "< 100 ms")
-
-    def spark(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        small = self.path("small")
-        self.run("ours_append", path=small, rows=100, options=INDEX)
-        for path, rows in ((self.path("ours_bitmap"), self.rows), (small, 100)):
-            Path(f"{path}-parquet").mkdir(exist_ok=True)
-            with pq.ParquetWriter(
-                f"{path}-parquet/part-0.parquet", next(batches(1)).schema, compression="zstd"
-            ) as writer:
-                writer.write_table(pa.Table.from_batches(batches(rows)), row_group_size=1_000_000)
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.spark_cases", self.path("ours_bitmap"), small],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr[-3000:])
-        result = json.loads(done.stdout.strip().splitlines()[-1])
-        for name, rows, target in (("large", self.rows, "≤ 1.0×"), ("small", 100, "≤ 1.3×")):
-            ours, peer = result[name]["ours"], result[name]["parquet"]
-            self.add(
-                f"Spark: filtered query on {rows:,} rows",
-                f"{ours:.3f} s",
-                f"parquet {peer:.3f} s",
-                f"{result[name]['ratio']:.2f}×",
-                target,
-            )
-
-
-def _seconds(runs: Sequence[dict[str, Any]]) -> str:
-    values = sorted(r["seconds"] for r in runs)
-    return f"{statistics.median(values):.3f} s ({values[0]:.3f}–{values[-1]:.3f})"
-
-
-def _memory(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> str:
-    return f"{max(r['peak_mib'] for r in a):.0f} / {max(r['peak_mib'] for r in b):.0f} MiB"
-
-
-def _import_seconds(code: str) -> float:
-    program = f"import time\nt = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
-    return float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
-
-
-SECTIONS = {"index": cases_index.section, "rows": cases_rows.section}
-
-
-def _compile() -> None:
+def _compile(checkout: Path) -> None:
     for name in _PACKAGES:
-        compileall.compile_dir(Path(__file__).parents[1] / name, quiet=2)
+        compileall.compile_dir(checkout / name, quiet=2)
 
 
 def main() -> None:
@@ -211,18 +33,22 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", default="writing,scanning,points,index,rows,planning,importing,spark")
+    parser.add_argument("--before", type=Path, help="another checkout: compare with its cases instead of the peers'")
     arguments = parser.parse_args()
-    _compile()
+    _compile(Path(__file__).parents[1])
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
         f"medians of {arguments.pairs} pairs\n"
     )
     print("| what | ours | peer | ratio | target | peak memory |\n| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="paimon-bench-") as directory:
-        bench = Bench(Path(directory), arguments.rows, arguments.pairs)
-        (Path(directory) / "bench.db").mkdir()
+        if arguments.before is None:
+            bench = Bench(Path(directory), arguments.rows, arguments.pairs)
+        else:
+            _compile(arguments.before)
+            bench = BeforeBench(Path(directory), arguments.rows, arguments.pairs, arguments.before.resolve())
         for name in arguments.only.split(","):
-            SECTIONS[name](bench) if name in SECTIONS else getattr(bench, name)()
+            getattr(bench, _METHODS.get(name, name))()
 
 
 if __name__ == "__main__":

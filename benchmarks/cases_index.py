@@ -9,7 +9,7 @@ from benchmarks.data import CLUSTER_ROWS, RARE_CODE, batches, clustered_batches
 from benchmarks.registry import case, median_of, ours, ours_new, rust_new, rust_read, size_of, timed
 
 if TYPE_CHECKING:
-    from benchmarks.__main__ import Bench
+    from benchmarks.bench import Bench
 
 _THREE = {
     "file-index.bitmap.columns": "code",

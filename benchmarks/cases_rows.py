@@ -18,7 +18,7 @@ from benchmarks.data import SCHEMA, batches
 from benchmarks.registry import case, copy_of, median_of, ours, ours_new, rust, rust_new, rust_sql, timed
 
 if TYPE_CHECKING:
-    from benchmarks.__main__ import Bench
+    from benchmarks.bench import Bench
 
 _VECTORS = {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "code"}
 _BEST = {**_VECTORS, "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
