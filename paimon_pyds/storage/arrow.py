@@ -99,6 +99,11 @@ class ArrowFileIO:
             raise UnsupportedError(
                 f"a table on {scheme_of(self._root)}:// with a file on {scheme}:// can't be read in one go", path=path
             )
+        if _server(path) != _server(self._root):
+            raise UnsupportedError(
+                f"a table on {_server(self._root)!r} with a file on {_server(path)!r} can't be read in one go",
+                path=path,
+            )
         if self._fs is None:
             with self._faults("connect to", self._root):
                 self._fs = _connect(self._root, self._arguments)
@@ -285,6 +290,18 @@ class _ArrowOutput:
 
 def _family(scheme: str) -> str:
     return _FAMILIES.get(scheme, scheme)
+
+
+def _server(path: str) -> str:
+    """The Azure account or HDFS name node that an address names; "" for stores that are one for all buckets."""
+    authority = path.partition("://")[2].partition("/")[0]
+    match _family(scheme_of(path)):
+        case "azure":
+            return authority.partition("@")[2]
+        case "hdfs":
+            return authority
+        case _:
+            return ""
 
 
 def _status(base: str, info: Any) -> FileStatus:
