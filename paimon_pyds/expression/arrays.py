@@ -15,8 +15,7 @@ from paimon_pyds.errors import ExpressionError, PredicateError
 
 __all__ = [
     "LONGEST_TEXT", "MOST_TEXT", "Datum", "Kernel", "arrays", "by_distinct", "by_distinct_rows", "check_one",
-    "check_text", "filled", "spread", "text_bytes",
-    "valid",
+    "check_text", "filled", "spread", "text_bytes", "valid",
 ]  # fmt: skip
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"

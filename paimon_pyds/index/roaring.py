@@ -36,6 +36,8 @@ __all__ = ["RoaringLayout", "container_entries", "decode", "decode_roaring", "en
            "encode_packed", "header", "layout", "packed", "whole_containers"]  # fmt: skip
 
 _LEAST = 8  # bytes of the header of an empty bitmap
+_LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
+_PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
 Bytes = npt.NDArray[np.uint8]
@@ -63,12 +65,20 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
         bitmap = BitMap.deserialize(raw)  # members out of order, or not as many as told, are errors
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
-    if bitmap.serialize() != raw:
+    if len(raw) >= _LARGE and raw.startswith(_PLAIN_COOKIE):
+        _check_size(layout(raw, path=path, origin=origin), raw, path, origin)  # the rest was checked: there are no runs
+    elif bitmap.serialize() != raw:
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         message = f"position {bitmap.max()} in a file of {row_count} rows"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
     return bitmap
+
+
+def _check_size(found: RoaringLayout, raw: bytes, path: object, origin: int) -> None:
+    if found.size != len(raw):
+        message = f"a bitmap of {found.size} bytes in {len(raw)}"
+        raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
 
 
 def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
@@ -77,9 +87,7 @@ def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
     It does not look at offsets, the cardinalities of runs, and bytes after the last container.
     """
     found = layout(raw, path=path, origin=origin)
-    if found.size != len(raw):
-        message = f"a bitmap of {found.size} bytes in {len(raw)}"
-        raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
+    _check_size(found, raw, path, origin)
     for key, card in zip(found.keys.tolist(), found.cards.tolist(), strict=True):
         if bitmap.range_cardinality(key << 16, key + 1 << 16) != card:
             message = "a bitmap whose members contradict its header"

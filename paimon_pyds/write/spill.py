@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -47,7 +48,7 @@ class BucketSpill:
                 options = pa.ipc.IpcWriteOptions(compression=self._compression)
                 self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), self._schema, options=options)
                 self._writer.write_batch(pa.RecordBatch.from_pylist([], self._schema))  # the schema goes before it
-            start = self._file.tell()
+            start = self._file.seek(0, os.SEEK_END)  # rows may have been read in between
             self._writer.write_batch(batch)
             self.size = self._file.tell()
             self._places.setdefault(key, []).append((start, self.size - start))

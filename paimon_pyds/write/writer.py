@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.partition import partition_directory
@@ -156,13 +156,19 @@ class TableWriter:
             total = self._buckets if self._buckets > 0 else -1
             closed = {key: writer.close() for key, writer in self._writers.items()}
             origin = self._origin() if any(closed.values()) else None
-            return CommitMessage(
+            message = CommitMessage(
                 tuple(
                     BucketFiles(*key, total, self._directories[key], files, origin)
                     for key, files in closed.items()
                     if files
                 )
             )
+            if message.row_count != self.rows_written:
+                raise StorageError(
+                    f"{self.rows_written:,} rows were given, {message.row_count:,} are in the files",
+                    path=self._context.root,
+                )
+            return message
         except BaseException:
             self.abort()
             raise

@@ -10,12 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
 from paimon_pyds.write import TableWriter, writer
+from paimon_pyds.write.spill import BucketSpill
 
 _WORK = """
 import resource, sys
@@ -101,6 +104,42 @@ def test_rows_in_order_of_partitions_go_to_one_file_each(tmp_path: Path, monkeyp
     assert table.scan().to_arrow().sort_by("v").equals(rows)
 
 
+@pytest.mark.parametrize("open_", ["1", "2", "5"])
+def test_partitions_that_come_and_go_keep_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_: str
+) -> None:
+    """A bucket that was spilled gets a file while others still spill, and some come back after theirs is closed."""
+    chance = np.random.default_rng(7)
+    near = np.repeat(np.arange(40) // 2 + np.arange(40) % 3 * 5, 500)
+    rows = pa.table({"p": near + chance.integers(0, 6, len(near)), "v": np.arange(len(near))})
+    table = pp.Table.create(
+        tmp_path / "t", rows.schema, partition_by=["p"], options={"write-max-writers-to-spill": open_}
+    )
+    _, most = _written(table, rows, monkeypatch)
+    assert most <= int(open_)
+    assert table.scan().to_arrow().sort_by("v").equals(rows)
+    for p in (0, 7, 20):
+        values = table.scan(f"p = {p}").to_arrow()["v"].to_pylist()
+        assert sorted(values) == pc.filter(rows["v"], pc.equal(rows["p"], p)).to_pylist()
+
+
+def test_spilled_rows_are_taken_and_added_in_turns() -> None:
+    spill = BucketSpill(pa.schema([("v", pa.int64())]), "zstd")
+    kept: dict[tuple[bytes, int], list[int]] = {}
+    for number in range(200):
+        key = (b"", number * number % 7)
+        values = list(range(number * 10, number * 10 + number % 5 + 1))
+        spill.add(key, pa.record_batch({"v": pa.array(values, pa.int64())}))
+        kept.setdefault(key, []).extend(values)
+        taken = (b"", number % 7)
+        if number % 3 == 0:
+            assert [v for batch in spill.take(taken) for v in batch["v"].to_pylist()] == kept.pop(taken, [])
+    assert sorted(spill.keys) == sorted(kept)
+    for key, values in kept.items():
+        assert [v for batch in spill.take(key) for v in batch["v"].to_pylist()] == values
+    spill.close()
+
+
 def test_what_is_spilled_keeps_to_the_disk_it_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"write-max-writers-to-spill": "1", "write-buffer-spill.max-disk-size": "40 kb"}
     table, rows = _table(tmp_path / "t", **options)
@@ -121,5 +160,13 @@ def test_a_place_that_takes_no_spilled_rows_is_named(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(StorageError, match=r"can't spill rows of many buckets: No space left on device.*TMPDIR"):
+        _written(table, rows, monkeypatch)
+    assert not list(Path(table.path).rglob("data-*"))
+
+
+def test_rows_that_do_not_come_back_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, rows = _table(tmp_path / "t", **{"write-max-writers-to-spill": "1"})
+    monkeypatch.setattr(writer.BucketSpill, "take", lambda self, key: iter([]) if self._places.pop(key, None) else [])
+    with pytest.raises(StorageError, match="20,000 rows were given"):
         _written(table, rows, monkeypatch)
     assert not list(Path(table.path).rglob("data-*"))
