@@ -10,7 +10,7 @@ The redundant bytes are there for later versions, and all readers pass over them
 Containers written here have checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
 
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
-    after the bodies: checksum uint32 per 1,024 bytes of them
+    after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
@@ -22,13 +22,13 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_pyds.checksum import block_checksums, checksum
+from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.source import CheckedBlocks, Cursor, corrupt
+from paimon_pyds.index.checked_blocks import CheckedBlocks, blocks_in, encode_checksums
+from paimon_pyds.index.source import Cursor, corrupt
 from paimon_pyds.storage.base import ByteSource
 
 __all__ = [
-    "BLOCK_BYTES",
     "EMPTY_FLAG",
     "MAGIC",
     "ContainerHead",
@@ -46,7 +46,6 @@ EMPTY_FLAG = -1
 _FIXED_HEAD = 8 + 4 + 4 + 4
 _MAX_NAME = 65535
 TAG = b"XXH4BLK1"
-BLOCK_BYTES = 4096
 _EXTRA_BYTES = len(TAG) + 4
 
 
@@ -135,9 +134,8 @@ def _checked_bytes(source: ByteSource, known: int, extra: bytes) -> int | None:
     # Damage to the tag is no reason to believe the rest: half of it will do, wherever the bytes were shifted to.
     if not right and TAG[:4] not in extra[:_EXTRA_BYTES] and TAG[4:] not in extra[:_EXTRA_BYTES]:
         return None
-    behind = source.size - known - len(extra)
-    bodies = behind - 4 * -(-behind // (BLOCK_BYTES + 4))
-    if not right or not extra.startswith(TAG) or bodies + 4 * -(-bodies // BLOCK_BYTES) != behind:
+    bodies = blocks_in(source.size - known - len(extra))
+    if not right or not extra.startswith(TAG) or bodies is None:
         raise corrupt(source, "the head does not have its checksum", offset=known, field="redundant bytes")
     return bodies
 
@@ -146,7 +144,7 @@ def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
     """The container, its bodies held against their checksums as they are read; as it is where it has none."""
     if head.checked_bytes is None:
         return source
-    return CheckedBlocks(source, head.head_length, head.checked_bytes, BLOCK_BYTES)
+    return CheckedBlocks(source, head.head_length, head.checked_bytes)
 
 
 def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
@@ -213,8 +211,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
         return b"".join([head, b"\0\0\0\0", *bodies])
     joined = b"".join(bodies)
     head += struct.pack(">i", _EXTRA_BYTES)
-    sums = block_checksums(joined, BLOCK_BYTES)
-    return b"".join([head, TAG, struct.pack(">I", checksum(head)), joined, struct.pack(f">{len(sums)}I", *sums)])
+    return b"".join([head, TAG, struct.pack(">I", checksum(head)), joined, encode_checksums(joined)])
 
 
 def _checked_name(text: str) -> bytes:

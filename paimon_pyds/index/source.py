@@ -6,16 +6,14 @@ Everything here distrusts lengths: reading past the end of a window is CorruptFi
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["ByteCache", "CheckedBlocks", "Cursor", "Held", "MeteredSource", "Window", "corrupt"]
+__all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt"]
 
 _WHOLE = 64 << 10
 _PREFIX = 16 << 10
@@ -140,65 +138,6 @@ class MeteredSource:
         fetched = dict(zip(outside, self._source.read_many(outside), strict=True))
         self._count(len(outside), sum(n for _, n in outside))
         return [fetched[r] if r in fetched else prefix[r[0] : r[0] + r[1]] for r in ranges]
-
-
-class CheckedBlocks:
-    """A source that is read in whole blocks, each held against its checksum: those follow the last block, four
-    bytes each, big-endian, and are read along with what they are of.
-
-    Args:
-        start: where the first block begins; nothing before it may be read.
-        length: bytes of all blocks.
-        block_size: bytes of a block; the last may be shorter.
-    """
-
-    __slots__ = ("_block", "_source", "_start", "_stop", "name")
-
-    def __init__(self, source: ByteSource, start: int, length: int, block_size: int) -> None:
-        self._source = source
-        self._start = start
-        self._stop = start + length
-        self._block = block_size
-        self.name = source.name
-
-    @property
-    def size(self) -> int:
-        return self._source.size
-
-    def read(self, offset: int, length: int) -> bytes:
-        return self.read_many([(offset, length)])[0]
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        runs: list[tuple[int, int]] = []
-        for first, stop in sorted(self._blocks(offset, length) for offset, length in ranges):
-            if runs and first <= runs[-1][1]:
-                runs[-1] = runs[-1][0], max(stop, runs[-1][1])
-            else:
-                runs.append((first, stop))
-        sums = [(self._stop + 4 * first, 4 * (stop - first)) for first, stop in runs]
-        data = self._source.read_many([*(self._place(first, stop) for first, stop in runs), *sums])
-        for (first, stop), part, told in zip(runs, data, data[len(runs) :], strict=False):
-            if block_checksums(part, self._block) != list(struct.unpack(f">{stop - first}I", told)):
-                raise corrupt(
-                    self, "the bytes do not have their checksum", offset=self._place(first, stop)[0], field="checksum"
-                )
-        begins = [first for first, _ in runs]
-        found = []
-        for offset, length in ranges:
-            run = bisect_right(begins, self._blocks(offset, length)[0]) - 1
-            at = offset - self._place(*runs[run])[0]
-            found.append(data[run][at : at + length])
-        return found
-
-    def _blocks(self, offset: int, length: int) -> tuple[int, int]:
-        """The blocks that a range lies in: the first, and the one after the last."""
-        first = (offset - self._start) // self._block
-        return first, max(first, -(-(offset + length - self._start) // self._block))
-
-    def _place(self, first: int, stop: int) -> tuple[int, int]:
-        """Where blocks lie: offset and length."""
-        begin = self._start + first * self._block
-        return begin, max(min(self._start + stop * self._block, self._stop) - begin, 0)
 
 
 class Cursor:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError, SchemaError
+from paimon_pyds.index.checked_blocks import CheckedBlocks, blocks_in, encode_checksums
 from paimon_pyds.index.container import (
     MAGIC,
     IndexRange,
@@ -19,7 +19,6 @@ from paimon_pyds.index.container import (
     parse_head,
     write_container,
 )
-from paimon_pyds.index.source import CheckedBlocks
 from paimon_pyds.storage.base import BytesSource
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -186,13 +185,31 @@ def test_no_bit_of_a_checked_container_changes_unnoticed() -> None:
             _everything(data[:length] + b"\0" + data[length:])
 
 
-@given(st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 3000)), max_size=12))
+_BODY = bytes(i * i % 251 for i in range(300_001))
+_RANGES = st.lists(st.tuples(st.integers(0, 300_001), st.integers(0, 200_000) | st.integers(0, 3000)), max_size=8)
+
+
+@given(_RANGES)
 def test_any_ranges_of_checked_blocks(ranges: list[tuple[int, int]]) -> None:
-    body = bytes(i * i % 251 for i in range(9000))
-    ranges = [(at, min(length, 9000 - at)) for at, length in ranges]
-    sums = struct.pack(">9I", *block_checksums(body, 1024))
-    blocks = CheckedBlocks(BytesSource(b"head" + body + sums), 4, 9000, 1024)
-    assert blocks.read_many([(4 + at, n) for at, n in ranges]) == [body[at : at + n] for at, n in ranges]
+    ranges = [(at, min(length, len(_BODY) - at)) for at, length in ranges]
+    blocks = CheckedBlocks(BytesSource(b"head" + _BODY + encode_checksums(_BODY)), 4, len(_BODY))
+    assert blocks.read_many([(4 + at, n) for at, n in ranges]) == [_BODY[at : at + n] for at, n in ranges]
+
+
+@given(st.integers(0, 300_000), st.integers(1, 200_000) | st.integers(1, 3000), st.integers(0, 299_999))
+def test_a_damaged_byte_among_those_that_are_read(at: int, length: int, flipped: int) -> None:
+    length = min(length, len(_BODY) - at)
+    bad = bytearray(b"head" + _BODY + encode_checksums(_BODY))
+    bad[4 + at + flipped % length] ^= 1
+    with pytest.raises(CorruptFileError, match="checksum"):
+        CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY)).read(4 + at, length)
+
+
+@given(st.integers(0, 5_000_000))
+def test_the_length_of_blocks_is_told_by_that_of_all(length: int) -> None:
+    size = length + 4 * (-(-length // 1024) + length // 65_536)
+    assert blocks_in(size) == length
+    assert blocks_in(size + 1) in (None, length + 1)
 
 
 def test_redundant_bytes_of_somebody_else_are_passed_over() -> None:
