@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.metadata.external import ALLOW, TRUST
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.reader import PaimonReader, rows_of
 from paimon_pyds.spark.state import open_state
 from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage.location import options_of_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +58,9 @@ class LatePartition(InputPartition):  # type: ignore[misc]
         self.planned = planned
         self.alone = alone
         self.snapshot = None if snapshot is None else (snapshot.id, snapshot.delta_manifest_list)
-        self.options = replace(options, explain=None)
+        allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
+        storage = {**options_of_store(options.path, options.storage), **allowed}
+        self.options = replace(options, explain=None, storage=storage)
         self.loaded = loaded
 
     def __repr__(self) -> str:

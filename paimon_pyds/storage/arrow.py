@@ -22,7 +22,7 @@ from paimon_pyds.storage.faults import storage_faults
 from paimon_pyds.storage.location import scheme_of
 from paimon_pyds.storage.ranges import check_range, read_coalesced
 
-__all__ = ["ArrowFileIO"]
+__all__ = ["ArrowFileIO", "concerns"]
 
 _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20
@@ -78,7 +78,7 @@ class ArrowFileIO:
                 hint="give them as storage options, such as s3.access-key and s3.secret-key, or in the environment",
             )
         self._root = root
-        self._options = {k: v for k, v in (options or {}).items() if _concerns(scheme_of(root), k)}
+        self._options = {k: v for k, v in (options or {}).items() if concerns(scheme_of(root), k)}
         self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
         self._fs: Any = None
         self._arguments = _arguments(scheme_of(root), self._options)
@@ -310,7 +310,7 @@ def _status(base: str, info: Any) -> FileStatus:
     return FileStatus(f"{base}/{info.base_name}", info.base_name, 0 if is_dir else int(info.size), is_dir, modified)
 
 
-def _concerns(scheme: str, key: str) -> bool:
+def concerns(scheme: str, key: str) -> bool:
     """Whether an option is one of this kind of store: tasks get no credentials of others."""
     return key.lower().startswith(_PREFIXES[_family(scheme)])
 

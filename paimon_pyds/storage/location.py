@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage.base import FileIO
 
-__all__ = ["ARROW_SCHEMES", "is_path", "normalise_location", "open_file_io", "scheme_of"]
+__all__ = ["ARROW_SCHEMES", "is_path", "normalise_location", "open_file_io", "options_of_store", "scheme_of"]
 
 ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
@@ -107,3 +107,13 @@ def open_file_io(
         path=path,
         hint=_WITHOUT_SUPPORT.get(scheme, "use a local path, file:, dbfs:/Volumes, s3, gs, abfs(s) or hdfs"),
     )
+
+
+def options_of_store(location: str, storage_options: Mapping[str, str]) -> dict[str, str]:
+    """The storage options that `open_file_io` uses for a location: tasks get no credentials of other stores."""
+    scheme = scheme_of(normalise_location(location))
+    if scheme not in ARROW_SCHEMES:
+        return {}
+    from paimon_pyds.storage.arrow import concerns
+
+    return {key: value for key, value in storage_options.items() if concerns(scheme, key)}

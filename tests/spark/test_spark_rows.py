@@ -73,17 +73,22 @@ def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> Non
 
 
 def test_rows_are_replaced_where_they_lie(frames: Any, table: pp.Table) -> None:
-    there = frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE)
-    new = there.selectExpr("id", "concat(color, '!') AS color", "price * 2 AS price", "p", *PLACE.split(","))
+    new = _doubled(frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE))
+    first = table.snapshot().id
     frames.save(new, table.path, operation="upsert")
     assert ids(table) == list(range(12))
     assert ids(table, "color = 'blue!'") == [0, 3, 6, 9]
     assert table.scan("id = 9").to_arrow().to_pylist() == [{"id": 9, "color": "blue!", "price": 27.0, "p": 1}]
-    # They have moved: the same DataFrame, with its snapshot and its places, does not fit any more.
+    # They have moved: a DataFrame of the snapshot before, with its places, does not fit any more.
     before = table.snapshot()
+    old = frames.load(table.path, filter="color = 'blue'", metadata_columns=PLACE, scan__snapshot_id=first)
     with pytest.raises(Exception, match=r"gone by now|not in the table"):
-        frames.save(new, table.path, operation="upsert")
+        frames.save(_doubled(old), table.path, operation="upsert")
     assert table.snapshot() == before
+
+
+def _doubled(there: Any) -> Any:
+    return there.selectExpr("id", "concat(color, '!') AS color", "price * 2 AS price", "p", *PLACE.split(","))
 
 
 def test_rows_are_deleted_by_keys(frames: Any, table: pp.Table) -> None:
