@@ -37,7 +37,7 @@ InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 class ReadHints:
     """What a reader may have to know beside the file: the table's ``options``, and bounds that the manifest has."""
 
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
 
 
