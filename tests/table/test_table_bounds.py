@@ -119,8 +119,8 @@ def test_errors_of_a_storage_client_that_are_no_os_errors_become_ours() -> None:
 
 
 def test_long_texts_are_cut_and_stay_without_secrets() -> None:
-    text = redact("x" * 1_000_000)
-    assert len(text) < 11_000
+    assert redact("x" * 1_000_000) == "x" * 1_000_000
     assert "abc" not in redact("a secret=abc " + "y" * 1_000_000)
     assert "abc" not in redact("-" * 5_000 + "my.secret-key = abc")
-    assert PredicateError("x" * 1_000_000).message.endswith("…")
+    told = PredicateError("x" * 1_000_000).message
+    assert told.endswith("…") and len(told) < 11_000
