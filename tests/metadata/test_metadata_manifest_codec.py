@@ -370,9 +370,9 @@ def test_unknown_compression_is_refused() -> None:
     for name in ("none", "brotli", ""):
         with pytest.raises(OptionError, match=r"manifest\.compression"):
             encode_manifest_list([], name)
-    data = encode_manifest_list([], "null").replace(b"avro.codec\x08null", b"avro.codec\x08lzma")
+    data = fast_write(plain_schema(), records([entry()])).replace(b"avro.codec\x08null", b"avro.codec\x08lzma")
     with pytest.raises(UnsupportedError, match="lzma"):
-        decode_manifest_list(data, "l")
+        decode_manifest(data, "m")
 
 
 def test_other_versions_are_refused() -> None:

@@ -21,6 +21,7 @@ from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
     OptionError,
     PredicateError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from paimon_pyds.index.container import parse_head
@@ -428,6 +429,6 @@ def test_a_data_file_that_is_gone_stops_it(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", SIDE)
     table.alter(BITMAP)
     Path(_files(table)[1].path).unlink()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(SnapshotNotFoundError, match="a file of the table is gone"):
         table.rewrite_file_index()
     assert not list(Path(table.path).rglob("*.index"))

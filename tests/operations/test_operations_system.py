@@ -109,7 +109,7 @@ def test_what_later_versions_of_java_tell(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"operation": "MERGE", "writerVersion": "2.1"}))
     told = pp.Table.open(tmp_path / "t").system("snapshots").select(["operation", "writer_version"])
     assert told.to_pylist()[0] == {"operation": "MERGE", "writer_version": "2.1"}
-    assert told.to_pylist()[1] == {"operation": None, "writer_version": None}
+    assert told.to_pylist()[1] == {"operation": "DELETE", "writer_version": None}
     names = ["partition", "total_buckets", "done", "deleted_record_count"]
     rows = table.system("partitions").select(names).to_pylist()
     assert [tuple(row.values()) for row in rows] == [("p=0", 2, False, 3), ("p=1", 2, False, 0)]

@@ -120,8 +120,8 @@ def test_blanks_of_char_partitions_in_orc(tmp_path: Path, oracle: Oracle) -> Non
         whole = batch.read(tmp_path, "db.t")
     assert lines(table.scan().to_arrow()) == whole.lines
     for value in ("ab ", "ab"):
-        found = table.scan(f"c = '{value}'").to_arrow()
-        assert found.column("c").to_pylist() == [value] * 2
-        assert table.count(f"c = '{value}'") == 2
+        found = table.scan(f"c = '{value}'").to_arrow()  # compared as if filled with blanks
+        assert sorted(found.column("c").to_pylist()) == ["ab", "ab", "ab ", "ab "]
+        assert table.count(f"c = '{value}'") == 4
     table.compact(full=True)
     assert lines(table.scan().to_arrow()) == whole.lines
