@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from paimon_pyds.checksum import block_checksums
 from paimon_pyds.index.source import corrupt
@@ -22,7 +22,7 @@ _SMALL = 1 << 10
 _LARGE = 1 << 16
 
 
-def encode_checksums(data: bytes) -> bytes:
+def encode_checksums(data: bytes | memoryview) -> bytes:
     """What follows these bytes."""
     whole = len(data) // _LARGE * _LARGE
     sums = [*block_checksums(data, _SMALL), *block_checksums(memoryview(data)[:whole], _LARGE)]
@@ -63,49 +63,56 @@ class CheckedBlocks:
         return self.read_many([(offset, length)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        runs = self._runs(ranges)
+        checks = [(number, *check) for number, run in enumerate(runs) for check in _checks(*run)]
+        sums = [self._sums(first, stop, size) for _, first, stop, size in checks]
+        data = self._source.read_many([*((self._start + first, stop - first) for first, stop in runs), *sums])
+        for (number, first, stop, size), told in zip(checks, data[len(runs) :], strict=True):
+            part, begin = data[number], runs[number][0]
+            whole = len(part) == stop - first
+            self._check(part if whole else memoryview(part)[first - begin : stop - begin], told, size, first)
+        if len(runs) == 1:
+            begin, part = self._start + runs[0][0], data[0]
+            return [part[offset - begin : offset - begin + length] for offset, length in ranges]
+        begins = [self._start + first for first, _ in runs]
+        found = []
+        for offset, length in ranges:
+            # An empty range may lie in no run.
+            number = max(bisect_right(begins, offset) - 1, 0)
+            at = offset - begins[number]
+            found.append(data[number][at : at + length])
+        return found
+
+    def _runs(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The small blocks that ranges lie in, side by side ones together: where they begin and end."""
+        start, end = self._start, self._length
         runs: list[tuple[int, int]] = []
-        for first, stop in sorted(self._whole(offset, length) for offset, length in ranges):
+        for offset, length in sorted(ranges):
+            first = (offset - start) // _SMALL * _SMALL
+            stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
             if runs and first <= runs[-1][1]:
-                runs[-1] = runs[-1][0], max(stop, runs[-1][1])
+                if stop > runs[-1][1]:
+                    runs[-1] = runs[-1][0], stop
             else:
                 runs.append((first, stop))
-        checks = [list(self._checks(first, stop)) for first, stop in runs]
-        sums = [self._sums(*check) for run in checks for check in run]
-        data = self._source.read_many([*((self._start + first, stop - first) for first, stop in runs), *sums])
-        told = iter(data[len(runs) :])
-        for (begin, _), part, run in zip(runs, data, checks, strict=False):
-            for first, stop, size in run:
-                view = memoryview(part)[first - begin : stop - begin]
-                found = block_checksums(view, size)
-                if struct.pack(f">{len(found)}I", *found) != next(told):
-                    what = "the bytes do not have their checksum"
-                    raise corrupt(self, what, offset=self._start + first, field="checksum")
-        begins = [first for first, _ in runs]
-        found_parts = []
-        for offset, length in ranges:
-            run_number = bisect_right(begins, self._whole(offset, length)[0]) - 1
-            at = offset - self._start - begins[run_number]
-            found_parts.append(data[run_number][at : at + length])
-        return found_parts
+        return runs
 
-    def _whole(self, offset: int, length: int) -> tuple[int, int]:
-        """The small blocks that a range lies in: where they begin and end, from the first block on."""
-        first = (offset - self._start) // _SMALL * _SMALL
-        stop = -(-(offset + length - self._start) // _SMALL) * _SMALL
-        return first, max(first, min(stop, self._length))
-
-    @staticmethod
-    def _checks(first: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Bytes that are checked by small or by large blocks: where they begin and end, and the size of the blocks."""
-        inner = -(-first // _LARGE) * _LARGE
-        outer = stop // _LARGE * _LARGE
-        if inner >= outer:
-            inner = outer = stop
-        for begin, end, size in ((first, inner, _SMALL), (inner, outer, _LARGE), (outer, stop, _SMALL)):
-            if begin < end:
-                yield begin, end, size
+    def _check(self, data: bytes | memoryview, told: bytes, size: int, first: int) -> None:
+        found = block_checksums(data, size)
+        if struct.pack(f">{len(found)}I", *found) != told:
+            what = "the bytes do not have their checksum"
+            raise corrupt(self, what, offset=self._start + first, field="checksum")
 
     def _sums(self, first: int, stop: int, size: int) -> tuple[int, int]:
         """Where the checksums of these bytes lie: offset and length."""
         begin = self._start + self._length + (4 * -(-self._length // _SMALL) if size == _LARGE else 0)
         return begin + 4 * (first // size), 4 * (-(-stop // size) - first // size)
+
+
+def _checks(first: int, stop: int) -> list[tuple[int, int, int]]:
+    """Bytes that are checked by small or by large blocks: where they begin and end, and the size of the blocks."""
+    inner, outer = -(-first // _LARGE) * _LARGE, stop // _LARGE * _LARGE
+    if inner >= outer:
+        return [(first, stop, _SMALL)] if first < stop else []
+    parts = ((first, inner, _SMALL), (inner, outer, _LARGE), (outer, stop, _SMALL))
+    return [part for part in parts if part[0] < part[1]]

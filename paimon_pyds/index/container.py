@@ -209,9 +209,9 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     head = b"".join([struct.pack(">qiii", MAGIC, VERSION, head_length, len(indexes)), *table])
     if not checksums:
         return b"".join([head, b"\0\0\0\0", *bodies])
-    joined = b"".join(bodies)
     head += struct.pack(">i", _EXTRA_BYTES)
-    return b"".join([head, TAG, struct.pack(">I", checksum(head)), joined, encode_checksums(joined)])
+    whole = b"".join([head, TAG, struct.pack(">I", checksum(head)), *bodies])
+    return whole + encode_checksums(memoryview(whole)[head_length:])
 
 
 def _checked_name(text: str) -> bytes:
