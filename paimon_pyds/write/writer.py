@@ -27,11 +27,6 @@ from paimon_pyds.write.message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.write.rolling import RollingWriter
 from paimon_pyds.write.spill import BucketSpill
 
-# Rows of more buckets than files may be open (write-max-writers-to-spill) wait in one temporary file and are written
-# bucket by bucket at the end, so that each bucket gets one file. Measured with 20 million rows scattered over 1,100
-# partitions: 32 s of processor time, 254 MiB and 1,100 files; with all files open and the fullest closed early where
-# memory ends it took 36 s, 964 MiB and made 1,653 files, which multiply with the rows.
-
 __all__ = ["TableWriter"]
 
 _GATHER_ROWS = 131_072
@@ -44,6 +39,11 @@ _PIECE_BYTES = 512
 """What an Arrow array costs besides its values."""
 _OPEN_BYTES = 384 << 20
 """Bytes in files still being gathered, over all buckets, before the fullest file is closed early."""
+
+# Rows of more buckets than files may be open (write-max-writers-to-spill) wait in one temporary file and are written
+# bucket by bucket at the end, so that each bucket gets one file. Measured with 20 million rows scattered over 1,100
+# partitions: 32 s of processor time, 254 MiB and 1,100 files; with all files open and the fullest closed early where
+# memory ends it took 36 s, 964 MiB and made 1,653 files, which multiply with the rows.
 
 _Key = tuple[bytes, int]
 
