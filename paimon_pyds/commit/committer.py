@@ -190,7 +190,7 @@ class _Commit:
         changes = self.changes
         if changes.guard is not None:
             changes.guard(latest, schema)
-        base = self.base_manifests(latest)
+        base = self.store.manifests_of(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:
             self.conflicts.check_files(live)
@@ -236,9 +236,6 @@ class _Commit:
         """Now, never before the snapshot it follows: time travel searches by time."""
         now = int(time.time() * 1000)
         return now if latest is None else max(now, latest.time_millis)
-
-    def base_manifests(self, latest: Snapshot | None) -> list[ManifestFile]:
-        return self.store.manifests_of(latest)
 
     def needs_live(self) -> bool:
         """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""

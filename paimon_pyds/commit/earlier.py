@@ -131,7 +131,7 @@ class EarlierCommits:
         """The files that the entries of a manifest list are about."""
         names: list[str] = []
         for manifest in self._store.read_manifest_list(manifest_list):
-            entries = self._store.read_manifest(manifest.file_name, ("kind", "file_name"))
+            entries = self._store.entries_of(manifest, ("kind", "file_name"))
             kept = entries.filter(pc.equal(entries["kind"], FileKind.ADD)) if only_added else entries
             names += kept["file_name"].to_pylist()
         return names

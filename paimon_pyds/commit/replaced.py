@@ -65,9 +65,7 @@ def has_all(store: TableStore, latest: Snapshot, changes: Changes) -> bool:
         if not index_files <= {entry.file_name for entry in there}:
             return False
     if files:
-        lists = (latest.base_manifest_list, latest.delta_manifest_list)
-        manifests = [m for name in lists for m in store.read_manifest_list(name)]
-        live = live_entries([store.read_manifest(m.file_name) for m in manifests])["file_name"]
+        live = live_entries([store.entries_of(m) for m in store.manifests_of(latest)])["file_name"]
         if not pc.all(pc.is_in(pa.array(sorted(files), pa.string()), live)).as_py():
             return False
     return bool(files or index_files)

@@ -33,8 +33,8 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
     snapshot = store.latest_snapshot()
     if snapshot is None:
         return
-    for manifest in store.read_manifest_list(snapshot.delta_manifest_list):
-        entries = store.read_manifest(manifest.file_name)
+    for manifest in store.delta_of(snapshot):
+        entries = store.entries_of(manifest)
         added = pc.and_(pc.equal(entries["kind"], FileKind.ADD), pc.ends_with(entries["file_name"], pattern=".orc"))
         entries = entries.filter(added).slice(0, 1)
         for task in file_tasks(store, schema, entries):

@@ -42,8 +42,10 @@ def instant_bounds(
     for group in statistics_groups((), entries, fields_of):
         rows = group.rows.tolist()
         stats = group.read()
-        for field in wanted[entries.column("schema_id")[rows[0]].as_py()] if stats is not None else ():
-            bounds = stats.of(ColumnRef(field.name)) if stats is not None else None
+        if stats is None:
+            continue
+        for field in wanted[entries.column("schema_id")[rows[0]].as_py()]:
+            bounds = stats.of(ColumnRef(field.name))
             if bounds is None:
                 continue
             per_milli = _PER_MILLI[timestamp_unit(field.type)]

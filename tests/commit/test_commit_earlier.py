@@ -7,7 +7,6 @@ import pickle
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
@@ -18,30 +17,13 @@ from paimon_pyds.errors import (
     OptionError,
 )
 from paimon_pyds.options import TableOptions
-from paimon_pyds.write import CommitMessage, TableWriter
-
-_SCHEMA = pa.schema([("id", pa.int64())])
+from paimon_pyds.write import CommitMessage
+from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> pp.Table:
-    made = pp.Table.create(tmp_path / "t", _SCHEMA, options={"manifest.merge-min-count": "1000"})
-    made.append(_data(0))
-    return made
-
-
-def _data(*ids: int) -> pa.Table:
-    return pa.table({"id": list(ids)}, schema=_SCHEMA)
-
-
-def _written(table: pp.Table, *ids: int) -> CommitMessage:
-    with TableWriter(table.write_context()) as writer:
-        writer.write(_data(*ids))
-        return writer.prepare_commit()
-
-
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
+    return table_of_one_row(tmp_path / "t")
 
 
 def _forget(table: pp.Table, *snapshots: int) -> None:
@@ -55,19 +37,19 @@ def _forget(table: pp.Table, *snapshots: int) -> None:
 def test_the_same_messages_again_are_the_snapshot_they_landed_as(
     table: pp.Table, overwrite: bool, between: int
 ) -> None:
-    messages = [_written(table, 1, 2), _written(table, 3)]
+    messages = [written(table, 1, 2), written(table, 3)]
     landed = table.commit(messages, overwrite=overwrite)
     assert landed is not None
     for i in range(between):
-        table.append(_data(100 + i))
-    before = _ids(table), table.store.snapshot_ids()
+        table.append(data(100 + i))
+    before = ids_of(table), table.store.snapshot_ids()
     again = [pickle.loads(pickle.dumps(m)) for m in reversed(messages)]
     assert pp.Table.open(table.path).commit(again, overwrite=overwrite) == landed
-    assert (_ids(table), table.store.snapshot_ids()) == before
+    assert (ids_of(table), table.store.snapshot_ids()) == before
 
 
 def test_files_are_not_added_beside_others_or_by_another_kind_of_commit(table: pp.Table) -> None:
-    first, second = _written(table, 1), _written(table, 2)
+    first, second = written(table, 1), written(table, 2)
     table.commit([first])
     for again in (
         lambda: table.commit([first, second]),
@@ -82,28 +64,28 @@ def test_files_are_not_added_beside_others_or_by_another_kind_of_commit(table: p
     table.commit([second])
     with pytest.raises(AlreadyCommittedError, match="1 of 2 data files"):
         table.commit([second, first])
-    assert _ids(table) == [0, 1, 2]
+    assert ids_of(table) == [0, 1, 2]
 
 
 # ----------------------------------------------------------------------------------- snapshots that can't tell any more
 
 
 def test_files_whose_snapshot_expired_are_found_in_the_table(table: pp.Table) -> None:
-    message = _written(table, 1)
+    message = written(table, 1)
     table.commit([message])
-    table.append(_data(2))
+    table.append(data(2))
     _forget(table, 1, 2)
     for again in (lambda: table.commit([message]), lambda: table.abort([message])):
         with pytest.raises(AlreadyCommittedError, match="a snapshot that has expired"):
             again()
-    assert _ids(table) == [0, 1, 2]
+    assert ids_of(table) == [0, 1, 2]
 
 
 def _compacted(table: pp.Table) -> CommitMessage:
-    message = _written(table, 1)
+    message = written(table, 1)
     table.commit([message])
     assert table.compact(full=True).snapshot_id == 3
-    table.append(_data(2))
+    table.append(data(2))
     return message
 
 
@@ -118,7 +100,7 @@ def test_files_that_were_compacted_away_are_not_added_again(table: pp.Table) -> 
     with pytest.raises(AlreadyCommittedError, match="expired"):  # the compaction tells
         table.commit([message])
     table.alter({"manifest.full-compaction-threshold-size": "1 b"})
-    table.overwrite(_data(7))
+    table.overwrite(data(7))
     _forget(table, 3, 4)
     with pytest.raises(AlreadyCommittedError, match="expired"):  # the tag tells
         table.commit([message])
@@ -127,49 +109,49 @@ def test_files_that_were_compacted_away_are_not_added_again(table: pp.Table) -> 
         os.unlink(path)
     with pytest.raises(CommitConflictError, match=r"data file of this commit is gone.*data-"):
         table.commit([message])
-    assert _ids(table) == [7]
+    assert ids_of(table) == [7]
 
 
 def test_files_that_are_new_are_added_although_snapshots_expired(table: pp.Table) -> None:
-    message = _written(table, 1)
+    message = written(table, 1)
     for i in range(3):
-        table.append(_data(2 + i))
+        table.append(data(2 + i))
     _forget(table, 1, 2, 3)
     assert table.commit([message]).id == 5  # type: ignore[union-attr]
     assert table.commit([message]).id == 5  # type: ignore[union-attr]
-    assert _ids(table) == [0, 1, 2, 3, 4]
+    assert ids_of(table) == [0, 1, 2, 3, 4]
 
 
 def test_after_a_rollback_numbers_are_of_other_snapshots(table: pp.Table) -> None:
     for i in range(3):
-        table.append(_data(10 + i))
-    message = _written(table, 1)
+        table.append(data(10 + i))
+    message = written(table, 1)
     _forget(table, 2, 3, 4)
     landed = table.commit([message])
     assert landed is not None and landed.id == 2
     for i in range(4):
-        table.append(_data(20 + i))
+        table.append(data(20 + i))
     with pytest.raises(AlreadyCommittedError, match="expired"):
         table.commit([message])
-    assert _ids(table) == [0, 1, 20, 21, 22, 23]
+    assert ids_of(table) == [0, 1, 20, 21, 22, 23]
 
 
 def test_files_of_unknown_origin_are_not_added_twice(table: pp.Table) -> None:
-    bucket = _written(table, 1).buckets[0]
+    bucket = written(table, 1).buckets[0]
     changes = Changes(added=[type(bucket)(bucket.partition, 0, -1, bucket.directory, bucket.files)])
     options = TableOptions(table.options)
     assert commit(table.store, changes, options) == commit(table.store, changes, options)
-    table.append(_data(2))
+    table.append(data(2))
     _forget(table, 1, 2)
     with pytest.raises(AlreadyCommittedError):
         commit(table.store, changes, options)
-    assert _ids(table) == [0, 1, 2]
+    assert ids_of(table) == [0, 1, 2]
 
 
 def test_a_removed_file_is_not_added(tmp_path: Path) -> None:
     """Not to a table without a snapshot either, and one of many is noticed."""
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"bucket": "40", "bucket-key": "id"})
-    message = _written(table, *range(1000))
+    table = pp.Table.create(tmp_path / "t", SCHEMA, options={"bucket": "40", "bucket-key": "id"})
+    message = written(table, *range(1000))
     assert len(message.buckets) == 40
     os.unlink(list(message.paths())[33])
     with pytest.raises(CommitConflictError, match="is gone"):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from faults_io import AFTER, BEFORE, FaultyIO
 
@@ -20,30 +19,13 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write import CommitMessage, TableWriter
-
-_SCHEMA = pa.schema([("id", pa.int64())])
+from paimon_pyds.write import CommitMessage
+from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> pp.Table:
-    made = pp.Table.create(tmp_path / "t", _SCHEMA, options={"manifest.merge-min-count": "1000"})
-    made.append(_data(0))
-    return made
-
-
-def _data(*ids: int) -> pa.Table:
-    return pa.table({"id": list(ids)}, schema=_SCHEMA)
-
-
-def _written(table: pp.Table, *ids: int) -> CommitMessage:
-    with TableWriter(table.write_context()) as writer:
-        writer.write(_data(*ids))
-        return writer.prepare_commit()
-
-
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
+    return table_of_one_row(tmp_path / "t")
 
 
 @pytest.mark.parametrize("forever", ["down", None])
@@ -54,10 +36,10 @@ def test_a_retry_after_any_fault_never_doubles_rows_or_loses_files(
     """Every request of a commit fails once, alone or with all that follow; then the storage is well again."""
 
     def fresh(name: str) -> tuple[pp.Table, CommitMessage]:
-        made = pp.Table.create(tmp_path / name, _SCHEMA)
-        made.append(_data(0))
-        message = _written(made, 1, 2)
-        made.append(_data(3))
+        made = pp.Table.create(tmp_path / name, SCHEMA)
+        made.append(data(0))
+        message = written(made, 1, 2)
+        made.append(data(3))
         METADATA_CACHE.clear()
         return made, message
 
@@ -77,14 +59,14 @@ def test_a_retry_after_any_fault_never_doubles_rows_or_loses_files(
         except CommitConflictError as error:  # the first try failed, and removed the files
             assert "is gone" in str(error)
             expected = [0, 3]
-        assert _ids(table) == expected, counting.done[at]
+        assert ids_of(table) == expected, counting.done[at]
     assert unknown or forever is None
 
 
 def test_a_failing_retry_keeps_files_that_are_in_the_table(table: pp.Table) -> None:
-    message = _written(table, 1)
+    message = written(table, 1)
     landed = table.commit([message])
-    table.append(_data(2))
+    table.append(data(2))
     for at in range(12):
         METADATA_CACHE.clear()
         retried = pp.Table(TableStore(FaultyIO(at, forever="down"), table.path))
@@ -92,7 +74,7 @@ def test_a_failing_retry_keeps_files_that_are_in_the_table(table: pp.Table) -> N
             assert retried.commit([message]) == landed
         with pytest.raises((StorageError, AlreadyCommittedError)):
             retried.abort([message])
-        assert _ids(table) == [0, 1, 2]
+        assert ids_of(table) == [0, 1, 2]
 
 
 def _requests(table: pp.Table, write: Callable[[pp.Table], object]) -> int:
@@ -103,7 +85,7 @@ def _requests(table: pp.Table, write: Callable[[pp.Table], object]) -> int:
 
 
 def test_what_a_commit_asks_of_the_storage_does_not_grow_with_the_table(table: pp.Table) -> None:
-    few = _requests(table, lambda t: t.append(_data(1)))
+    few = _requests(table, lambda t: t.append(data(1)))
     for i in range(30):
-        table.append(_data(i))
-    assert _requests(table, lambda t: t.append(_data(1))) == few
+        table.append(data(i))
+    assert _requests(table, lambda t: t.append(data(1))) == few
