@@ -92,6 +92,6 @@ def test_one_task_finds_them(orders):
     from paimon_pyds.spark.reader import PaimonReader, TopNPartition
 
     options = parse_read_options({"path": orders.path, "topn": "amount desc, id, 3"})
-    (partition,) = PaimonReader(StructType([StructField("id", LongType())]), options, None).partitions()
+    (partition,) = PaimonReader(StructType([StructField("id", LongType())]), options, None).plan()
     assert isinstance(partition, TopNPartition)
     assert repr(partition) == "TopNPartition(3 rows of 3 files)"
