@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paimon_pyds import errors as errors
     from paimon_pyds.catalog import Catalog as Catalog
-    from paimon_pyds.operations.merge_clauses import Delete as Delete
-    from paimon_pyds.operations.merge_clauses import Insert as Insert
-    from paimon_pyds.operations.merge_clauses import Update as Update
+    from paimon_pyds.rowlevel.clauses import Delete as Delete
+    from paimon_pyds.rowlevel.clauses import Insert as Insert
+    from paimon_pyds.rowlevel.clauses import Update as Update
     from paimon_pyds.spark.register import register as register
     from paimon_pyds.table import Table as Table
 
@@ -26,10 +26,10 @@ __all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "__version__", "err
 
 _WHERE = {
     "Catalog": "paimon_pyds.catalog",
-    "Delete": "paimon_pyds.operations.merge_clauses",
-    "Insert": "paimon_pyds.operations.merge_clauses",
+    "Delete": "paimon_pyds.rowlevel.clauses",
+    "Insert": "paimon_pyds.rowlevel.clauses",
     "Table": "paimon_pyds.table",
-    "Update": "paimon_pyds.operations.merge_clauses",
+    "Update": "paimon_pyds.rowlevel.clauses",
     "register": "paimon_pyds.spark.register",
 }
 

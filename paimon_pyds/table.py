@@ -18,22 +18,22 @@ from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.execution.executor import Executor
+    from paimon_pyds.explain.explanation import Explanation
     from paimon_pyds.expression import Operand
-    from paimon_pyds.operations.answers import Answers
-    from paimon_pyds.operations.compact import CompactSummary
-    from paimon_pyds.operations.executor import Executor
-    from paimon_pyds.operations.index_advise import AdviceReport
-    from paimon_pyds.operations.index_cost import CostReport
-    from paimon_pyds.operations.index_dump import IndexDump
-    from paimon_pyds.operations.index_needs import RecordedFilter
-    from paimon_pyds.operations.index_verify import VerifyReport
-    from paimon_pyds.operations.merge_clauses import Clauses
-    from paimon_pyds.operations.query import Scan
-    from paimon_pyds.operations.rewrite_file_index import RewriteSummary
-    from paimon_pyds.operations.row_changes import RowSummary
-    from paimon_pyds.operations.top_n import TopN
+    from paimon_pyds.index_tools.advise import AdviceReport
+    from paimon_pyds.index_tools.cost import CostReport
+    from paimon_pyds.index_tools.dump import IndexDump
+    from paimon_pyds.index_tools.needs import RecordedFilter
+    from paimon_pyds.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.predicate.tree import Predicate
-    from paimon_pyds.scan.explain import Explanation
+    from paimon_pyds.query.aggregates import Answers
+    from paimon_pyds.query.top_n import TopN
+    from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.rowlevel.clauses import Clauses
+    from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import CommitMessage, WriteContext
 
 __all__ = ["Table"]
@@ -96,7 +96,7 @@ class Table:
             AlreadyExistsError: there is a table.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.operations.create import create_table
+        from paimon_pyds.ddl.create import create_table
         from paimon_pyds.storage import open_file_io
 
         fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else columns("schema", schema)
@@ -172,8 +172,8 @@ class Table:
         return list(self._store.branches())
 
     def system(self, name: str) -> pa.Table:
-        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.operations.system`."""
-        from paimon_pyds.operations.system import system_table
+        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`."""
+        from paimon_pyds.system.tables import system_table
 
         return system_table(self._store, text("name", name))
 
@@ -205,7 +205,7 @@ class Table:
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
-        from paimon_pyds.operations.query import Scan, scan_options
+        from paimon_pyds.table_scan import Scan, scan_options
 
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)
@@ -271,7 +271,7 @@ class Table:
             SchemaError: the data does not fit; nothing was written.
             CommitError: not published; the files were removed.
         """
-        from paimon_pyds.operations.append import append
+        from paimon_pyds.append import append
 
         return append(self._store, data, options, progress)
 
@@ -291,13 +291,13 @@ class Table:
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
         """
-        from paimon_pyds.operations.append import overwrite
+        from paimon_pyds.append import overwrite
 
         return overwrite(self._store, data, partition=partition, dynamic=dynamic, options=options, progress=progress)
 
     def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles."""
-        from paimon_pyds.operations.append import write_context
+        from paimon_pyds.execution.writing import write_context
 
         return write_context(self._store, options)
 
@@ -321,7 +321,7 @@ class Table:
             CommitError: not published.
             CommitOutcomeUnknownError: the storage did not say; the files were kept.
         """
-        from paimon_pyds.operations.append import commit_messages
+        from paimon_pyds.append import commit_messages
 
         return commit_messages(
             self._store,
@@ -338,7 +338,7 @@ class Table:
         Raises:
             AlreadyCommittedError: the table has some of them, and none was removed.
         """
-        from paimon_pyds.operations.append import abort_uncommitted
+        from paimon_pyds.append import abort_uncommitted
 
         abort_uncommitted(self._store, messages)
 
@@ -348,8 +348,8 @@ class Table:
         unset_options: Sequence[str] = (),
         **changes: Any,
     ) -> TableSchema:
-        """Change options or columns; makes a new schema. See `paimon_pyds.operations.alter.alter_table`."""
-        from paimon_pyds.operations.alter import alter_table
+        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`."""
+        from paimon_pyds.ddl.alter import alter_table
 
         return alter_table(
             self._store,
@@ -366,14 +366,14 @@ class Table:
         progress: Callable[[int], None] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
-        """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.operations.delete`.
+        """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
 
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are done so far.
         """
-        from paimon_pyds.operations.delete import delete
+        from paimon_pyds.rowlevel.delete import delete
 
         return delete(self._store, where, executor=executor, progress=progress, options=options)
 
@@ -386,7 +386,7 @@ class Table:
         progress: Callable[[int], None] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
-        """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.operations.update`.
+        """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
 
         Args:
             set: new values by column, such as ``{"price": "price * 1.1", "color": "'red'"}``: Spark SQL text over the
@@ -395,7 +395,7 @@ class Table:
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are looked through so far.
         """
-        from paimon_pyds.operations.update import update
+        from paimon_pyds.rowlevel.update import update
 
         return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
 
@@ -411,7 +411,7 @@ class Table:
         progress: Callable[[int], None] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
-        """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.operations.merge_into`.
+        """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
         Args:
             source: data as for `append`; it is held in memory.
@@ -429,7 +429,7 @@ class Table:
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
         """
-        from paimon_pyds.operations.merge_into import merge_into
+        from paimon_pyds.rowlevel.merge import merge_into
 
         return merge_into(
             self._store,
@@ -459,7 +459,7 @@ class Table:
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are done so far.
         """
-        from paimon_pyds.operations.rewrite_file_index import rewrite_file_index
+        from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
         return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
 
@@ -487,7 +487,7 @@ class Table:
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows written so far.
         """
-        from paimon_pyds.operations.compact import compact
+        from paimon_pyds.compact.compact import compact
 
         return compact(
             self._store,
@@ -503,7 +503,7 @@ class Table:
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
-        from paimon_pyds.operations.index_dump import dump_table
+        from paimon_pyds.index_tools.dump import dump_table
 
         return dump_table(self._store, where)
 
@@ -515,7 +515,7 @@ class Table:
         progress: Callable[[int], None] | None = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
-        from paimon_pyds.operations.index_verify import verify_indexes
+        from paimon_pyds.index_tools.verify import verify_indexes
 
         return verify_indexes(self._store, where, executor=executor, progress=progress)
 
@@ -527,14 +527,14 @@ class Table:
         files: int = 3,
         where: str | Predicate | None = None,
     ) -> CostReport:
-        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.operations.index_cost`.
+        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
 
         Args:
             options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
             filters: what to ask them.
             files: how many files to sample.
         """
-        from paimon_pyds.operations.index_cost import index_cost
+        from paimon_pyds.index_tools.cost import index_cost
 
         return index_cost(self._store, options, filters, files=files, where=where)
 
@@ -543,9 +543,9 @@ class Table:
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
-        The rules are told in `paimon_pyds.operations.index_advise`.
+        The rules are told in `paimon_pyds.index_tools.advise`.
         """
-        from paimon_pyds.operations.index_advise import index_advise
+        from paimon_pyds.index_tools.advise import index_advise
 
         return index_advise(self._store, recorded, files=files, where=where)
 

@@ -15,7 +15,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.options.near import near_hint
+from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_pyds.operations.answer import Answer
+    from paimon_pyds.query.answer import Answer
 
     Parser = argparse.ArgumentParser
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]

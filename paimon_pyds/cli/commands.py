@@ -11,8 +11,8 @@ from paimon_pyds.redaction import redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_pyds.operations.query import Scan
     from paimon_pyds.table import Table
+    from paimon_pyds.table_scan import Scan
 
 __all__ = ["describe", "explain", "open_table", "read", "scan_of", "snapshots", "write"]
 
@@ -20,7 +20,7 @@ _TEXT_LIMIT = 100
 
 
 def _pairs(pairs: list[str], what: str) -> dict[str, str]:
-    from paimon_pyds.cli.main import key_values
+    from paimon_pyds.cli.arguments import key_values
 
     return key_values(pairs, what)
 
@@ -150,7 +150,7 @@ def write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        from paimon_pyds.scan.explain import counted
+        from paimon_pyds.explain.data import counted
 
         print(f"{counted(rows, 'row')} written, snapshot {snapshot.id}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paimon_pyds.operations.compact import CompactSummary
+    from paimon_pyds.compact.compact import CompactSummary
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
     _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
@@ -36,8 +36,8 @@ def compact(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from paimon_pyds.cli import show
+    from paimon_pyds.cli.arguments import key_values
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.main import key_values
     from paimon_pyds.cli.progress import rows_progress
 
     table = open_table(arguments)

@@ -11,9 +11,9 @@ from paimon_pyds.errors import StorageError
 from paimon_pyds.redaction import visible
 
 if TYPE_CHECKING:
-    from paimon_pyds.operations.index_advise import AdviceReport
-    from paimon_pyds.operations.index_cost import CostReport
-    from paimon_pyds.operations.index_dump import IndexDump
+    from paimon_pyds.index_tools.advise import AdviceReport
+    from paimon_pyds.index_tools.cost import CostReport
+    from paimon_pyds.index_tools.dump import IndexDump
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
     _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
@@ -84,7 +84,7 @@ def dump(arguments: argparse.Namespace) -> None:
     """Print the indexes of a container, or of a table."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.operations.index_dump import dump_container
+    from paimon_pyds.index_tools.dump import dump_container
 
     path = arguments.table
     if os.path.isfile(path):
@@ -138,7 +138,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """Print what an index container says: REMAIN, SKIP, or positions."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.operations.index_eval import index_eval
+    from paimon_pyds.index_tools.evaluate import index_eval
 
     path, store = arguments.container, open_table(arguments).store
     answer = index_eval(store, path, _bytes(path), arguments.filter, arguments.rows)
@@ -156,7 +156,7 @@ def verify(arguments: argparse.Namespace) -> int:
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
     from paimon_pyds.cli.progress import rows_progress
-    from paimon_pyds.scan.explain import counted
+    from paimon_pyds.explain.data import counted
 
     table = open_table(arguments)
     with rows_progress("verified") as progress:
@@ -183,8 +183,8 @@ def verify(arguments: argparse.Namespace) -> int:
 def cost(arguments: argparse.Namespace) -> None:
     """Print what indexes would cost, and what they leave of filters."""
     from paimon_pyds.cli import show
+    from paimon_pyds.cli.arguments import key_values
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.main import key_values
 
     options = key_values(arguments.option, "--option") or None
     table = open_table(arguments)
@@ -197,7 +197,7 @@ def cost(arguments: argparse.Namespace) -> None:
 
 def _show_cost(report: CostReport) -> None:
     from paimon_pyds.cli import show
-    from paimon_pyds.scan.explain import human_bytes
+    from paimon_pyds.explain.data import human_bytes
 
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
     if not report.sampled_files:
@@ -236,7 +236,7 @@ def advise(arguments: argparse.Namespace) -> None:
     """Print advice on indexes, and the options that make it true."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.operations.index_needs import read_recorded
+    from paimon_pyds.index_tools.needs import read_recorded
 
     table = open_table(arguments)
     try:
@@ -254,7 +254,7 @@ def advise(arguments: argparse.Namespace) -> None:
 
 def _show_advice(report: AdviceReport) -> None:
     from paimon_pyds.cli import show
-    from paimon_pyds.scan.explain import counted, human_bytes
+    from paimon_pyds.explain.data import counted, human_bytes
 
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
@@ -295,7 +295,7 @@ def rewrite(arguments: argparse.Namespace) -> None:
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
     from paimon_pyds.cli.progress import rows_progress
-    from paimon_pyds.scan.explain import counted, human_bytes
+    from paimon_pyds.explain.data import counted, human_bytes
 
     table = open_table(arguments)
     with rows_progress("indexed") as progress:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
@@ -206,18 +206,6 @@ def _index_command(commands: _Commands) -> None:
     parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_verbs(verbs, _table, _common)
-
-
-def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
-    """``KEY=VALUE`` arguments as a dictionary. Raises OptionError."""
-    result = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            told = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
-            raise OptionError(f"{what} takes KEY=VALUE{told}")
-        result[key] = value
-    return result
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ def add_merge(commands: _Commands, table: _Table) -> None:
 
 def merge(arguments: argparse.Namespace) -> None:
     """Merge a source into a table."""
+    from paimon_pyds.cli.arguments import key_values
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.main import key_values
     from paimon_pyds.cli.progress import rows_progress
     from paimon_pyds.cli.row_commands import show_summary
 

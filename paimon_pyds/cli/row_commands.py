@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from paimon_pyds.errors import OptionError
 
 if TYPE_CHECKING:
-    from paimon_pyds.operations.row_changes import RowSummary
+    from paimon_pyds.rowlevel.changes import RowSummary
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
     _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
@@ -39,8 +39,8 @@ def add_row_commands(commands: _Commands, table: _Table) -> None:
 
 def delete(arguments: argparse.Namespace) -> None:
     """Delete rows."""
+    from paimon_pyds.cli.arguments import key_values
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.main import key_values
     from paimon_pyds.cli.progress import rows_progress
 
     table = open_table(arguments)
@@ -51,8 +51,8 @@ def delete(arguments: argparse.Namespace) -> None:
 
 def update(arguments: argparse.Namespace) -> None:
     """Update rows."""
+    from paimon_pyds.cli.arguments import key_values
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.main import key_values
     from paimon_pyds.cli.progress import rows_progress
 
     table = open_table(arguments)
@@ -92,7 +92,7 @@ def show_summary(arguments: argparse.Namespace, summary: RowSummary) -> None:
 
 
 def _text(s: RowSummary) -> str:
-    from paimon_pyds.scan.explain import counted
+    from paimon_pyds.explain.data import counted
 
     if s.snapshot_id is None:
         return "no such row: nothing changed"

@@ -92,7 +92,7 @@ def _value(scalar: Any) -> Any:
     except (OverflowError, ValueError):
         import pyarrow as pa
 
-        from paimon_pyds.operations.answers_fold import python_value
+        from paimon_pyds.query.aggregate_parts import python_value
 
         if pa.types.is_struct(scalar.type):
             return {name: _value(value) for name, value in scalar.items()}

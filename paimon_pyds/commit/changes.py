@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
-from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["Changes", "Overwrite", "VectorPlace", "vector_places"]
 

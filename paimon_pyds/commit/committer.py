@@ -23,6 +23,7 @@ from paimon_pyds.commit.indexes import next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
 from paimon_pyds.commit.replaced import has_all, remember, replaced_since, stands, was_replaced
 from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import (
@@ -39,8 +40,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.discard import discard
-from paimon_pyds.write.message import BucketFiles
+from paimon_pyds.storage.cleanup import discard
 
 __all__ = ["commit"]
 

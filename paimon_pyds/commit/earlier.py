@@ -14,12 +14,12 @@ from contextlib import suppress
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write.message import BucketFiles
 
 __all__ = ["EarlierCommits", "check_same_table"]
 

@@ -24,7 +24,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage.base import FileSource
-from paimon_pyds.storage.discard import discard
+from paimon_pyds.storage.cleanup import discard
 
 __all__ = ["Bucket", "NewVectors", "VectorFiles"]
 

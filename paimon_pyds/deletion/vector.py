@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.index import roaring
+from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.storage.base import ByteSource
 
 __all__ = [

@@ -52,11 +52,11 @@ def _load(name: str) -> FileFormat:
 
         return ParquetFormat()
     if name == "orc":
-        from paimon_pyds.formats.orc import OrcFormat
+        from paimon_pyds.formats.orc.reader import OrcFormat
 
         return OrcFormat()
     if name == "avro":
-        from paimon_pyds.formats.avro import AvroFormat
+        from paimon_pyds.formats.avro.reader import AvroFormat
 
         return AvroFormat()
     raise UnsupportedError(f"data files of format {name!r:.40} are not supported", hint="parquet, orc and avro are")

@@ -15,15 +15,15 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.aggregate_bitmap import BitmapColumn, check_counts, text_keys, weighed
-from paimon_pyds.index.aggregate_slices import best_rows, slice_counts, slice_total, slice_values
-from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bitmap.aggregate import BitmapColumn, check_counts, text_keys, weighed
+from paimon_pyds.index.bitmap.reader import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP
 from paimon_pyds.index.evaluate import FileIndex, supports_reading
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index.range_bitmap import RangeBitmapReader
-from paimon_pyds.index.slices import BitSlices
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
+from paimon_pyds.index.slices.aggregate import best_rows, slice_counts, slice_total, slice_values
+from paimon_pyds.index.slices.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.types import DataType
 

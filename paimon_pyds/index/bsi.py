@@ -19,15 +19,15 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index import roaring
-from paimon_pyds.index.bitmap_writer import check_limits
+from paimon_pyds.index.bitmap.writer import check_limits
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slice_codec import encode_slices
-from paimon_pyds.index.slices import BitSlices, rows_between
+from paimon_pyds.index.slices.codec import encode_slices
+from paimon_pyds.index.slices.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
 from paimon_pyds.predicate.tree import Op
+from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import DataType

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.bitmap import BitmapBuilder
-from paimon_pyds.index.bloom import BloomBuilder
+from paimon_pyds.index.bitmap.reader import BitmapBuilder
+from paimon_pyds.index.bloom.filter import BloomBuilder
 from paimon_pyds.index.bsi import BsiBuilder
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index.range_bitmap import RangeBitmapBuilder
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder
 from paimon_pyds.types import DataField, DataType, MapType
 
 __all__ = ["FileIndexBuilder"]

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.index import roaring
-from paimon_pyds.index.bitmap import BitmapReader
-from paimon_pyds.index.bloom import _CHUNK, BloomBuilder, BloomReader, _hash, _positions
+from paimon_pyds.index.bitmap.reader import BitmapReader
+from paimon_pyds.index.bloom.filter import _CHUNK, BloomBuilder, BloomReader, _hash, _positions
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import KeyCodec
-from paimon_pyds.index.range_bitmap import RangeBitmapReader
-from paimon_pyds.index.range_dictionary import RangeDictionary
-from paimon_pyds.index.slice_codec import numbers_of
-from paimon_pyds.index.slices import BitSlices
+from paimon_pyds.index.range_bitmap.dictionary import RangeDictionary
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
+from paimon_pyds.index.slices.codec import numbers_of
+from paimon_pyds.index.slices.slices import BitSlices
 from paimon_pyds.index.source import corrupt
+from paimon_pyds.roaring import codec as roaring
 
 __all__ = ["DecodedIndex", "bloom_difference", "codes_in", "decode_index"]
 

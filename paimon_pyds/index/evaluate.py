@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.bitmap import BitmapReader
-from paimon_pyds.index.bloom import BloomReader
+from paimon_pyds.index.bitmap.reader import BitmapReader
+from paimon_pyds.index.bloom.filter import BloomReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.column import ColumnIndexes
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
-from paimon_pyds.index.range_bitmap import RangeBitmapReader
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection

@@ -230,8 +230,8 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 
 def _identities(entries: pa.Table) -> pa.Array:
     """What identifies the file of each entry, as bytes that are equal exactly for equal files."""
-    from paimon_pyds.metadata.avro_columns import encode_field, join
-    from paimon_pyds.metadata.avro_schema import parse_schema
+    from paimon_pyds.avro.encode import encode_field, join
+    from paimon_pyds.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])

@@ -9,12 +9,13 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.batch_decode import PADDING, to_arrow
+from paimon_pyds.avro.object_file import Container
+from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata import avro, manifest_schemas
-from paimon_pyds.metadata.avro import Container
-from paimon_pyds.metadata.avro_lanes import PADDING, to_arrow
-from paimon_pyds.metadata.avro_schema import Array, Node, Primitive, Record, optional, parse_schema
+from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind
 from paimon_pyds.metadata.manifest_schemas import MANIFEST_VERSION
 from paimon_pyds.metadata.manifest_walk import walk_manifest
@@ -187,7 +188,7 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     Raises:
         OptionError: an unknown compression.
     """
-    from paimon_pyds.metadata.avro_columns import blocks_of, join
+    from paimon_pyds.avro.encode import blocks_of, join
 
     codec = avro.codec_name(compression)
     if isinstance(entries, pa.Table):
@@ -204,7 +205,7 @@ def _entry_schema() -> Record:
 
 
 def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
-    from paimon_pyds.metadata.avro_columns import encode_field
+    from paimon_pyds.avro.encode import encode_field
 
     columns = {place: entries.column(name) for name, place in manifest_schemas.ENTRY_PATHS.items()}
     columns["_VERSION"] = from_numpy(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.metadata import avro
-from paimon_pyds.metadata.avro import Container
-from paimon_pyds.metadata.avro_lanes import MAX_ITEMS, PADDING, Positions, Walk, walk_records
-from paimon_pyds.metadata.avro_schema import Primitive, Record
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Positions, Walk, walk_records
+from paimon_pyds.avro.object_file import Container
+from paimon_pyds.avro.schema import Primitive, Record
 from paimon_pyds.metadata.manifest_schemas import MANIFEST_VERSION
 
 __all__ = ["walk_manifest"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from paimon_pyds.avro import object_file as avro
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.metadata import avro, manifest_schemas
+from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import ManifestFile, SimpleStats
 from paimon_pyds.metadata.manifest_schemas import INDEX_MANIFEST_VERSION, MANIFEST_VERSION

@@ -31,15 +31,15 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.hints import read_hint, write_hint
+from paimon_pyds.metadata.missing_table import whereabouts
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.metadata.whereabouts import whereabouts
-from paimon_pyds.options.near import near_hint
+from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.discard import discard
+from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.storage.location import is_path
 
 if TYPE_CHECKING:

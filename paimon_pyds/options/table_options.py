@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
-from paimon_pyds.options.near import near_hint
 from paimon_pyds.options.option import Option, Scope, Status
+from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.options.values import Kind
 from paimon_pyds.redaction import RedactedDict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap
 
-from paimon_pyds.scan.split import DeletionFile
+from paimon_pyds.split import DeletionFile
 from paimon_pyds.storage.base import FileIO, FileSource
 
 __all__ = ["deleted_rows"]

@@ -19,18 +19,18 @@ import pyarrow.compute as pc
 
 from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.evolution.columns import Evolution, plan_evolution
 from paimon_pyds.formats.base import FormatReader, ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult
-from paimon_pyds.index.roaring import decode_roaring
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.deletions import deleted_rows
-from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.read.metadata_columns import metadata_arrays
 from paimon_pyds.read.row_counts import check_row_count
-from paimon_pyds.scan.split import FileTask, ReadSpec, result_schema
+from paimon_pyds.roaring.codec import decode_roaring
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import FileTask, ReadSpec, result_schema
 from paimon_pyds.storage.base import FileSource
 from paimon_pyds.types import DataField, arrow_schema
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.metadata.partition import partition_texts
-from paimon_pyds.scan.split import METADATA_FIELDS, FileTask, ReadSpec
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import METADATA_FIELDS, FileTask, ReadSpec
 from paimon_pyds.types import arrow_type
 
 __all__ = ["metadata_arrays"]

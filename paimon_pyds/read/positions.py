@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.evolution.columns import Evolution
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.deletions import deleted_rows
-from paimon_pyds.read.evolution import Evolution
 from paimon_pyds.read.file import file_evolution, read_file
-from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import FileTask, ReadSpec
 from paimon_pyds.storage.base import BytesSource, FileIO, FileSource
 
 __all__ = ["ROW_INDEX", "live_rows", "matching_rows"]

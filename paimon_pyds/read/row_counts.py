@@ -10,7 +10,7 @@ from functools import partial
 from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats.base import FormatReader, ReadCounters
-from paimon_pyds.scan.split import FileTask
+from paimon_pyds.split import FileTask
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["check_row_count", "check_row_counts"]

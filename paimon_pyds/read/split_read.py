@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from paimon_pyds.formats.ahead import in_order
+from paimon_pyds.formats.prefetch import in_order
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, FileTrace, read_file
-from paimon_pyds.scan.split import FileTask, ReadSpec, Split, result_schema
+from paimon_pyds.split import FileTask, ReadSpec, Split, result_schema
 
 __all__ = ["read_split", "read_splits"]
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import is_true
 from paimon_pyds.formats.base import InstantBounds
-from paimon_pyds.formats.orc_zones import has_kind, is_legacy
+from paimon_pyds.formats.orc.zones import has_kind, is_legacy
 from paimon_pyds.predicate.tree import ColumnRef
 from paimon_pyds.scan.statistics import statistics_groups
 from paimon_pyds.types import DataField, Kind, timestamp_unit

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
@@ -28,17 +29,16 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.partitions import partition_filter
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.bucket_filter import bucket_mask
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.record import left_out
 from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
-from paimon_pyds.scan.split import FileTask, ReadSpec
 from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
 from paimon_pyds.scan.tasks import deletion_files, file_tasks
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.scan.verdict import Verdict
+from paimon_pyds.split import FileTask, ReadSpec
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "plan_scan"]

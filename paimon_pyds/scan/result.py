@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_pyds.scan.split import FileTask, ReadSpec, Split
 from paimon_pyds.scan.verdict import Verdict
+from paimon_pyds.split import FileTask, ReadSpec, Split
 
 __all__ = ["PlannedSkip", "PruneStep", "ScanPlan", "pack"]
 

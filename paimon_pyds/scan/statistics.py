@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.evolution.columns import Evolution, plan_evolution
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, root_columns
-from paimon_pyds.read.evolution import Evolution, plan_evolution
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import NESTED_KINDS, DataField, DataType, Kind
 

@@ -20,8 +20,8 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.checks import zoned_partitions
 from paimon_pyds.scan.instants import instant_bounds
-from paimon_pyds.scan.split import DeletionFile, FileTask
 from paimon_pyds.scan.zoned_partitions import ZonedPartitions
+from paimon_pyds.split import DeletionFile, FileTask
 
 __all__ = ["FileKey", "deletion_files", "file_places", "file_tasks", "has_stray_vectors"]
 

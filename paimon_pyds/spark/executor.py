@@ -40,7 +40,7 @@ class SparkExecutor:
         self._partitions = partitions or 1000
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """See `paimon_pyds.operations.executor.Executor`. Results come when all tasks are done.
+        """See `paimon_pyds.execution.executor.Executor`. Results come when all tasks are done.
 
         What a task says of the data (PaimonError) comes back as it is and ends the work; other errors, and those of the
         storage, are Spark's to try again.

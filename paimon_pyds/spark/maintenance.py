@@ -11,8 +11,8 @@ from paimon_pyds.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_pyds.operations.compact import CompactSummary
-    from paimon_pyds.operations.rewrite_file_index import RewriteSummary
+    from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.index_tools.rewrite import RewriteSummary
 
 __all__ = ["compact", "rewrite_file_index"]
 

@@ -322,7 +322,7 @@ _OWN = frozenset((*WHERE, *READ, *WRITE))
 def _paimon_name(key: str) -> str:
     """Paimon's own spelling of a lower-cased key. Raises OptionError for a key that is no option."""
     from paimon_pyds.options import OPTIONS, option_of
-    from paimon_pyds.options.near import near_hint
+    from paimon_pyds.options.suggestions import near_hint
 
     for name in OPTIONS:
         if name.lower() == key:

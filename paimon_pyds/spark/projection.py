@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.options.near import near_hint
+from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.spark.arrow import check_castable, find_name
 from paimon_pyds.types import DataField, RowType, arrow_type
 
@@ -132,3 +132,15 @@ def resolve_schema(fields: Sequence[DataField], target: pa.Schema) -> list[str]:
             raise SchemaError(f"the schema given names column {names[at]!r} twice")
         found.append(names[at])
     return found
+
+
+def check_metadata_columns(names: Sequence[str]) -> None:
+    """Raise OptionError for a name that is no metadata column."""
+    from paimon_pyds.split import METADATA_FIELDS
+
+    unknown = [name for name in names if name not in METADATA_FIELDS]
+    if unknown:
+        raise OptionError(
+            f"metadata-columns: there is no metadata column {unknown[0]!r}",
+            hint=f"there are {', '.join(METADATA_FIELDS)}",
+        )

@@ -18,25 +18,24 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
-from paimon_pyds.spark.clear import clear_errors, clear_iterator
+from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_pyds.operations.query import Scan
-    from paimon_pyds.operations.top_n_run import TopNQuery
+    from paimon_pyds.query.top_n_run import TopNQuery
     from paimon_pyds.scan.result import ScanPlan
-    from paimon_pyds.scan.split import Split
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded, ReadState
+    from paimon_pyds.split import Split
+    from paimon_pyds.table_scan import Scan
 
 __all__ = [
     "PaimonPushdownReader",
     "PaimonReader",
     "SplitPartition",
     "TopNPartition",
-    "check_metadata_columns",
     "rows_of",
     "warn_of_leak",
 ]
@@ -79,9 +78,6 @@ class TopNPartition(InputPartition):  # type: ignore[misc]
 class PaimonReader(DataSourceReader):  # type: ignore[misc]
     """Reads a table for Spark. ``schema`` is what Spark wants, the user's projection included."""
 
-    _looks_late = compat.plans_once()
-    """Whether tasks look for newer snapshots, for Spark does not plan again."""
-
     def __init__(self, schema: StructType, options: ReadOptions, loaded: Loaded | None) -> None:
         self._schema = schema
         self._options = options
@@ -99,8 +95,8 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
     @cached_property
     def _scan(self) -> Scan:
         """The scan of the wanted columns, its filter bound."""
-        from paimon_pyds.scan.split import METADATA_FIELDS
         from paimon_pyds.spark.projection import resolve_schema
+        from paimon_pyds.split import METADATA_FIELDS
 
         self._check_projection()
         available = [*self._state.schema.fields, *METADATA_FIELDS.values()]
@@ -126,16 +122,11 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         """What the tasks read."""
         if self._options.explain is not None:
             _explain(self._scan, self._options)
-        partitions = self.plan()
-        if self._options.travels or not self._looks_late:
-            return partitions
-        from paimon_pyds.spark.late import with_late
-
-        return with_late(partitions, self._scan.snapshot, self._options, self._state.loaded)
+        return self.plan()
 
     def plan(self) -> list[InputPartition]:
         """The splits to read, packed so that each is worth a task."""
-        from paimon_pyds.spark.plans import planned
+        from paimon_pyds.spark.plan_cache import planned
 
         scan = self._scan
         if self._options.top_n is not None:
@@ -159,18 +150,14 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
             yield conform_batch(batch, target)
 
     def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None or isinstance(partition, SplitPartition | TopNPartition):
-            return rows_of(partition)
-        from paimon_pyds.spark.late import LatePartition, late_rows
-
-        return late_rows(partition, self._schema) if isinstance(partition, LatePartition) else rows_of(None)
+        return rows_of(partition)
 
 
 def rows_of(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """The table's rows that a partition of a plan is about: none for what Spark makes up where a plan is empty."""
     if isinstance(partition, TopNPartition):
-        from paimon_pyds.operations.answer import Tally
-        from paimon_pyds.operations.top_n_run import run_top_n
+        from paimon_pyds.query.answer import Tally
+        from paimon_pyds.query.top_n_run import run_top_n
 
         return iter(run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS))
     if not isinstance(partition, SplitPartition):
@@ -182,9 +169,6 @@ def rows_of(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
 
 class PaimonPushdownReader(PaimonReader):
     """A reader that takes Spark's filters. A class of its own: where it is defined, Spark's setting must be on."""
-
-    _looks_late = False
-    """Spark plans again for each filter, and nothing else is right with pushdown on."""
 
     @clear_errors
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
@@ -260,18 +244,6 @@ def _explain(scan: Scan, options: ReadOptions) -> None:
     except StorageError as error:
         hint = "give the path of a file that can be written where Spark plans, or `log`"
         raise StorageError(f"explain: {error.message}", path=error.path, hint=hint) from error
-
-
-def check_metadata_columns(names: Sequence[str]) -> None:
-    """Raise OptionError for a name that is no metadata column."""
-    from paimon_pyds.scan.split import METADATA_FIELDS
-
-    unknown = [name for name in names if name not in METADATA_FIELDS]
-    if unknown:
-        raise OptionError(
-            f"metadata-columns: there is no metadata column {unknown[0]!r}",
-            hint=f"there are {', '.join(METADATA_FIELDS)}",
-        )
 
 
 @functools.lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from paimon_pyds.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_pyds.operations.row_changes import RowSummary
+    from paimon_pyds.rowlevel.changes import RowSummary
 
 __all__ = ["delete", "merge", "update"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from pyspark.sql.datasource import DataSource
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.spark.clear import clear_errors
+from paimon_pyds.spark.clear_errors import clear_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
@@ -33,7 +33,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
     """Paimon tables as ``spark.read.format("paimon")`` and ``df.write.format("paimon")``.
 
     The columns are those of the load. The rows are those of the newest snapshot when Spark plans a query, unless the
-    options name a state; see `paimon_pyds.spark.late` for Spark 4.1 to 4.3, which plan a DataFrame or view once.
+    options name a state; see `paimon_pyds.spark.refresh` for Spark 4.1 to 4.3, which plan a DataFrame or view once.
     """
 
     pushdown: ClassVar[bool] = False
@@ -73,11 +73,15 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         from paimon_pyds.spark import compat, reader
 
         options = self._read_options()
-        kind = reader.PaimonReader
         if options.pushdown and compat.SUPPORTS_PUSHDOWN:
+            # Spark plans again for each filter, and nothing else is right with pushdown on.
             reader.warn_of_leak()
-            kind = reader.PaimonPushdownReader
-        return kind(schema, options, self._loaded)
+            return reader.PaimonPushdownReader(schema, options, self._loaded)
+        if compat.plans_once() and not options.travels:
+            from paimon_pyds.spark.refresh import RefreshingReader
+
+            return RefreshingReader(schema, options, self._loaded)
+        return reader.PaimonReader(schema, options, self._loaded)
 
     @clear_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -18,7 +18,7 @@ from paimon_pyds.types import AtomicType, DataField, DataType, Kind
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_pyds.operations.query import Scan
+    from paimon_pyds.table_scan import Scan
 
 __all__ = ["Loaded", "ReadState", "open_state", "state_schema", "try_load"]
 
@@ -167,10 +167,9 @@ def state_schema(state: ReadState, options: ReadOptions) -> StructType:
     Raises:
         PaimonError: the options do not fit the table.
     """
-    from paimon_pyds.scan.split import METADATA_FIELDS
-    from paimon_pyds.spark.projection import select_columns, split_names
-    from paimon_pyds.spark.reader import check_metadata_columns
+    from paimon_pyds.spark.projection import check_metadata_columns, select_columns, split_names
     from paimon_pyds.spark.types import spark_schema
+    from paimon_pyds.split import METADATA_FIELDS
 
     fields: Sequence[DataField] = state.schema.fields
     if options.columns is not None:

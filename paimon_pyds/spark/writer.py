@@ -14,7 +14,7 @@ from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
-from paimon_pyds.spark.clear import clear_errors
+from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.options import WriteOptions
 from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
 from paimon_pyds.spark.types import fields_from_spark

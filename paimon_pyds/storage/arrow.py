@@ -18,8 +18,8 @@ import pyarrow as pa
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage.base import FileStatus, OutputFile
-from paimon_pyds.storage.faults import storage_faults
 from paimon_pyds.storage.location import scheme_of
+from paimon_pyds.storage.os_errors import storage_faults
 from paimon_pyds.storage.ranges import check_range, read_coalesced
 
 __all__ = ["ArrowFileIO", "concerns"]

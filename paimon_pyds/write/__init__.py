@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_pyds.commit_message import BucketFiles as BucketFiles
+    from paimon_pyds.commit_message import CommitMessage as CommitMessage
     from paimon_pyds.write.context import WriteContext as WriteContext
-    from paimon_pyds.write.message import BucketFiles as BucketFiles
-    from paimon_pyds.write.message import CommitMessage as CommitMessage
     from paimon_pyds.write.writer import TableWriter as TableWriter
 
 __all__ = ["BucketFiles", "CommitMessage", "TableWriter", "WriteContext"]

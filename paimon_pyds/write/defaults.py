@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.read.cast_text import PARSERS, decimal_text, parser
+from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, DataField, Kind, internal_to_scalar
 
 __all__ = ["check_default", "default_value", "fill_default", "without_defaults"]

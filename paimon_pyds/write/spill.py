@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.storage.faults import spill_faults
+from paimon_pyds.storage.os_errors import spill_faults
 
 __all__ = ["BucketSpill"]
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
@@ -23,7 +24,6 @@ from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.types import arrow_schema
 from paimon_pyds.write.conform import Conformer
 from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.write.rolling import RollingWriter
 from paimon_pyds.write.spill import BucketSpill
 

@@ -14,9 +14,9 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit, vector_places
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options import TableOptions
 
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("price", pa.float64()), ("day", pa.int32())])

@@ -11,8 +11,8 @@ from typing import Any
 from compact_support import VECTORS, deleted, ids, index_entries, live, make, rows
 
 import paimon_pyds as pp
+from paimon_pyds.execution.live_files import refs_of
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.operations.live_files import refs_of
 from paimon_pyds.predicate.bind import bind
 from support.fixtures import requires_shared, table_path
 from support.oracle import Oracle

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.operations.compact_keys import SortKeys, between, cuts_of, sort_positions
+from paimon_pyds.sort.keys import SortKeys, between, cuts_of, sort_positions
 from paimon_pyds.types import arrow_type, parse_type
 from support.strategies import ATOMS, values
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
-from paimon_pyds.operations import compact_sort as module
-from paimon_pyds.operations.compact_sort import SortSpec, sorted_batches
+from paimon_pyds.sort import external as module
+from paimon_pyds.sort.external import SortSpec, sorted_batches
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.tiny_disk import mounted
 

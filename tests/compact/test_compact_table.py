@@ -23,9 +23,9 @@ from compact_support import (
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, PredicateError, SchemaError, UnsupportedError
+from paimon_pyds.execution.live_files import refs_of
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.operations.live_files import refs_of
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from support.values import lines

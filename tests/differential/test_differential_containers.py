@@ -9,9 +9,9 @@ from hypothesis import given
 from test_differential_tables import EXAMPLES
 
 from paimon_pyds import formats
+from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.operations.live_files import DataFileRef, live_of, refs_of
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.selection import RowSelection

@@ -9,7 +9,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit
-from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.options import TableOptions
 
 FORMATS = ["parquet", "orc", "avro"]

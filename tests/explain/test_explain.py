@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.operations.explain import explain
-from paimon_pyds.scan.explain import Explanation, TurnTold, outcome_counts
-from paimon_pyds.scan.explain_text import interesting
+from paimon_pyds.explain.data import TurnTold, outcome_counts
+from paimon_pyds.explain.explain import explain
+from paimon_pyds.explain.explanation import Explanation
+from paimon_pyds.explain.text import interesting
 from paimon_pyds.scan.verdict import STRIP_BINS, row_strip
 from paimon_pyds.selection import RowSelection
 from support.fixtures import fixture_names, table_path

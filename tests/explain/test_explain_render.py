@@ -13,9 +13,10 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.scan.explain import READ_PART, Explanation, FileDecision, PagesTold, outcome_counts
-from paimon_pyds.scan.explain_plot import files_bar, joined_strip, row_strips
-from paimon_pyds.scan.explain_text import rows_text, short_path, strip_text
+from paimon_pyds.explain.data import READ_PART, FileDecision, PagesTold, outcome_counts
+from paimon_pyds.explain.explanation import Explanation
+from paimon_pyds.explain.plot import files_bar, joined_strip, row_strips
+from paimon_pyds.explain.text import rows_text, short_path, strip_text
 from paimon_pyds.scan.result import PlannedSkip, PruneStep
 from paimon_pyds.scan.verdict import STRIP_BINS, Verdict, row_strip
 from paimon_pyds.selection import RowSelection

@@ -13,9 +13,9 @@ import pyarrow as pa
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.query import Scan
 from paimon_pyds.storage.base import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.table_scan import Scan
 
 BEFORE, AFTER, HALF = "before", "after", "half"
 HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})

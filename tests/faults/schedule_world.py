@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from schedules import ActorIO, Killed, Schedule, repeatable
 
 import paimon_pyds as pp
+from paimon_pyds.ddl.create import create_table
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -23,11 +24,10 @@ from paimon_pyds.errors import (
     SchemaError,
     UnsupportedError,
 )
+from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.append import abort_messages
-from paimon_pyds.operations.create import create_table
-from paimon_pyds.operations.executor import LocalExecutor
-from paimon_pyds.operations.replace_rows import replace_rows
+from paimon_pyds.rowlevel.replace_rows import replace_rows
 from paimon_pyds.types import from_arrow_schema
 from paimon_pyds.write import TableWriter
 from support.memory_io import MemoryIO

@@ -15,6 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.index_manifest import DeletionRange, IndexEntry
 from paimon_pyds.metadata.manifest import ManifestFile
@@ -26,7 +27,6 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW
 

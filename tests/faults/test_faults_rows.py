@@ -20,9 +20,9 @@ from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.executor import LocalExecutor
 from support.victims import PRELOAD, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
@@ -170,7 +170,7 @@ def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ kills
 
-_OPERATIONS = ("update", "delete", "merge_into", "compact")
+_OPERATIONS = ("rowlevel.update", "rowlevel.delete", "rowlevel.merge", "compact.compact")
 
 
 def _change_for_ever(path: str, say: Connection) -> None:
@@ -196,9 +196,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     table = pp.Table.create(path, SCHEMA, options=OPTIONS | (VECTORS if mode == "vectors" else {}))
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(
-        [f"paimon_pyds.{name}" for name in ("table", *(f"operations.{o}" for o in _OPERATIONS))]
-    )
+    server.set_forkserver_preload([f"paimon_pyds.{name}" for name in ("table", *_OPERATIONS)])
     rng = random.Random(5)
     first: Any = table.snapshot()
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "16")) // 2):
@@ -228,7 +226,7 @@ def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     table = pp.Table.create(path, pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*PRELOAD, "paimon_pyds.operations.merge_into"])
+    server.set_forkserver_preload([*PRELOAD, "paimon_pyds.rowlevel.merge"])
     rng = random.Random(6)
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "8")) // 2):
         pipes = [server.Pipe(duplex=False) for _ in range(2)]

@@ -15,11 +15,11 @@ from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under, left
 from hypothesis import settings
 
 import paimon_pyds as pp
+from paimon_pyds.ddl.create import create_table
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
+from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.create import create_table
-from paimon_pyds.operations.executor import LocalExecutor
 from paimon_pyds.types import from_arrow_schema
 from support.tiny_disk import mounted
 

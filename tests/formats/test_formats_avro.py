@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.avro.container import BLOCK_BYTES
+from paimon_pyds.avro.values import put_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats import avro_blocks
-from paimon_pyds.formats.avro import AvroFormat
-from paimon_pyds.formats.avro_types import plain_schema, write_schema
+from paimon_pyds.formats.avro import blocks as avro_blocks
+from paimon_pyds.formats.avro.reader import AvroFormat
+from paimon_pyds.formats.avro.types import plain_schema, write_schema
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.metadata.avro_container import BLOCK_BYTES
-from paimon_pyds.metadata.avro_values import put_bytes
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.scan.split import METADATA_FIELDS
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.fixtures import DEV, requires_shared, table_fields, table_path

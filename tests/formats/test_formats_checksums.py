@@ -15,7 +15,7 @@ from paimon_pyds import formats
 from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.orc_checksums import BLOCK_BYTES, BlockSums, CheckedRanges, OrcChecksums
+from paimon_pyds.formats.orc.checksums import BLOCK_BYTES, BlockSums, CheckedRanges, OrcChecksums
 from paimon_pyds.formats.parquet.bounds import agrees
 from paimon_pyds.formats.parquet.seal import check_seal, sealed
 from paimon_pyds.formats.parquet.source import ParquetSource

@@ -12,8 +12,8 @@ import pytest
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.orc import OrcFormat
-from paimon_pyds.formats.orc_zones import ORC_EPOCH, Clocks
+from paimon_pyds.formats.orc.reader import OrcFormat
+from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.beside import all_of
-from paimon_pyds.formats.parquet import ParquetFormat, cost, hybrid, reader
-from paimon_pyds.formats.parquet import thin as thin_module
-from paimon_pyds.formats.parquet.hybrid import binary_bounds, binary_stride, hybrid_at
-from paimon_pyds.formats.parquet.pagehead import read_head, read_heads
-from paimon_pyds.formats.parquet.thin import thin
+from paimon_pyds.formats.parallel import all_of
+from paimon_pyds.formats.parquet import ParquetFormat, cost, reader
+from paimon_pyds.formats.parquet import gather_values as thin_module
+from paimon_pyds.formats.parquet import rle as hybrid
+from paimon_pyds.formats.parquet.gather_values import thin
+from paimon_pyds.formats.parquet.page_header import read_head, read_heads
+from paimon_pyds.formats.parquet.rle import binary_bounds, binary_stride, hybrid_at
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bitmap.reader import BitmapReader
 from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection

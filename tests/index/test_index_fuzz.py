@@ -11,10 +11,10 @@ from index_fuzz_support import BOUND, FUZZ, SEEDS, PeakMemory, ask_all, mutated,
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index import roaring
 from paimon_pyds.index.aggregate import COUNTING
 from paimon_pyds.index.config import INDEX_TYPES
 from paimon_pyds.index.container import parse_head, write_container
+from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.storage.base import BytesSource
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4

@@ -16,16 +16,16 @@ from index_fuzz_support import FUZZ, mutated
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index import roaring
 from paimon_pyds.index.bsi import BsiBuilder, BsiReader
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
-from paimon_pyds.index.range_bitmap import RangeBitmapBuilder, RangeBitmapReader
-from paimon_pyds.index.roaring_parts import read_containers
-from paimon_pyds.index.slices import BitSlices
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder, RangeBitmapReader
+from paimon_pyds.index.slices.containers import read_containers
+from paimon_pyds.index.slices.slices import BitSlices
 from paimon_pyds.index.source import MeteredSource
+from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import parse_type
 from support.fixtures import DEV, json_lines

@@ -8,10 +8,10 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index import roaring
-from paimon_pyds.index.bloom import BloomBuilder, BloomReader
+from paimon_pyds.index.bloom.filter import BloomBuilder, BloomReader
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
+from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import arrow_type, parse_type
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paimon_pyds.index.bsi import BsiBuilder, BsiReader
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
-from paimon_pyds.index.range_bitmap import RangeBitmapBuilder, RangeBitmapReader
+from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder, RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.storage.base import BytesSource

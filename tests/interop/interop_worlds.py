@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.operations.live_files import DataFileRef, live_of, refs_of
 from paimon_pyds.types import DataType, MapType, parse_type
 from support.java_quirks import compares_char, escapes_in_like, has_null_literal, orders_bytes, tells_zeros_apart
 from support.oracle import Reply

@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.avro import batch_decode as avro_lanes
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.container import BLOCK_BYTES
+from paimon_pyds.avro.schema import Record, parse_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.metadata import avro, avro_lanes, manifest_codec, manifest_schemas
-from paimon_pyds.metadata.avro_container import BLOCK_BYTES
-from paimon_pyds.metadata.avro_schema import Record, parse_schema
+from paimon_pyds.metadata import manifest_codec, manifest_schemas
 from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.values import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
-from paimon_pyds.metadata.avro_values import put_long
+from paimon_pyds.metadata import manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list

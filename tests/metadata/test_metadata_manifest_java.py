@@ -12,7 +12,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.metadata import avro, manifest_codec, manifest_schemas
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.metadata import manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema
+from paimon_pyds.avro.values import put_long, reader_of
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata import avro
-from paimon_pyds.metadata.avro_schema import Mapping, Primitive, parse_schema
-from paimon_pyds.metadata.avro_values import put_long, reader_of
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.record_codec import decode_manifest_list
 

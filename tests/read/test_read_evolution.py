@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
-from paimon_pyds.read.evolution import plan_evolution
 from paimon_pyds.types import DataField, arrow_schema, field_from_json, parse_type, scalar_to_internal
 from support.fixtures import fixture_dir, json_lines, requires_shared
 

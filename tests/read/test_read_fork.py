@@ -13,7 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.metadata import cache
-from paimon_pyds.operations.query import Scan
+from paimon_pyds.table_scan import Scan
 
 _FORKS = """
 import os, signal, sys, threading

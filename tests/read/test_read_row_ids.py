@@ -10,9 +10,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options import TableOptions
 
 

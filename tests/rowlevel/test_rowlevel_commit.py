@@ -16,10 +16,10 @@ import paimon_pyds as pp
 from paimon_pyds.commit import Changes, VectorPlace, commit, vector_places
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.errors import CommitConflictError
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.live_files import live_of
 from paimon_pyds.options import TableOptions
 
 _OPTIONS = {"deletion-vectors.enabled": "true"}

@@ -15,9 +15,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.commit import retry
 from paimon_pyds.errors import CommitConflictError, CommitError
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.operations.live_files import live_of
-from paimon_pyds.operations.row_changes_target import RowTarget
+from paimon_pyds.rowlevel.target import RowTarget
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}

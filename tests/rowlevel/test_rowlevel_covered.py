@@ -10,8 +10,8 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.operations.row_changes_publish import RemovedRows, RowEdits, Tries, publish
-from paimon_pyds.operations.row_changes_target import RowTarget
+from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits, Tries, publish
+from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.storage.local import LocalFileIO
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("x", pa.float64())])

@@ -12,8 +12,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PredicateError, UnsupportedError
+from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.operations.executor import LocalExecutor
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
 
@@ -264,7 +264,7 @@ def test_rewritten_rows_stay_in_their_buckets(tmp_path: Path) -> None:
 
 
 def _entries(table: pp.Table) -> list[Row]:
-    from paimon_pyds.operations.live_files import live_of
+    from paimon_pyds.execution.live_files import live_of
 
     return live_of(table.store, table.snapshot()).to_pylist()
 

@@ -12,7 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.operations.live_files import live_of
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.options import TableOptions
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply

@@ -11,8 +11,8 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.operations import row_changes_publish
-from paimon_pyds.operations.replace_rows import replace_rows
+from paimon_pyds.rowlevel import publish as row_changes_publish
+from paimon_pyds.rowlevel.replace_rows import replace_rows
 from paimon_pyds.write import CommitMessage, TableWriter
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.string())])

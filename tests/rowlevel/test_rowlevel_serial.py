@@ -142,7 +142,7 @@ def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
         table.append(_table([(i, i, i % 2) for i in range(start, start + 20)]))
     first = len(table.snapshots())
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.operations.merge_into"])
+    context.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.rowlevel.merge"])
     pipes = [context.Pipe(duplex=False) for _ in range(4)]
     workers = [context.Process(target=_work, args=(path, i, _ROUNDS, says)) for i, (_, says) in enumerate(pipes)]
     for worker in workers:

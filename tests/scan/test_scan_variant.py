@@ -10,7 +10,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError, UnsupportedError
-from paimon_pyds.operations.system import SYSTEM_TABLES
+from paimon_pyds.system.tables import SYSTEM_TABLES
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle

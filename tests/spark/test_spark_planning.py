@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 import paimon_pyds as pp
 from paimon_pyds.errors import NotFoundError, SchemaError, SnapshotNotFoundError
-from paimon_pyds.spark import plans
+from paimon_pyds.spark import plan_cache as plans
 from paimon_pyds.spark.options import parse_read_options
 from paimon_pyds.spark.reader import PaimonReader
 from paimon_pyds.spark.source import PaimonDataSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-PRELOAD = ["paimon_pyds.table", "paimon_pyds.formats.parquet.writer", "paimon_pyds.operations.query", "support.victims"]
+PRELOAD = ["paimon_pyds.table", "paimon_pyds.formats.parquet.writer", "paimon_pyds.table_scan", "support.victims"]
 ROWS = 500
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
-from paimon_pyds.formats.parquet.pageindex import ColumnIndex
+from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
 from paimon_pyds.predicate.prune import ColumnStats
 from paimon_pyds.types import (

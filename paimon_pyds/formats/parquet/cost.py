@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_pyds.formats.parquet.footer import Chunk
+from paimon_pyds.formats.parquet.gather_values import BYTE_ARRAY, UNCOMPRESSED, can_thin
 from paimon_pyds.formats.parquet.pages import PagePick
-from paimon_pyds.formats.parquet.thin import BYTE_ARRAY, UNCOMPRESSED, can_thin
 
 __all__ = ["Estimate", "choose", "too_many_rows"]
 

@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.decoding import decoding, open_file
 from paimon_pyds.formats.parquet.footer import MAGIC, Chunk, Leaf
 from paimon_pyds.formats.parquet.int96 import FIXED, INT96, as_fixed
-from paimon_pyds.formats.parquet.pagehead import (
+from paimon_pyds.formats.parquet.page_header import (
     DATA_PAGE,
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
@@ -29,7 +29,7 @@ from paimon_pyds.formats.parquet.pagehead import (
     read_head,
     read_heads,
 )
-from paimon_pyds.formats.parquet.pageindex import PageTable
+from paimon_pyds.formats.parquet.page_index import PageTable
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, encode_struct
 
 __all__ = ["PagePick", "decode_picks", "page_heads", "pick_pages"]

@@ -15,19 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.ahead import in_order
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
-from paimon_pyds.formats.beside import all_of
+from paimon_pyds.formats.parallel import all_of
 from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.gather_values import thin
 from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
 from paimon_pyds.formats.parquet.pending import Pending
 from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.thin import thin
 from paimon_pyds.formats.parquet.told import tell
+from paimon_pyds.formats.prefetch import in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO

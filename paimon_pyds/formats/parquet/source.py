@@ -15,7 +15,7 @@ from paimon_pyds.formats.parquet.bounds import agrees
 from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_file
 from paimon_pyds.formats.parquet.footer import read_footer
 from paimon_pyds.formats.parquet.int96 import footer_without_int96
-from paimon_pyds.formats.parquet.pageindex import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
+from paimon_pyds.formats.parquet.page_index import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
 from paimon_pyds.formats.parquet.seal import check_seal
 from paimon_pyds.storage.base import FileIO
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.int96 import INT96, int96_leaves, with_int96
-from paimon_pyds.formats.parquet.pageindex import decode_locations, encode_offset_index
+from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
 from paimon_pyds.formats.parquet.seal import sealed
 from paimon_pyds.formats.parquet.thrift import I16, I32, I64, LIST, STRUCT, Struct, decode_struct, encode_struct
 

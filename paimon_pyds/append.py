@@ -1,0 +1,233 @@
+"""Append and overwrite: data → files → one commit. On any error the files are removed and the table is as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.commit import Changes, Overwrite, commit
+from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.errors import (
+    AlreadyCommittedError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    OptionError,
+    PaimonError,
+    SchemaError,
+)
+from paimon_pyds.execution.writing import abort_messages, write_context
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate import casts
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.scan.partitions import partition_mask
+from paimon_pyds.types import DataField, Kind
+from paimon_pyds.write import BucketFiles, CommitMessage, TableWriter
+from paimon_pyds.write.conform import as_batches
+
+__all__ = [
+    "abort_messages",
+    "abort_uncommitted",
+    "append",
+    "commit_messages",
+    "overwrite",
+    "partition_predicate",
+]
+
+Progress = Callable[[int], None]
+
+
+def append(
+    store: TableStore, data: Any, options: Mapping[str, str] | None = None, progress: Progress | None = None
+) -> Snapshot | None:
+    """Append rows as one snapshot; None when there was no row."""
+    return commit_messages(store, [_written(store, data, options, progress)], options=options, fresh=True)
+
+
+def overwrite(
+    store: TableStore,
+    data: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Snapshot | None:
+    """Replace the table, the named partitions, or (dynamic) the partitions that the data has rows in."""
+    check_partition(store.latest_schema(), partition, dynamic)
+    message = _written(store, data, options, progress)
+    return commit_messages(
+        store, [message], partition=partition, dynamic=dynamic, replace=True, options=options, fresh=True
+    )
+
+
+def _written(
+    store: TableStore, data: Any, options: Mapping[str, str] | None, progress: Progress | None
+) -> CommitMessage:
+    with TableWriter(write_context(store, options)) as writer:
+        for batch in as_batches(data):
+            writer.write(batch)
+            if progress is not None:
+                progress(writer.rows_written)
+        return writer.prepare_commit()
+
+
+def commit_messages(
+    store: TableStore,
+    messages: Sequence[CommitMessage],
+    *,
+    replace: bool = False,
+    partition: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+    options: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> Snapshot | None:
+    """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
+
+    Messages that were published before by the same call give the snapshot of then.
+
+    Args:
+        messages: of all writers, each once.
+        replace: an overwrite; else an append.
+        partition: the partitions that an overwrite replaces, as {column: value}; all when None.
+        dynamic: an overwrite replaces the partitions that the messages have rows in.
+        fresh: nobody else has seen the messages.
+
+    Raises:
+        AlreadyCommittedError: some of the files are in the table, or all by another kind of commit.
+        CommitConflictError, CommitError, CommitOutcomeUnknownError: see `paimon_pyds.commit.commit`.
+    """
+    buckets = tuple(b for m in messages for b in m.buckets)
+    _check_once(store, buckets)
+    replaced = None
+    try:
+        if replace:
+            schema = store.latest_schema()
+            check_partition(schema, partition, dynamic)
+            replaced = _overwrite(schema, {b.partition for b in buckets}, partition, dynamic)
+        changes = Changes(
+            added=buckets,
+            overwrite=replaced,
+            kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
+            operation=Operation.OVERWRITE if replace else Operation.WRITE,
+        )
+        table_options = TableOptions({**store.latest_schema().options, **(options or {})})
+        snapshot = commit(store, changes, table_options)
+    except (AlreadyCommittedError, CommitOutcomeUnknownError):
+        raise
+    except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
+        if fresh or _surely_not_committed(store, buckets):
+            abort_messages(store, messages)
+        raise
+    if snapshot is not None and snapshot.index_manifest is not None:
+        from paimon_pyds.compact.compact import settle_vectors
+
+        settle_vectors(store, snapshot)
+    return snapshot
+
+
+def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
+    counts = Counter(file.file_name for bucket in buckets for file in bucket.files)
+    name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count > 1:
+        raise OptionError(
+            f"the data file {name} is in {count} of the messages: its rows would be there {count} times",
+            path=store.root,
+            hint="commit each message once; nothing was published or removed",
+        )
+
+
+def _surely_not_committed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
+    """Whether the storage says that no snapshot has these files; in doubt they stay, as orphan files harm nobody."""
+    try:
+        _check_uncommitted(store, buckets)
+    except (PaimonError, OSError):
+        return False
+    return True
+
+
+def _check_uncommitted(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
+    try:
+        landed = EarlierCommits(store, buckets).find(store.latest_snapshot(), Changes(added=buckets))
+    except CommitConflictError:  # some are gone, and no snapshot names any
+        return
+    if landed is not None:
+        raise AlreadyCommittedError(
+            f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
+            path=store.root,
+            hint="nothing was removed; delete the rows, or overwrite them, if they should go",
+        )
+
+
+def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
+    """Remove the files of messages that will not be committed; best effort.
+
+    Raises:
+        AlreadyCommittedError: the table has some of the files: a commit of unknown outcome landed. None was removed.
+        PaimonError: the storage doesn't tell whether it has them. None was removed.
+    """
+    _check_uncommitted(store, tuple(b for m in messages if m is not None for b in m.buckets))
+    abort_messages(store, messages)
+
+
+def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool) -> None:
+    """Raise OptionError for an overwrite that contradicts itself or the table."""
+    if partition is None:
+        return
+    if dynamic:
+        raise OptionError("an overwrite is dynamic or of named partitions, not both")
+    unknown = [name for name in partition if name not in schema.partition_keys]
+    if unknown:
+        raise OptionError(
+            f"{', '.join(map(repr, unknown))} is no partition column",
+            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
+        )
+
+
+def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
+
+    A CHAR value is the one partition that holds exactly this text, blanks at its end included.
+    """
+    leaves: list[Predicate] = []
+    for name, value in partition.items():
+        column = ColumnRef(name)
+        leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
+    fields = schema.partition_fields
+    exact = [DataField(f.id, f.name, casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    return bind(make_and(*leaves), exact)
+
+
+def _overwrite(
+    schema: TableSchema, written: set[bytes], partition: Mapping[str, Any] | None, dynamic: bool
+) -> Overwrite:
+    if dynamic and schema.partition_keys:
+        return Overwrite(lambda rows: written & set(rows))
+    if not partition:
+        return Overwrite()
+    predicate = partition_predicate(schema, partition)
+
+    def replaced(rows: Sequence[bytes]) -> set[bytes]:
+        return set(_matching(schema, predicate, rows))
+
+    outside = written - replaced(sorted(written))
+    if outside:
+        raise SchemaError(
+            f"{len(outside)} of the written partitions lie outside of the overwritten one",
+            hint="filter the data to the partition, or overwrite dynamically",
+        )
+    return Overwrite(replaced)
+
+
+def _matching(schema: TableSchema, predicate: Predicate, rows: Sequence[bytes]) -> list[bytes]:
+    if not rows:
+        return []
+    mask = partition_mask(schema, predicate, pa.array(rows, pa.binary()))
+    return [rows[i] for i in np.flatnonzero(mask).tolist()]

@@ -1,0 +1,319 @@
+"""Many Avro records at once: each record is a lane, and one numpy step decodes one field of all lanes.
+
+A reader that goes through records one after another pays Python's price for each field of each record. Here the price
+is paid once per field. It needs to know where the records start, which Avro does not say; `manifest_walk` guesses the
+places and proves the guess (each record must end where the next one starts). A lane that meets bytes that can't be a
+record *fails*: its cursor goes beyond the end of the data and stays there. Nothing raises, nothing is read out of
+bounds, and what a failed lane captured is garbage, to be thrown away by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
+from paimon_pyds.row.layout import Words, slices, unaligned_words
+from paimon_pyds.row.varints import LONGER, signed, unsigned
+
+__all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", "walk_records"]
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+_Lanes: TypeAlias = Positions
+"""Numbers of lanes."""
+
+PADDING = 16
+"""Zero bytes that must follow the records: failed lanes read them."""
+
+MAX_ITEMS = 4096
+"""Lanes with longer arrays fail at the latest: the caller then reads them one by one."""
+
+MAX_STEPS = 50_000
+"""Numbers read from all lanes together, so that no file keeps the reader busy for long."""
+
+_FAILED = np.int64(2**61)
+
+
+@dataclass(slots=True)
+class Longs:
+    """One int or long of each lane; ``valid`` None: all are there."""
+
+    values: Positions
+    valid: _Mask | None = None
+
+
+@dataclass(slots=True)
+class Bytes:
+    """One run of bytes of each lane, by its place in the data."""
+
+    starts: Positions
+    ends: Positions
+    valid: _Mask | None = None
+
+
+@dataclass(slots=True)
+class Items:
+    """One array of each lane: ``counts`` of items, and the items lane by lane."""
+
+    counts: Positions
+    items: Longs | Bytes | None
+    valid: _Mask | None = None
+
+
+Capture: TypeAlias = "Longs | Bytes | Items"
+Wanted: TypeAlias = "Map[str, Wanted] | bool"
+"""What to keep of a record, by field name; True keeps the field itself."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """What walking over records found: where each ends, whether it could be read, the wanted fields by dotted path."""
+
+    ends: Positions
+    ok: _Mask
+    captured: dict[str, Capture] = field(default_factory=dict)
+
+
+def walk_records(
+    schema: Record,
+    data: npt.NDArray[np.uint8],
+    starts: Positions,
+    wanted: frozenset[str],
+    max_items: int = MAX_ITEMS,
+) -> Walk:
+    """Decode a record at each of ``starts``. Only fields directly in records can be captured, not those of records that
+    are nullable or items of arrays.
+
+    Args:
+        schema: of the records.
+        data: all bytes, followed by `PADDING` zero bytes.
+        starts: where records start, ascending.
+        wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not.
+        max_items: lanes with longer arrays fail. Bytes that are no record may well claim to have one.
+    """
+    walker = _Walker(data, wanted, max_items)
+    try:
+        _, ends = walker.walk(schema, starts, "")
+    except _TooManySteps:
+        ends = np.full(len(starts), _FAILED)
+    return Walk(ends, ends <= walker.limit, walker.captured)
+
+
+class _TooManySteps(Exception):
+    """The arrays of a few lanes take more steps than reading records one by one would."""
+
+
+class _Walker:
+    def __init__(self, data: npt.NDArray[np.uint8], wanted: frozenset[str], max_items: int) -> None:
+        self._data = data
+        self._words: Words = unaligned_words(data)
+        self.limit = data.size - PADDING
+        self._wanted = wanted
+        self._max_items = max_items
+        self.captured: dict[str, Capture] = {}
+        self._steps = 0
+
+    # Every method takes the cursors of its lanes, and gives what it captured (None when not asked to) and new cursors.
+
+    def walk(self, node: Node, at: Positions, path: str, keep: bool = False) -> tuple[Capture | None, Positions]:
+        match node:
+            case Primitive("int"):
+                values, at = self._long(at)
+                at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
+                return (Longs(values) if keep else None), at
+            case Primitive("long"):
+                values, at = self._long(at)
+                return (Longs(values) if keep else None), at
+            case Primitive("bytes" | "string"):
+                starts, at = self._length(at)
+                return (Bytes(starts, at) if keep else None), at
+            case Primitive("null"):
+                return None, at
+            case Primitive("boolean"):
+                return None, at + 1
+            case Primitive("float"):
+                return None, at + 4
+            case Primitive(_):
+                return None, at + 8
+            case Sized(size):
+                return None, at + size
+            case Union(branches):
+                return self._union(branches, at, path, keep)
+            case Array(item):
+                return self._array(item, at, path, keep)
+            case Mapping(value):
+                return self._array(Record((("", Primitive("string")), ("", value))), at, path, False)
+            case Record(fields):
+                for name, member in fields:
+                    inner = f"{path}.{name}" if path else name
+                    kept = inner in self._wanted
+                    found, at = self.walk(member, at, inner, kept)
+                    if kept and found is not None:
+                        self.captured[inner] = found
+                return None, at
+
+    def _long(self, at: Positions) -> tuple[Positions, Positions]:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _TooManySteps
+        where = np.minimum(at, self.limit)
+        first = self._data.take(where)
+        if not (first & np.uint8(0x80)).any():
+            values = first.astype(np.int64)
+            return (values >> 1) ^ -(values & 1), at + 1
+        group, size = unsigned(self._words[where])
+        after = at + size
+        longer = np.flatnonzero(size == LONGER)
+        if len(longer):
+            self._long_tail(longer, where, group, after)
+        return signed(group), after
+
+    def _long_tail(self, lanes: _Lanes, where: Positions, group: Words, after: Positions) -> None:
+        """Numbers of nine and ten bytes."""
+        start = where[lanes]
+        ninth = self._data[start + 8].astype(np.uint64)
+        tenth = self._data[start + 9].astype(np.uint64)
+        ten = ninth >= 0x80
+        group[lanes] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
+        group[lanes] |= np.where(ten, tenth, np.uint64(0)) << np.uint64(63)
+        after[lanes] = np.where(ten & (tenth > 1), _FAILED, start + 9 + ten)
+
+    def _length(self, at: Positions) -> tuple[Positions, Positions]:
+        """A byte length, checked; the place after it, and the place after the bytes."""
+        sizes, starts = self._long(at)
+        ends = starts + sizes
+        bad = (sizes < 0) | (sizes > self.limit - starts)
+        if bad.any():
+            ends[bad] = _FAILED
+        return starts, ends
+
+    def _union(
+        self, branches: tuple[Node, ...], at: Positions, path: str, keep: bool
+    ) -> tuple[Capture | None, Positions]:
+        chosen, at = self._long(at)
+        at[(chosen < 0) | (chosen >= len(branches))] = _FAILED
+        kept: Capture | None = None
+        for branch, node in enumerate(branches):
+            if node == _NULL:
+                continue
+            mine = chosen == branch
+            if mine.all():
+                return self.walk(node, at, path, keep)
+            lanes = np.flatnonzero(mine)
+            if len(lanes) == 0 and not keep:
+                continue
+            found, after = self.walk(node, at[lanes], path + "?", keep)
+            if found is not None:
+                kept = _spread(found, lanes, mine, at)
+            at[lanes] = after
+        return kept, at
+
+    def _array(self, item: Node, at: Positions, path: str, keep: bool) -> tuple[Capture | None, Positions]:
+        totals = np.zeros(len(at), np.int64)
+        pieces: list[tuple[_Lanes, Positions, Capture | None]] = []
+        inner = path + "[]"
+        at = at.copy()
+        live = np.arange(len(at))
+        while len(live):
+            counts, cursor = self._long(at[live])
+            if counts.min() < 0:
+                sized = np.flatnonzero(counts < 0)
+                counts[sized] = -counts[sized]
+                _, cursor[sized] = self._long(cursor[sized])
+            # Not even a byte per item is left, or too many of them for this way of reading (or -2⁶³).
+            bad = (counts > self.limit - cursor) | (totals[live] + counts > self._max_items) | (counts < 0)
+            if bad.any():
+                cursor[bad] = _FAILED
+                counts[bad] = 0
+            more = counts > 0
+            if not more.all():
+                at[live] = cursor
+                live, counts, cursor = live[more], counts[more], cursor[more]
+                if len(live) == 0:
+                    break
+            low, high = int(counts.min()), int(counts.max())
+            for index in range(high):
+                if index < low:
+                    found, cursor = self.walk(item, cursor, inner, keep)
+                    pieces.append((live, totals[live] + index, found))
+                else:
+                    longer = np.flatnonzero(counts > index)
+                    cursor = cursor.copy()  # what was captured before may be this very array
+                    found, cursor[longer] = self.walk(item, cursor[longer], inner, keep)
+                    pieces.append((live[longer], totals[live[longer]] + index, found))
+            at[live] = cursor
+            totals[live] += counts
+        return (_collect(totals, pieces) if keep else None), at
+
+
+_NULL = Primitive("null")
+
+
+def _spread(found: Capture, lanes: _Lanes, mine: _Mask, at: Positions) -> Capture:
+    """What some lanes captured, as a capture of all lanes in which the others are null."""
+    if isinstance(found, Longs):
+        values = np.zeros(len(mine), np.int64)
+        values[lanes] = found.values
+        return Longs(values, mine)
+    if isinstance(found, Bytes):
+        starts, ends = at.copy(), at.copy()
+        starts[lanes], ends[lanes] = found.starts, found.ends
+        return Bytes(starts, ends, mine)
+    counts = np.zeros(len(mine), np.int64)
+    counts[lanes] = found.counts
+    return Items(counts, found.items, mine)
+
+
+def _collect(totals: Positions, pieces: list[tuple[_Lanes, Positions, Capture | None]]) -> Items:
+    """The items of all lanes, lane by lane, from what each step captured."""
+    base = np.cumsum(totals) - totals
+    size = int(totals.sum())
+    values = np.zeros(size, np.int64)
+    ends = np.zeros(size, np.int64)
+    valid: _Mask | None = None
+    is_bytes = False
+    for lanes, index, found in pieces:
+        target = base[lanes] + index
+        if isinstance(found, Longs):
+            values[target] = found.values
+        elif isinstance(found, Bytes):
+            is_bytes = True
+            values[target] = found.starts
+            ends[target] = found.ends
+        if isinstance(found, Longs | Bytes) and found.valid is not None:
+            if valid is None:
+                valid = np.ones(size, np.bool_)
+            valid[target] = found.valid
+    return Items(totals, Bytes(values, ends, valid) if is_bytes else Longs(values, valid))
+
+
+# ------------------------------------------------------------------------------------------------------------ Arrow
+
+
+def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
+    """An Arrow array of what lanes that did not fail captured.
+
+    Raises:
+        pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type.
+    """
+    validity = None if capture.valid is None else pa.py_buffer(np.packbits(capture.valid, bitorder="little"))
+    if isinstance(capture, Longs):
+        array = pa.Array.from_buffers(pa.int64(), len(capture.values), [validity, pa.py_buffer(capture.values)])
+        return array if type_ == pa.int64() else array.cast(type_)
+    if isinstance(capture, Bytes):
+        plain = slices(data, capture.starts, capture.ends)
+        _, offsets, body = plain.buffers()
+        array = pa.Array.from_buffers(pa.binary(), len(plain), [validity, offsets, body])
+        return array if type_ == pa.binary() else array.cast(type_)
+    offsets = np.zeros(len(capture.counts) + 1, np.int32)
+    np.cumsum(capture.counts, out=offsets[1:])
+    items = pa.nulls(0, type_.value_type)
+    if capture.items is not None and offsets[-1]:
+        items = to_arrow(capture.items, type_.value_type, data)
+    return pa.Array.from_buffers(type_, len(capture.counts), [validity, pa.py_buffer(offsets)], children=[items])

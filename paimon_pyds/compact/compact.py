@@ -1,0 +1,269 @@
+"""Compact: merge small data files, drop deleted rows, and order rows on request, in one COMPACT snapshot.
+
+The rows of a table stay the same; their files become fewer, of the current schema, with fresh statistics and indexes.
+Files are picked as Java Paimon 1.4 picks them (see `paimon_pyds.compact.grouping`), and groups of them are
+rewritten independently. A group one of whose files another commit removed, or deleted rows of, is given up and tried
+again on the newest snapshot, while the others are published. (Sources: Paimon documentation,
+maintenance/dedicated-compaction and append-table; its procedure ``compact``.)
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from paimon_pyds.commit.retry import pause
+from paimon_pyds.compact.plan import Group, Place, Plan, Request, plan_compaction
+from paimon_pyds.compact.publish import check_gone, publish, remove
+from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import without_secrets
+from paimon_pyds.scan.tasks import file_tasks, has_stray_vectors
+from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.write.row_ids import KEPT, holds_ids
+
+__all__ = ["CompactSummary", "compact", "settle_vectors"]
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSummary:
+    """What a compaction did, or would do.
+
+    Attributes:
+        snapshot_id: the last snapshot it published; None when there was nothing to do, and for a dry run.
+        files: live data files looked at.
+        groups: groups of files that were rewritten.
+        groups_skipped: groups given up, as other commits changed their files again and again.
+        files_before, files_after: data files that went, and those that came; a dry run does not know the latter (0).
+        rows: rows in the new files.
+        rows_dropped: deleted rows that the new files do not have any more.
+        bytes_before, bytes_after: size of the data files that went and came.
+        seconds: time taken, the commit included.
+        attempts: how often groups were rewritten: 1 unless other commits came in between.
+        dry_run: nothing was written.
+    """
+
+    snapshot_id: int | None = None
+    files: int = 0
+    groups: int = 0
+    groups_skipped: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    rows: int = 0
+    rows_dropped: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    seconds: float = 0.0
+    attempts: int = 0
+    dry_run: bool = False
+
+
+def compact(
+    store: TableStore,
+    where: str | Predicate | None = None,
+    order_by: str | Sequence[str] | None = None,
+    *,
+    order: str = "order",
+    full: bool = False,
+    dry_run: bool = False,
+    options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> CompactSummary:
+    """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
+
+    Args:
+        where: a condition on partition columns; all partitions when None.
+        order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket); then all its
+            files are rewritten. More rows than ``write-buffer-size`` are spilled to local disk.
+        order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near each
+            other in any of the columns.
+        full: drop every deleted row, and merge small files however few there are.
+        dry_run: only tell what would be rewritten.
+        options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows written so far.
+
+    Raises:
+        OptionError: ``where`` asks for other than partition columns, or ``order_by`` for columns without order.
+        UnsupportedError: a table that can't be written to or compacted.
+        CorruptFileError: a data file is damaged; the table is as it was.
+        CommitError: not published; what was written was removed again.
+    """
+    started = time.perf_counter()
+    request = Request(where=where, order_by=order_by, order=order, full=full, options=options)
+    if not dry_run:
+        settle_vectors(store, store.latest_snapshot(), executor)
+    run = _compacted(store, request, executor, progress, dry_run=dry_run)
+    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
+
+
+def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
+    """Make all readers see the same rows of a table whose ``deletion-vectors.enabled`` is off while vectors are there.
+
+    Java Paimon passes over the vectors then, and gives the deleted rows back. The files that have one are written anew
+    without these rows, as a snapshot of its own; a warning says so, or why it could not be done: what an operation has
+    published before is not undone.
+
+    Args:
+        snapshot: the newest.
+    """
+    try:
+        if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
+            return
+    except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
+        return
+    state = f"{store.root} has deletion vectors, and deletion-vectors.enabled is off: Java Paimon gives their rows back"
+    try:
+        run = _compacted(store, Request(vectors_only=True), executor, None)
+    except PaimonError as error:
+        warnings.warn(f"{state}, and they could not be dropped: {error}", stacklevel=3)
+        return
+    warnings.warn(f"{state}, so {run.summary().rows_dropped} of them were dropped for good", stacklevel=3)
+
+
+def _compacted(
+    store: TableStore,
+    request: Request,
+    executor: Executor | None,
+    progress: Progress | None,
+    *,
+    dry_run: bool = False,
+) -> _Run:
+    """What was asked for, done; groups that other commits touch are tried again."""
+    run = _Run(store, executor or LocalExecutor(), progress)
+    places: set[Place] | None = None
+    tried = 0
+    while True:
+        plan = plan_compaction(store, request, places)
+        run.files = run.files or plan.entries.num_rows
+        places = run.dry(plan) if dry_run else run.once(plan)
+        if not places or tried >= int(plan.context.options.get("commit.max-retries")):
+            break
+        tried += 1
+        pause(plan.context.options, tried)
+    return run
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call: what it works with, and what it has done so far."""
+
+    store: TableStore
+    executor: Executor
+    progress: Progress | None
+    files: int = 0
+    attempts: int = 0
+    skipped: int = 0
+    snapshot: Snapshot | None = None
+    done: list[tuple[Group, int, int]] = field(default_factory=list)
+    """Groups that were rewritten, with the rows that were deleted and those that are left."""
+    new_files: list[DataFile] = field(default_factory=list)
+
+    def dry(self, plan: Plan) -> set[Place]:
+        """Count the groups as done; nothing is left to do."""
+        for group in plan.groups:
+            rows = sum(file.rows for file in group.files)
+            deleted = sum(file.deleted or 0 for file in group.files)
+            self.done.append((group, deleted, rows - deleted))
+        return set()
+
+    def once(self, plan: Plan) -> set[Place]:
+        """Rewrite and publish the groups; the places of those that have to be tried again."""
+        self.skipped = 0
+        if not plan.groups:
+            return set()
+        self.attempts += 1
+        results = self.rewrite(plan)
+        try:
+            written = [r for r in results if r.gone is None]
+            check_gone(self.store, plan, [r for r in results if r.gone is not None])
+            snapshot, published = publish(self.store, plan, written)
+        except CommitOutcomeUnknownError:
+            raise
+        except Exception:
+            remove(self.store.io, results)
+            raise
+        # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
+        self.snapshot = snapshot or self.snapshot
+        for result in published:
+            group = plan.groups[result.number]
+            rows = sum(file.rows for file in group.files)
+            self.done.append((group, rows - result.rows, result.rows))
+            self.new_files += result.files
+        left = {r.number for r in results} - {r.number for r in published}
+        self.skipped = len(left)
+        return {plan.groups[number].place for number in left}
+
+    def rewrite(self, plan: Plan) -> list[CompactResult]:
+        """All results; on an error, or an interrupt, what was written is removed."""
+        rows = sum(live for _, _, live in self.done)
+        results: list[CompactResult] = []
+        try:
+            for result in self.executor.map(compact_one, _tasks(self.store, plan)):
+                results.append(result)
+                rows += result.rows
+                if self.progress is not None:
+                    self.progress(rows)
+        except BaseException:
+            remove(self.store.io, results)
+            raise
+        return results
+
+    def summary(self) -> CompactSummary:
+        """What has been done so far."""
+        files = [file for group, _, _ in self.done for file in group.files]
+        return CompactSummary(
+            snapshot_id=None if self.snapshot is None else self.snapshot.id,
+            files=self.files,
+            groups=len(self.done),
+            groups_skipped=self.skipped,
+            files_before=len(files),
+            files_after=len(self.new_files),
+            rows=sum(live for _, _, live in self.done),
+            rows_dropped=sum(deleted for _, deleted, _ in self.done),
+            bytes_before=sum(file.size for file in files),
+            bytes_after=sum(file.file_size for file in self.new_files),
+            attempts=self.attempts,
+        )
+
+
+def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
+    context, schema = plan.context, plan.schema
+    picked = plan.entries.take(pa.array([at for group in plan.groups for at in group.at], pa.int64()))
+    files = iter(_file_tasks(store, picked, plan))
+    ids = picked["schema_id"].unique().to_pylist()
+    spec = ReadSpec(
+        io=store.io,
+        schemas={id_: store.schema(id_).fields for id_ in ids},
+        fields=schema.fields,
+        partition_fields=schema.partition_fields,
+        options=without_secrets(schema.options),
+        use_index=False,
+        metadata_columns=KEPT if holds_ids(context) else (),
+    )
+    tasks = []
+    for number, group in enumerate(plan.groups):
+        directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
+        mine = tuple(next(files) for _ in group.files)
+        tasks.append(CompactTask(number, context, spec, mine, directory, plan.sort))
+    return tasks
+
+
+def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
+    for task in file_tasks(store, plan.schema, picked):
+        vector = plan.vectors.get(task.name)
+        yield task if vector is None else replace(task, deletion=vector.file)

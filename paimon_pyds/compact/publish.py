@@ -1,0 +1,171 @@
+"""Publishing a compaction: groups of files that nobody else has touched, as one COMPACT snapshot.
+
+The vectors of files that go leave their index files, which are written anew while they hold those of other files: Java
+Paimon takes a vector without its data file for a conflict. A delete that comes in between moves vectors that it does
+not change; then the commit is made again for the groups whose rows are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit import Changes, VectorPlace, commit
+from paimon_pyds.commit.manifests import identities
+from paimon_pyds.compact.plan import Group, Plan, Vector, vectors_of
+from paimon_pyds.compact.task import CompactResult
+from paimon_pyds.deletion.files import Bucket, NewVectors, VectorFiles
+from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.read.deletions import deleted_rows
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage.cleanup import discard
+
+__all__ = ["check_gone", "publish", "remove"]
+
+_CONFLICTS = 20
+"""How often a commit is tried again because deletes moved vectors that they did not change."""
+
+
+def remove(io: FileIO, results: Sequence[CompactResult]) -> None:
+    """Remove the files of results that are not published."""
+    discard(io, (path for result in results for path in result.paths()))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The snapshot that a commit is made from, and its vectors as far as they are looked at."""
+
+    snapshot: Snapshot | None
+    vectors: Mapping[str, Vector]
+
+
+def publish(
+    store: TableStore, plan: Plan, results: Sequence[CompactResult]
+) -> tuple[Snapshot | None, Sequence[CompactResult]]:
+    """Commit the groups whose files nobody else has touched, and remove what was written for the others.
+
+    Raises:
+        CommitConflictError: deletes got in the way again and again.
+        CommitError: not published; the caller removes the data files.
+        CommitOutcomeUnknownError: the storage did not say; all files must stay.
+    """
+    left, state, tries = list(results), _State(plan.snapshot, plan.vectors), 0
+    while left:
+        files = _vector_files(store, plan, state.snapshot)
+        fresh = files.write(_taken(plan, left, state))
+        try:
+            return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
+        except CommitOutcomeUnknownError:
+            raise
+        except CommitConflictError:
+            files.discard(fresh)
+            tries += 1
+            if tries > _CONFLICTS:
+                raise
+        except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
+            files.discard(fresh)
+            raise
+        stale, state = _touched(store, plan, left, state)
+        remove(store.io, [r for r in left if r.number in stale])
+        left = [r for r in left if r.number not in stale]
+    return None, left
+
+
+def check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> None:
+    """Raise the error of a file that is gone although the table still has it; others went by another commit."""
+    if not gone:
+        return
+    stale, _ = _touched(store, plan, gone, _State(plan.snapshot, plan.vectors))
+    for result in gone:
+        if result.gone is not None and result.number not in stale:
+            raise result.gone
+
+
+def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> VectorFiles:
+    name = None if snapshot is None else snapshot.index_manifest
+    entries = () if name is None else store.read_index_manifest(name)
+    return VectorFiles(store, plan.schema, plan.context.options, entries, live_of(store, snapshot))
+
+
+def _names(plan: Plan, result: CompactResult) -> list[str]:
+    """The files that a result replaces."""
+    names: list[str] = plan.entries["file_name"].take(pa.array(plan.groups[result.number].at, pa.int64())).to_pylist()
+    return names
+
+
+def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[Bucket, dict[str, None]]:
+    """The vectors that go, by partition and bucket."""
+    found: dict[Bucket, dict[str, None]] = {}
+    for result in results:
+        names = [name for name in _names(plan, result) if name in state.vectors]
+        if names:
+            found.setdefault(plan.groups[result.number].place, {}).update(dict.fromkeys(names))
+    return found
+
+
+def _changes(plan: Plan, results: Sequence[CompactResult], state: _State, fresh: NewVectors) -> Changes:
+    deleted = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
+    expected: dict[str, VectorPlace | None] = {
+        name: state.vectors[name].place if name in state.vectors else None for name in deleted["file_name"].to_pylist()
+    }
+    added = [entry for r in results for entry in _entries(plan.groups[r.number], r.files)]
+    return Changes(
+        deleted=deleted,
+        readded=entries_to_batch(added),
+        expected_vectors=expected,
+        index_entries=fresh.entries,
+        replaced_index_files=fresh.replaced,
+        kind=CommitKind.COMPACT,
+    )
+
+
+def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
+    """The new files, with sequence numbers in the range that the old ones had; rows with ids have their own."""
+    sequence = group.first_sequence
+    for file in files:
+        if file.write_cols is None:
+            last = sequence + file.row_count - 1
+            file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
+            sequence = last + 1
+        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file)
+
+
+def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], state: _State) -> tuple[set[int], _State]:
+    """The groups that other commits removed files of, or deleted rows of; and where the vectors of the others are now.
+
+    A delete writes a whole index file anew, so that vectors move which it does not change.
+    """
+    snapshot = store.latest_snapshot()
+    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
+    there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
+    stale: set[int] = set()
+    moved = dict(state.vectors)
+    for result in results:
+        mine = plan.entries.take(pa.array(plan.groups[result.number].at, pa.int64()))
+        names, rows = mine["file_name"].to_pylist(), mine["row_count"].to_pylist()
+        if not there.issuperset(identities(mine)) or not all(
+            _same(store.io, state.vectors.get(name), now.get(name), n) for name, n in zip(names, rows, strict=True)
+        ):
+            stale.add(result.number)
+            continue
+        moved.update({name: now[name] for name in names if name in now})
+    return stale, _State(snapshot, moved)
+
+
+def _same(io: FileIO, old: Vector | None, new: Vector | None, row_count: int) -> bool:
+    """Whether two vectors of one data file, which has so many rows, delete the same rows."""
+    if old is None or new is None or old.place == new.place:
+        return old is new or (old is not None and new is not None)
+    if old.file.cardinality != new.file.cardinality:
+        return False
+    try:
+        return deleted_rows(io, old.file, row_count) == deleted_rows(io, new.file, row_count)
+    except PaimonError:
+        return False

@@ -1,0 +1,141 @@
+"""One group of a compaction: its files are read without their deleted rows and written again. Runs on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.formats import trims_char
+from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.read import read_split
+from paimon_pyds.sort.external import SortSpec, sorted_batches
+from paimon_pyds.split import FileTask, ReadSpec, Split
+from paimon_pyds.types import DataField
+from paimon_pyds.write import BucketFiles, CommitMessage, WriteContext
+from paimon_pyds.write.conform import Conformer
+from paimon_pyds.write.defaults import without_defaults
+from paimon_pyds.write.rolling import RollingWriter
+from paimon_pyds.write.row_ids import holds_ids, with_ids
+
+__all__ = ["CompactResult", "CompactTask", "compact_one"]
+
+_GATHER_ROWS = 131_072
+_GATHER_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """Data files that become new ones in ``directory``, in this order unless ``sort`` names another. It pickles."""
+
+    number: int
+    context: WriteContext
+    spec: ReadSpec
+    files: tuple[FileTask, ...]
+    directory: str
+    sort: SortSpec | None = None
+
+    @property
+    def live_rows(self) -> int | None:
+        """Rows that are not deleted; None when a manifest does not say how many are."""
+        if any(f.deletion is not None and f.deletion.cardinality is None for f in self.files):
+            return None
+        return sum(f.row_count - ((f.deletion.cardinality or 0) if f.deletion else 0) for f in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    """The new files of a group, and how many rows were read for them.
+
+    ``gone`` says that one of the old files is not there any more: another commit removed it, and it has expired.
+    """
+
+    number: int
+    directory: str
+    files: tuple[DataFile, ...]
+    rows: int
+    gone: SnapshotNotFoundError | None = None
+
+    def paths(self) -> Iterator[str]:
+        """Every file written, side indexes included."""
+        for file in self.files:
+            for name in (file.file_name, *file.extra_files):
+                yield f"{self.directory}/{name}"
+
+
+def compact_one(task: CompactTask) -> CompactResult:
+    """Write the live rows of a group into new files. On an error they are removed again.
+
+    Raises:
+        CorruptFileError: a file is damaged, or gave another number of rows than the manifest says.
+        SchemaError: a value does not fit its column, as NULL in one that became NOT NULL.
+        StorageError: a file can't be read or written.
+    """
+    pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
+    writer = RollingWriter(task.context, task.directory, pools)
+    context = task.context
+    trims, keys = trims_char(context.file_suffix), context.schema.partition_keys
+    conformer = Conformer(without_defaults(context.fields), context.root, trims_char=trims, partition_keys=keys)
+    rows = 0
+    try:
+        for batch in _batches(task):
+            rows += batch.num_rows
+            writer.write(conformer.conform(batch))
+        if task.live_rows not in (None, rows):
+            raise CorruptFileError(
+                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.directory
+            )
+        files = _with_ids(task, writer.close())
+    except SnapshotNotFoundError as error:
+        writer.abort()
+        return CompactResult(task.number, task.directory, (), 0, error)
+    except BaseException:
+        writer.abort()
+        raise
+    finally:
+        for pool in pools:
+            pool.shutdown(wait=True)
+    return CompactResult(task.number, task.directory, files, rows)
+
+
+def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
+    if task.sort is None:
+        return gathered(_read(task, task.spec.fields))
+    return sorted_batches(
+        lambda fields: _read(task, fields), task.spec.fields, sum(f.row_count for f in task.files), task.sort
+    )
+
+
+def _with_ids(task: CompactTask, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The files as the manifest has them: where rows keep their ids, these are columns of the file."""
+    if not files or not holds_ids(task.context):
+        return files
+    first = task.files[0]
+    bucket = BucketFiles(first.partition, first.bucket, -1, task.directory, files)
+    return with_ids(task.context, CommitMessage((bucket,))).buckets[0].files
+
+
+def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
+    """These columns of the rows; all of them, and what else is written, or those of sort keys."""
+    whole = fields == task.spec.fields
+    spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())
+    return read_split(Split(spec, task.files))
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches: tiny ones cost more than their rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _GATHER_ROWS or size >= _GATHER_BYTES:
+            yield one_batch(pa.Table.from_batches(waiting))
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield one_batch(pa.Table.from_batches(waiting))

@@ -1,0 +1,162 @@
+"""Alter a table: options, columns, comments. Each call publishes one new schema; data files are not touched.
+
+Readers map the columns of older files by field id, so ids are never used twice, and a change of type must be one that
+readers can cast (specification: Paimon documentation, concepts/spec/schema, "Update Schema").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from paimon_pyds.ddl.changed_options import changed_options, renamed_options
+from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
+from paimon_pyds.ddl.create import texts
+from paimon_pyds.ddl.validate import validate_schema
+from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
+from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_no_secrets
+from paimon_pyds.scan.tasks import deletion_files
+from paimon_pyds.types import DataField
+
+__all__ = ["UNCHANGED", "ColumnType", "NewColumns", "alter_table"]
+
+UNCHANGED: Final[Any] = type("Unchanged", (), {"__repr__": lambda self: "UNCHANGED"})()
+"""The default of ``comment``: None is a value there, no comment."""
+
+_RETRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    set_options: Mapping[str, str]
+    unset_options: Sequence[str]
+    add_columns: Sequence[tuple[str, DataField]]
+    drop_columns: Sequence[str]
+    rename_columns: Mapping[str, str]
+    change_types: Mapping[str, ColumnType]
+    change_nullability: Mapping[str, bool]
+    column_comments: Mapping[str, str | None]
+    column_defaults: Mapping[str, str | None]
+    move_columns: Mapping[str, str]
+    comment: Any = field(default=UNCHANGED)
+
+
+def alter_table(
+    store: TableStore,
+    set_options: Mapping[str, object] | None = None,
+    unset_options: Sequence[str] = (),
+    *,
+    add_columns: NewColumns | None = None,
+    drop_columns: Sequence[str] = (),
+    rename_columns: Mapping[str, str] | None = None,
+    change_types: Mapping[str, ColumnType] | None = None,
+    change_nullability: Mapping[str, bool] | None = None,
+    column_comments: Mapping[str, str | None] | None = None,
+    column_defaults: Mapping[str, str | None] | None = None,
+    move_columns: Mapping[str, str] | None = None,
+    comment: Any = UNCHANGED,
+) -> TableSchema:
+    """Change a table's schema and give the new one; the old one when nothing changes.
+
+    The changes are made in this order: columns dropped, renamed, added, changed in type, in nullability, comments and
+    defaults, moved; options unset, then set. A column inside a ROW is named ``row.field`` (``array.element.field`` and
+    ``map.value.field`` inside arrays and maps).
+
+    Args:
+        add_columns: names and types (Paimon's text, Paimon's or Arrow's types), or an Arrow schema. They are nullable,
+            old rows hold NULL, and they go to the end (before the partition columns with add-column-before-partition).
+        change_types: new types; a ROW is compared field by field. NULL stays allowed or not as it was.
+        change_nullability: True allows NULL, False forbids it (option alter-column-null-to-not-null.disabled).
+        column_defaults: defaults for rows written from now on, as texts; None removes one.
+        move_columns: ``"first"``, ``"last"``, ``"after c"`` or ``"before c"``.
+        comment: the table's comment; None removes it.
+
+    Raises:
+        SchemaError: a column that is not there, or a change that Paimon does not allow.
+        OptionError: an option that can't be changed (any more), an unknown one, a secret, or a bad value.
+        UnsupportedError: a type or option value that is refused by name.
+        CommitError: too many others changed the schema at the same time.
+    """
+    if isinstance(drop_columns, str) or isinstance(unset_options, str):
+        raise SchemaError("drop_columns and unset_options take a list of names")
+    changes = _Changes(
+        texts(set_options or {}), tuple(unset_options), new_columns(add_columns), tuple(drop_columns),
+        dict(rename_columns or {}), dict(change_types or {}), dict(change_nullability or {}),
+        dict(column_comments or {}), dict(column_defaults or {}), dict(move_columns or {}), comment,
+    )  # fmt: skip
+    check_no_secrets(changes.set_options)
+    for _ in range(_RETRIES):
+        old = store.latest_schema()
+        new = _altered(old, changes, has_snapshots=store.latest_snapshot_id() is not None)
+        if new is None:
+            return old
+        new = _told_of_instants(store, new)
+        _check_vectors(store, old, new)
+        validate_schema(new)
+        if store.try_create_schema(new):
+            return new
+    raise CommitError(
+        f"{_RETRIES} other changes of the schema were faster", path=store.root, hint="alter the table when it is quiet"
+    )
+
+
+def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:
+    """The schema, with the option that a new table gets whose ORC files hold instants, where these are the first."""
+    schemas = (store.schema(id_) for id_ in store.schema_ids())
+    if (
+        LEGACY_TYPE in new.options
+        or not holds_instants(new.fields, new.options)
+        or any(holds_instants(schema.fields, schema.options) for schema in schemas)
+    ):
+        return new
+    return replace(new, options={**new.options, LEGACY_TYPE: "false"})
+
+
+def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> None:
+    """Raises OptionError where rows are deleted by vectors that readers would pass over from now on."""
+    enabled = "deletion-vectors.enabled"
+    if not TableOptions(old.options).get(enabled) or TableOptions(new.options).get(enabled):
+        return
+    if deletion_files(store, old, store.latest_snapshot()):
+        raise OptionError(
+            f"{enabled} can't be switched off while rows are deleted by vectors: Java Paimon would give them back",
+            path=store.root,
+            hint="compact the table first, with full=True: it drops them",
+        )
+
+
+def _altered(old: TableSchema, changes: _Changes, *, has_snapshots: bool) -> TableSchema | None:
+    """The schema after the changes; None when it is the same."""
+    options = TableOptions(old.options)
+    editor = ColumnEditor(old, options)
+    editor.drop(changes.drop_columns)
+    editor.rename(changes.rename_columns)
+    editor.add(changes.add_columns)
+    editor.change_types(changes.change_types)
+    editor.change_nullability(changes.change_nullability)
+    for name, text in changes.column_comments.items():
+        editor.update(name, lambda f, text=text: replace(f, description=text))  # type: ignore[misc]
+    for name, text in changes.column_defaults.items():
+        editor.update(name, lambda f, text=text: replace(f, default=text))  # type: ignore[misc]
+    editor.move(changes.move_columns)
+    renamed = renamed_options(old.options, changes.rename_columns)
+    new = TableSchema(
+        id=old.id + 1,
+        fields=tuple(editor.fields),
+        highest_field_id=next(editor.ids) - 1,
+        partition_keys=old.partition_keys,
+        primary_keys=tuple(changes.rename_columns.get(name, name) for name in old.primary_keys),
+        options=changed_options(renamed, old, changes.set_options, changes.unset_options, has_snapshots=has_snapshots),
+        comment=old.comment if changes.comment is UNCHANGED else changes.comment,
+        time_millis=time.time_ns() // 1_000_000,
+        version=CURRENT_SCHEMA_VERSION,
+    )
+    same = replace(
+        new, id=old.id, time_millis=old.time_millis, version=old.version, highest_field_id=old.highest_field_id
+    )
+    return None if same == old else new

@@ -1,0 +1,263 @@
+"""The columns of a schema while they are changed: dropped, renamed, added, cast, moved.
+
+A column inside a ROW is named ``row.field`` (``array.element.field`` and ``map.value.field`` inside arrays and maps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from paimon_pyds.ddl.create import fresh_ids
+from paimon_pyds.ddl.type_changes import evolve_type
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    from_arrow_type,
+    parse_type,
+    walk_fields,
+)
+
+__all__ = ["ColumnEditor", "ColumnType", "NewColumns", "new_columns"]
+
+ColumnType: TypeAlias = "DataType | pa.DataType | str"
+NewColumns: TypeAlias = "Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
+
+_Edit: TypeAlias = Callable[[Sequence[DataField]], list[DataField]]
+
+
+class ColumnEditor:
+    """The columns of a schema while they are changed: ``fields``, and the ``ids`` that are still free."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self.fields = list(schema.fields)
+        self._schema = schema
+        self._options = options
+        highest = max([schema.highest_field_id, *(f.id for f in walk_fields(schema.fields))])
+        self.ids = count(highest + 1)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Take columns out. Raises SchemaError for keys, and for what is not there."""
+        for name in names:
+            self._protect(name, "dropped", primary=True)
+            *parents, last = self._path(name)
+
+            def without(fields: Sequence[DataField], last: str = last) -> list[DataField]:
+                return [f for f in fields if f.name != last]
+
+            self._edit(parents, _existing(last, name, without), name)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give columns new names. Raises SchemaError for partition columns, and for names that are taken."""
+        for old, new in names.items():
+            if old in self._schema.partition_keys:
+                raise SchemaError(f"partition column {old} can't be renamed")
+            *parents, last = self._path(old)
+
+            def renamed(fields: Sequence[DataField], old: str = last, new: str = new) -> list[DataField]:
+                if any(f.name == new for f in fields):
+                    raise SchemaError(f"column {old} can't be renamed: there is a column {new}")
+                return [replace(f, name=new) if f.name == old else f for f in fields]
+
+            self._edit(parents, _existing(last, old, renamed), old)
+
+    def add(self, columns: Sequence[tuple[str, DataField]]) -> None:
+        """Put columns in, with fresh ids. Raises SchemaError for NOT NULL ones, and for names that are taken."""
+        for name, column in columns:
+            if not column.type.nullable:
+                raise SchemaError(f"column {name} cannot be added as NOT NULL: older rows have no value for it")
+            parents = self._parent(name)
+            own = name if not parents else name.rpartition(".")[2]
+            (fresh,) = fresh_ids([replace(column, name=own)], self.ids)
+
+            def added(
+                fields: Sequence[DataField], fresh: DataField = fresh, top: bool = not parents
+            ) -> list[DataField]:
+                if any(f.name == fresh.name for f in fields):
+                    raise SchemaError(f"there is a column {fresh.name} already")
+                place = self._place() if top else len(fields)
+                return [*fields[:place], fresh, *fields[place:]]
+
+            self._edit(parents, added, name)
+
+    def _place(self) -> int:
+        if self._options.get("add-column-before-partition"):
+            for i, column in enumerate(self.fields):
+                if column.name in self._schema.partition_keys:
+                    return i
+        return len(self.fields)
+
+    def change_types(self, types: Mapping[str, ColumnType]) -> None:
+        """Change types. Raises SchemaError where readers of older files have no cast."""
+        explicit = not self._options.get("disable-explicit-type-casting")
+        for name, wanted in types.items():
+            self._protect(name, "changed in type", primary=True)
+            type_ = _column_type(wanted, count())
+
+            def change(f: DataField, name: str = name, type_: DataType = type_) -> DataField:
+                return replace(f, type=evolve_type(name, f.type, type_, self.ids, explicit=explicit))
+
+            self.update(name, change)
+
+    def change_nullability(self, nullable: Mapping[str, bool]) -> None:
+        """Allow or forbid NULL. Raises SchemaError where a key would allow it, or an option says no."""
+        frozen = self._options.get("alter-column-null-to-not-null.disabled")
+        for name, allowed in nullable.items():
+            if allowed and name in self._schema.primary_keys:
+                raise SchemaError(f"primary key column {name} must be NOT NULL")
+
+            def change(f: DataField, name: str = name, allowed: bool = allowed) -> DataField:
+                if frozen and f.type.nullable and not allowed:
+                    raise SchemaError(
+                        f"column {name} cannot become NOT NULL: rows may hold NULL",
+                        hint="set alter-column-null-to-not-null.disabled=false first, if you know that none does",
+                    )
+                return replace(f, type=f.type.with_nullable(allowed))
+
+            self.update(name, change)
+
+    def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
+        """Change one column, which may lie inside another."""
+        *parents, last = self._path(name)
+
+        def changed(fields: Sequence[DataField]) -> list[DataField]:
+            return [change(f) if f.name == last else f for f in fields]
+
+        self._edit(parents, _existing(last, name, changed), name)
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Move columns: ``first``, ``last``, ``after c`` or ``before c``. Raises SchemaError for other places."""
+        for name, where in moves.items():
+            names = [f.name for f in self.fields]
+            self._known(name, names)
+            moved = self.fields.pop(names.index(name))
+            names.remove(name)
+            word, _, other = where.partition(" ")
+            if word.lower() in ("first", "last") and not other:
+                place = 0 if word.lower() == "first" else len(names)
+            elif word.lower() in ("after", "before") and other:
+                self._known(other, names)
+                place = names.index(other) + (word.lower() == "after")
+            else:
+                raise SchemaError(f"not a place for column {name}: {where!r}", hint='say "first", "last", "after c"')
+            self.fields.insert(place, moved)
+
+    # ------------------------------------------------------------------------------------------ finding
+
+    def _protect(self, name: str, what: str, *, primary: bool) -> None:
+        schema = self._schema
+        if name in schema.partition_keys:
+            raise SchemaError(f"partition column {name} can't be {what}")
+        if primary and name in schema.primary_keys:
+            raise SchemaError(f"primary key column {name} can't be {what}")
+        if name in schema.bucket_keys:
+            raise SchemaError(f"bucket-key column {name} can't be {what}: it decides where rows are")
+
+    def _known(self, name: str, names: Sequence[str]) -> None:
+        if name not in names:
+            raise SchemaError(f"the table has no column {name!r}", hint=near_hint(name, names, "columns"))
+
+    def _path(self, name: str) -> list[str]:
+        """``["a"]`` for a column, ``["a", "b"]`` for a field in a ROW. A column whose own name has dots comes first."""
+        names = [f.name for f in self.fields]
+        if name not in names:
+            for top in names:
+                if name.startswith(top + "."):
+                    return [top, *name.removeprefix(top + ".").split(".")]
+            self._known(name, names)
+        return [name]
+
+    def _parent(self, name: str) -> list[str]:
+        """Where a new column goes: inside a ROW when what is before its last dot is one."""
+        before = name.rpartition(".")[0]
+        if not before:
+            return []
+        try:
+            return self._path(before)
+        except SchemaError:
+            return []
+
+    def _edit(self, parents: Sequence[str], change: _Edit, name: str) -> None:
+        if not parents:
+            self.fields = change(self.fields)
+            return
+        top = parents[0]
+        self.fields = [
+            replace(f, type=_edit_type(f.type, parents[1:], change, name)) if f.name == top else f for f in self.fields
+        ]
+
+
+def _existing(last: str, name: str, change: _Edit) -> _Edit:
+    """The same change, of fields among which one is called ``last``."""
+
+    def checked(fields: Sequence[DataField]) -> list[DataField]:
+        names = [f.name for f in fields]
+        if last not in names:
+            raise SchemaError(f"the table has no column {name!r}", hint=near_hint(last, names, "its fields"))
+        return change(fields)
+
+    return checked
+
+
+def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str) -> DataType:
+    if isinstance(type_, ArrayType) and parents[:1] == ["element"]:
+        return replace(type_, element=_edit_type(type_.element, parents[1:], change, name))
+    if isinstance(type_, MapType) and parents[:1] == ["value"]:
+        return replace(type_, value=_edit_type(type_.value, parents[1:], change, name))
+    if not isinstance(type_, RowType):
+        raise SchemaError(f"the table has no column {name!r}: {type_} has no fields")
+    if not parents:
+        fields = tuple(change(type_.fields))
+        if not fields:
+            raise SchemaError(f"column {name}: a ROW needs at least one field")
+        return replace(type_, fields=fields)
+    if parents[0] not in [f.name for f in type_.fields]:
+        raise SchemaError(f"the table has no column {name!r}", hint=near_hint(parents[0], _names(type_), "its fields"))
+    return replace(
+        type_,
+        fields=tuple(
+            replace(f, type=_edit_type(f.type, parents[1:], change, name)) if f.name == parents[0] else f
+            for f in type_.fields
+        ),
+    )
+
+
+def _names(type_: RowType) -> list[str]:
+    return [f.name for f in type_.fields]
+
+
+def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
+    """Columns to add, each with its name, which may be a path. Raises SchemaError for what is none."""
+    if columns is None:
+        return []
+    if isinstance(columns, Mapping):
+        return [(name, DataField(-1, name, _column_type(type_, count()))) for name, type_ in columns.items()]
+    result = []
+    for column in columns:
+        if isinstance(column, DataField):
+            result.append((column.name, column))
+        elif isinstance(column, pa.Field):
+            type_ = from_arrow_type(column.type, count(), nullable=column.nullable)
+            result.append((column.name, DataField(-1, column.name, type_)))
+        else:
+            raise SchemaError(f"not a column: {column!r:.100}", hint='give {"name": "INT"} or an Arrow schema')
+    return result
+
+
+def _column_type(wanted: ColumnType, ids: Iterator[int]) -> DataType:
+    if isinstance(wanted, DataType):
+        return wanted
+    if isinstance(wanted, pa.DataType):
+        return from_arrow_type(wanted, ids)
+    return parse_type(wanted)

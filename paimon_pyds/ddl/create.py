@@ -1,0 +1,121 @@
+"""Create a table: validate its schema and publish ``schema-0``, which is what makes a directory a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+from paimon_pyds.ddl.validate import validate_schema
+from paimon_pyds.errors import AlreadyExistsError, OptionError
+from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
+from paimon_pyds.metadata.external import ExternalPaths
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import check_no_secrets
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
+
+__all__ = ["create_table", "fresh_ids", "numbered", "texts"]
+
+
+def create_table(
+    io: FileIO,
+    path: str,
+    fields: Sequence[DataField],
+    primary_key: Sequence[str] = (),
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+    comment: str | None = None,
+    *,
+    ignore_if_exists: bool = False,
+    external: ExternalPaths | None = None,
+) -> TableStore:
+    """Create a table at ``path`` (as `open_file_io` normalised it) and give its store.
+
+    Columns whose ids are not all different are numbered anew, parents before their nested fields. Columns of the
+    primary key become NOT NULL. Options ``primary-key`` and ``partition`` may stand for the arguments, as in SQL.
+
+    Args:
+        options: table options; values may be numbers and booleans.
+        ignore_if_exists: give the table that is there already, whatever its schema is.
+        external: files outside of the table that its store may read.
+
+    Raises:
+        AlreadyExistsError: there is a table.
+        OptionError: an option that is a secret.
+        SchemaError, OptionError, UnsupportedError: see `validate_schema`.
+        StorageError: the storage refuses.
+    """
+    given = texts(options or {})
+    check_no_secrets(given)
+    primary_key = _from_option(given, "primary-key", primary_key)
+    partition_by = _from_option(given, "partition", partition_by)
+    columns = tuple(fields)
+    if len({f.id for f in walk_fields(columns)}) != len(list(walk_fields(columns))) or any(f.id < 0 for f in columns):
+        columns = fresh_ids(columns)
+    nullable_key = given.get("primary-key.nullable", "").strip().lower() == "true"
+    columns = tuple(
+        replace(f, type=f.type.with_nullable(nullable_key)) if f.name in primary_key else f for f in columns
+    )
+    if holds_instants(columns, given):
+        # Java in any time zone then reads what is written here, and writes what is read here.
+        given.setdefault(LEGACY_TYPE, "false")
+    schema = TableSchema(
+        id=0,
+        fields=columns,
+        highest_field_id=max((f.id for f in walk_fields(columns)), default=-1),
+        partition_keys=tuple(partition_by),
+        primary_keys=tuple(primary_key),
+        options=given,
+        comment=comment,
+        time_millis=time.time_ns() // 1_000_000,
+    )
+    validate_schema(schema)
+    store = TableStore(io, path, external=external)
+    if store.schema_ids() or not store.try_create_schema(schema):
+        if ignore_if_exists:
+            return store
+        raise AlreadyExistsError("a table is there already", path=path, hint="open it, or choose another path")
+    return store
+
+
+def texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Option values as Paimon keeps them: texts, ``true`` and ``false`` in lower case. None values are left out."""
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+        if value is not None
+    }
+
+
+def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        given = [given]
+    text = options.pop(key, None)
+    named = () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    if named and given and named != tuple(given):
+        raise OptionError(f"{key} is given twice, as an option and as an argument: {text} and {', '.join(given)}")
+    return named or tuple(given)
+
+
+def fresh_ids(fields: Iterable[DataField], ids: Iterator[int] | None = None) -> tuple[DataField, ...]:
+    """Columns numbered in Java's order: a field, then what is nested in it, then the next one."""
+    counter = count() if ids is None else ids
+    return tuple(
+        replace(field, id=id_, type=numbered(field.type, counter))
+        for field, id_ in ((field, next(counter)) for field in fields)
+    )
+
+
+def numbered(type_: DataType, ids: Iterator[int]) -> DataType:
+    """A type whose nested fields have new ids."""
+    match type_:
+        case RowType():
+            return replace(type_, fields=fresh_ids(type_.fields, ids))
+        case ArrayType() | MultisetType():
+            return replace(type_, element=numbered(type_.element, ids))
+        case MapType():
+            return replace(type_, key=numbered(type_.key, ids), value=numbered(type_.value, ids))
+    return type_

@@ -1,0 +1,219 @@
+"""What a table schema must satisfy before it is published: the rules of Java Paimon's schema validation, plus what this
+package refuses by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.index.config import BSI, parse_index_specs
+from paimon_pyds.metadata.paths import partition_path
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
+from paimon_pyds.options.checks import refused_kind
+from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.redaction import visible
+from paimon_pyds.scan.state_options import state_options
+from paimon_pyds.split import METADATA_FIELDS
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
+from paimon_pyds.write.checks import check_files
+from paimon_pyds.write.defaults import check_default
+
+__all__ = ["SYSTEM_NAMES", "check_new_fields", "validate_schema"]
+
+SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
+_KEY_PREFIX = "_KEY_"
+_COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns")
+
+
+def validate_schema(schema: TableSchema) -> None:
+    """Check a whole schema: columns, keys, buckets, options and indexes.
+
+    Raises:
+        SchemaError: columns or keys that Paimon does not allow.
+        OptionError: an unknown option, a bad value, options that contradict each other or the columns.
+        UnsupportedError: a type or an option value that is refused by name.
+    """
+    check_new_fields(schema.fields)
+    _check_keys(schema)
+    options = TableOptions(schema.options)
+    for key, text in options.items():
+        option = option_of(key)
+        if option is not None:
+            option.parse(text)
+    check_known(schema.options)
+    _check_state(schema, options)
+    _check_buckets(schema, options)
+    _check_column_options(schema, options)
+    _check_modes(schema, options)
+    _check_indexes(schema)
+    _check_format(schema.fields, options)
+    if not schema.primary_keys:
+        check_writable(schema)
+        check_files(schema.fields, schema.options)
+
+
+def _check_state(schema: TableSchema, options: TableOptions) -> None:
+    """What a table may say of the state that its readers begin with."""
+    state_options(schema.options, {})
+    if options.is_set("scan.version"):
+        raise OptionError(
+            "Java Paimon alters no table that stores scan.version",
+            hint="set scan.snapshot-id or scan.tag-name; a single read can name a version",
+        )
+    if options.get("branch") != "main":
+        raise OptionError("a table can't store another branch", hint="open the branch by its name")
+
+
+def check_new_fields(fields: Sequence[DataField]) -> None:
+    """Check names, types and default values of columns. Raises SchemaError and UnsupportedError."""
+    if not fields:
+        raise SchemaError("a table needs at least one column")
+    _no_duplicates([f.name for f in fields], "columns")
+    for field in fields:
+        if not field.name or "\0" in field.name:
+            raise SchemaError(f"not a column name: {field.name!r}")
+        if field.name in SYSTEM_NAMES or field.name.startswith(_KEY_PREFIX):
+            raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
+        if field.name in METADATA_FIELDS:
+            raise SchemaError(
+                f"{field.name} is the name of a metadata column, which tells where a row lies",
+                hint="drop or rename it before writing",
+            )
+        refused = refused_kind(field.type)
+        if refused is not None:
+            raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
+        check_default(field)
+
+
+def _no_duplicates(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"{what} named twice: {', '.join(twice)}")
+
+
+def _check_keys(schema: TableSchema) -> None:
+    for what, keys in (("partition", schema.partition_keys), ("primary key", schema.primary_keys)):
+        _no_duplicates(keys, f"{what} columns")
+        _require_fields(schema, keys, f"the {what}")
+        for name in keys:
+            if schema.field(name).type.kind in NESTED_KINDS:
+                raise SchemaError(f"{what} column {name} can't be of type {schema.field(name).type}")
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise SchemaError(
+            f"the primary key {', '.join(schema.primary_keys)} must not be just the partition columns",
+            hint="every partition would hold one row: add a column to the key",
+        )
+    for field in schema.partition_fields:
+        if field.type.kind in BINARY_KINDS:
+            partition_path([field], [b""], schema.options)
+
+
+def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
+    bucket = options.get("bucket")
+    named = options.bucket_keys(schema) if options.is_set("bucket-key") else ()
+    _require_fields(schema, named, "bucket-key")
+    _no_duplicates(named, "bucket-key columns")
+    inside = [name for name in named if name in schema.partition_keys]
+    if inside:
+        raise OptionError(f"bucket-key columns {', '.join(inside)} must not be partition columns")
+    outside = [name for name in named if schema.primary_keys and name not in schema.primary_keys]
+    if outside:
+        raise OptionError(f"bucket-key columns {', '.join(outside)} must be part of the primary key")
+    if bucket == -1:
+        if options.is_set("bucket-key"):
+            raise OptionError(
+                "Cannot define 'bucket-key' with bucket = -1", hint="remove bucket-key or give a number of buckets"
+            )
+        return
+    if bucket < 1 and not (bucket == -2 and schema.primary_keys):
+        raise OptionError(f"bucket={bucket}: the number of buckets needs to be greater than 0, or -1 for none")
+    keys = options.bucket_keys(schema)
+    if not keys:
+        raise OptionError(
+            "You should define a 'bucket-key' for bucketed append mode.",
+            hint="set bucket-key to the columns that decide the bucket, or leave bucket out",
+        )
+    nested = [name for name in keys if schema.field(name).type.kind in NESTED_KINDS]
+    if nested:
+        raise OptionError(f"bucket-key columns {', '.join(nested)} must not be nested")
+    if options.get("bucket-function.type") == "mod" and bucket > 0:
+        kinds = [schema.field(name).type.kind for name in keys]
+        if len(kinds) != 1 or kinds[0] not in (Kind.INT, Kind.BIGINT):
+            raise OptionError("bucket-function.type=mod needs one bucket-key column of type INT or BIGINT")
+
+
+def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
+    names = schema.field_names
+    for key in options:
+        if key.startswith("fields.") and key != "fields.default-aggregate-function":
+            inner = key.removeprefix("fields.")
+            for name in inner.split(".")[0].split(","):
+                if name not in names and not any(inner.startswith(n + ".") for n in names):
+                    _require_fields(schema, [name], f"option {key}")
+    for key in _COLUMN_OPTIONS:
+        if options.is_set(key):
+            named = (part.strip() for part in str(options.get(key)).split(","))
+            _require_fields(schema, [name for name in named if name], f"option {key}")
+
+
+def _check_modes(schema: TableSchema, options: TableOptions) -> None:
+    append = not schema.primary_keys
+    positive = ("target-file-row-num", "snapshot.num-retained.min", "changelog.num-retained.min")
+    for key in positive:
+        if options.is_set(key) and options.get(key) < 1:
+            raise OptionError(f"option {key} must be at least 1")
+    low, high = options.get("snapshot.num-retained.min"), options.get("snapshot.num-retained.max")
+    if low > high:
+        raise OptionError("snapshot.num-retained.min must not be larger than snapshot.num-retained.max")
+    if append:
+        _only_with_primary_key(options)
+        if options.get("bucket") == -1 and options.is_set("full-compaction.delta-commits"):
+            raise OptionError("full-compaction.delta-commits is not for append tables without buckets")
+    if options.get("row-tracking.enabled") and (not append or options.get("bucket") != -1):
+        raise OptionError("row-tracking.enabled needs a table without primary key and without buckets")
+    if options.get("data-evolution.enabled") and not options.get("row-tracking.enabled"):
+        raise OptionError("data-evolution.enabled needs row-tracking.enabled")
+    if options.get("clustering.incremental") and not append:
+        raise OptionError("clustering.incremental is for append tables only")
+
+
+def _only_with_primary_key(options: TableOptions) -> None:
+    """Settings that promise something which a table without a key can't keep."""
+    if options.get("changelog-producer") != "none":
+        raise OptionError("Can not set changelog-producer on table without primary keys")
+    for key in ("streaming-read-overwrite", "sequence.snapshot-ordering", "primary-key.nullable"):
+        if options.get(key):
+            raise OptionError(f"option {key} is for tables with a primary key only")
+    if options.is_set("sequence.field"):
+        raise OptionError("sequence.field is for tables with a primary key only")
+
+
+def _check_indexes(schema: TableSchema) -> None:
+    specs = parse_index_specs(schema.options, schema.fields)
+    for spec in specs:
+        if spec.index_type == BSI:
+            warnings.warn(
+                f"the bsi index of {visible(spec.container_name)} is deprecated in Paimon: use range-bitmap",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+
+
+def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
+    if str(options.get("file.format")).lower() != "avro":
+        return
+    for field in fields:
+        if field.type.kind in TIMESTAMP_KINDS and (getattr(field.type, "precision", 0) or 0) > 6:
+            raise SchemaError(
+                f"column {field.name}: Avro has no {field.type}", hint="use a precision up to 6, or parquet or orc"
+            )
+
+
+def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
+    """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
+    known = schema.field_names
+    for name in names:
+        if name not in known:
+            raise SchemaError(f"{what} names {name!r}, which is no column", hint=near_hint(name, known, "columns"))

@@ -1,0 +1,333 @@
+"""Casts of columns whose type was changed after their file was written, by the rules of Java Paimon.
+
+Sources: the rules of Java Paimon's cast executors (package ``casting``), as they show in tables that were altered and
+read by Java 1.4. Casts that widen are single calls over the column. Casts to and from text, and those that need more
+than 128 bits, compute each *distinct* value once.
+
+Where Java fails on a value (text that is no number), `SchemaError` is raised; where Java gives NULL (a decimal that
+does not fit), NULL is given. Instants are turned into dates and clock times in UTC.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.evolution import cast_text
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    MAX_LENGTH,
+    NESTED_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataType,
+    Kind,
+    arrow_type,
+    timestamp_unit,
+)
+
+__all__ = ["cast_atomic", "cast_keeps_nulls", "can_cast"]
+
+FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
+_INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
+_EXACT = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)
+_Cast = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """Whether Paimon has a cast from one atomic type to another."""
+    return _find(source, target) is not None
+
+
+def cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """The values of a column of type ``source`` as values of type ``target``.
+
+    Raises:
+        SchemaError: Paimon has no such cast, or a value that Java's cast fails on.
+        UnsupportedError: a timestamp that Arrow cannot hold in the target's unit.
+    """
+    cast = _find(source, target)
+    if cast is None:
+        raise SchemaError(f"Paimon has no cast from {source} to {target}")
+    try:
+        return cast(array, source, target)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"a value of type {source} can't be cast to {target}: {error}") from error
+
+
+def cast_keeps_nulls(source: DataType, target: DataType) -> bool:
+    """Whether the cast makes no NULL of a value that is not one."""
+    if target.kind is not Kind.DECIMAL or source.kind is Kind.BOOLEAN:
+        return True
+    return source.kind in INTEGER_KINDS | {Kind.DECIMAL} and widens_to_decimal(source, target)
+
+
+def widens_to_decimal(source: DataType, target: DataType) -> bool:
+    """Whether every value of an integer or decimal type is a value of the decimal type."""
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        return False
+    digits, scale = source.precision or 0, source.scale or 0
+    if source.kind in INTEGER_KINDS:
+        digits, scale = _INTEGER_DIGITS[source.kind], 0
+    room, target_scale = (target.precision or 0) - (target.scale or 0), target.scale or 0
+    return room >= digits - scale and target_scale >= scale
+
+
+def _find(source: DataType, target: DataType) -> _Cast | None:
+    """The cast between two atomic types, None where Paimon has none."""
+    a, b = source.kind, target.kind
+    if a in NESTED_KINDS or b in NESTED_KINDS:
+        return None
+    if b in STRING_KINDS:
+        return _find_to_string(source, target)
+    if a in STRING_KINDS:
+        return _from_string if b in cast_text.PARSERS or b in BINARY_KINDS or b is Kind.DECIMAL else None
+    if b is Kind.DECIMAL:
+        return _to_decimal if a in NUMERIC_KINDS or a is Kind.BOOLEAN else None
+    if a is Kind.DECIMAL:
+        return _from_decimal if b in INTEGER_KINDS | FLOAT_KINDS else None
+    if a in FLOAT_KINDS and b in INTEGER_KINDS:
+        return _float_to_integer
+    if a in INTEGER_KINDS | FLOAT_KINDS | {Kind.BOOLEAN} and b in INTEGER_KINDS | FLOAT_KINDS:
+        return _numbers
+    if a in INTEGER_KINDS and b is Kind.BOOLEAN:
+        return _numbers
+    if a in (Kind.INT, Kind.BIGINT) and b in TIMESTAMP_KINDS:
+        return _seconds_to_timestamp
+    if a in BINARY_KINDS and b in BINARY_KINDS:
+        return _binary
+    return _find_temporal(a, b)
+
+
+def _find_to_string(source: DataType, target: DataType) -> _Cast | None:
+    a = source.kind
+    if a in STRING_KINDS:
+        return _string
+    if a in NUMERIC_KINDS or a is Kind.BOOLEAN or a in BINARY_KINDS:
+        return _to_string
+    unbounded = target.kind is Kind.VARCHAR and isinstance(target, AtomicType) and target.length == MAX_LENGTH
+    temporal = a in TIMESTAMP_KINDS or a in (Kind.DATE, Kind.TIME)
+    return _to_string if temporal and unbounded else None
+
+
+def _find_temporal(a: Kind, b: Kind) -> _Cast | None:
+    if a in TIMESTAMP_KINDS:
+        if b in TIMESTAMP_KINDS:
+            return _timestamp
+        if b in (Kind.DATE, Kind.TIME, Kind.BIGINT, Kind.INT):
+            return _from_timestamp
+    if a in (Kind.DATE, Kind.TIME) and b in TIMESTAMP_KINDS:
+        return _to_timestamp
+    return None
+
+
+def by_distinct(array: pa.Array, convert: Callable[[Any], Any], target: pa.DataType) -> pa.Array:
+    """Apply a Python function to each distinct value; NULLs stay."""
+    encoded = array.dictionary_encode()
+    converted = pa.array([convert(v) for v in encoded.dictionary.to_pylist()], target)
+    return converted.take(encoded.indices)
+
+
+# -------------------------------------------------------------------------------------------------------- numbers
+
+
+def _numbers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Integers wrap around when narrowed, floats round to the nearest; what C does here is what Java does."""
+    return pc.cast(array, arrow_type(target), safe=False)
+
+
+def _float_to_integer(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """As Java: NaN is 0, too large is the largest INT or BIGINT; TINYINT and SMALLINT wrap around after that."""
+    bits = 64 if target.kind is Kind.BIGINT else 32
+    values = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    top = float(2 ** (bits - 1))
+    whole = np.where(np.isnan(values) | (values >= top), 0.0, np.maximum(values, -top)).astype(np.int64)
+    whole[values >= top] = 2 ** (bits - 1) - 1
+    width = INTEGER_BITS[target.kind]
+    narrowed = whole.astype(f"i{width // 8}")
+    return pa.array(narrowed, arrow_type(target), mask=np.asarray(array.is_null()))
+
+
+def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Rounds half up; a value that needs more digits becomes NULL."""
+    type_ = arrow_type(target)
+    if source.kind in INTEGER_KINDS | {Kind.BOOLEAN}:
+        whole = pc.cast(array, pa.int64())
+        room = (target.precision or 0) - (target.scale or 0)
+        if room < 19:
+            whole = pc.if_else(pc.less(pc.abs(_not_least(whole)), pa.scalar(10**room, pa.int64())), whole, None)
+        return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
+    if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
+        return pc.cast(array, type_)
+    quantum = decimal.Decimal(1).scaleb(-(target.scale or 0))
+    limit = decimal.Decimal(10) ** ((target.precision or 0) - (target.scale or 0))
+
+    def convert(value: Any) -> decimal.Decimal | None:
+        exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(repr(float(value)))
+        if not exact.is_finite():
+            raise SchemaError(f"{value} can't be cast to {target}")
+        if exact.adjusted() > 60:
+            return None
+        rounded = _EXACT.quantize(exact, quantum) if exact.adjusted() > -60 else decimal.Decimal(0)
+        return rounded if abs(rounded) < limit else None
+
+    return by_distinct(array, convert, type_)
+
+
+def _not_least(whole: pa.Array) -> pa.Array:
+    """Without the one int64 that has no absolute value; its neighbour is as good for a comparison of magnitude."""
+    return pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
+
+
+def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """To integers: cut the fraction, keep the low 64 bits, then the low bits of the type. To floats: the nearest."""
+    precision, scale = source.precision or 0, source.scale or 0
+    if target.kind in INTEGER_KINDS:
+        if precision - scale <= 18:
+            return pc.cast(pc.cast(array, pa.int64(), safe=False), arrow_type(target), safe=False)
+        wrapped = by_distinct(array, lambda v: (int(v) + 2**63) % 2**64 - 2**63, pa.int64())
+        return pc.cast(wrapped, arrow_type(target), safe=False)
+    if precision <= 18:
+        unscaled = np.frombuffer(array.buffers()[1] or b"", np.int64)[
+            2 * array.offset : 2 * (array.offset + len(array)) : 2
+        ]
+        values = pa.array(unscaled / float(10**scale), pa.float64(), mask=np.asarray(array.is_null()))
+    else:
+        values = by_distinct(array, float, pa.float64())
+    return pc.cast(values, arrow_type(target), safe=False)
+
+
+# --------------------------------------------------------------------------------------------- strings and binary
+
+
+def _string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Cut to the length in characters; CHAR is filled with spaces."""
+    length = target.length or 1
+    if length < MAX_LENGTH:
+        array = pc.utf8_slice_codeunits(array, 0, length)
+    return pc.utf8_rpad(array, length, " ") if target.kind is Kind.CHAR else array
+
+
+def _to_string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    kind = source.kind
+    if kind in BINARY_KINDS:
+        return pc.cast(array, pa.string())
+    if kind in INTEGER_KINDS or kind is Kind.BOOLEAN or kind is Kind.DATE:
+        text = pc.cast(array, pa.string())
+    elif kind in TIMESTAMP_KINDS:
+        return cast_text.timestamp_texts(array, source.precision or 0)
+    else:
+        text = by_distinct(_plain(array, kind), cast_text.formatter(source), pa.string())
+    return _string(text, source, target)
+
+
+def _plain(array: pa.Array, kind: Kind) -> pa.Array:
+    return array.view(pa.int32()) if kind is Kind.TIME else array
+
+
+def _from_string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    if target.kind in BINARY_KINDS:
+        return _binary(pc.cast(array, pa.binary()), source, target)
+    if target.kind is Kind.DECIMAL:
+        texts = by_distinct(array, cast_text.decimal_text(target), arrow_type(target))
+        return texts
+    storage = cast_text.STORAGE.get(target.kind)
+    parsed = by_distinct(array, cast_text.parser(target), storage or arrow_type(target))
+    return parsed if storage is None else parsed.view(arrow_type(target))
+
+
+def _binary(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Cut to the length in bytes; BINARY is filled with zeros."""
+    length = target.length or 1
+    if length < MAX_LENGTH:
+        array = pc.binary_slice(array, 0, length)
+    if target.kind is not Kind.BINARY:
+        return array
+    return by_distinct(array, lambda v: v.ljust(length, b"\0"), pa.binary())
+
+
+# ------------------------------------------------------------------------------------------------ dates and times
+
+
+def _in_unit(array: pa.Array, factor_from: int, factor_to: int, type_: pa.DataType) -> pa.Array:
+    """int64 counts of one unit (so many a second) as counts of another, floored. Raises UnsupportedError."""
+    if factor_to >= factor_from:
+        try:
+            scaled = pc.multiply_checked(array, pa.scalar(factor_to // factor_from, pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise UnsupportedError(
+                f"a timestamp is outside the range of {type_}, the years 1677 to 2262 for nanoseconds",
+                hint="alter the column back to a precision of at most 6",
+            ) from error
+        return scaled
+    return _floor_divide(array, factor_from // factor_to)
+
+
+def _floor_divide(array: pa.Array, divisor: int) -> pa.Array:
+    values = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(values // divisor, pa.int64(), mask=np.asarray(array.is_null()))
+
+
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    """Fewer digits are cut off, towards the past; an instant is its clock time in UTC."""
+    a, b = _PER_SECOND[timestamp_unit(source)], _PER_SECOND[timestamp_unit(target)]
+    counts = array.view(pa.int64())
+    kept = target.precision or 0
+    if kept < (source.precision or 0):
+        counts = _cut(counts, a, kept)
+    return _in_unit(counts, a, b, arrow_type(target)).view(arrow_type(target))
+
+
+def _cut(counts: pa.Array, per_second: int, digits: int) -> pa.Array:
+    """Clear the fraction behind ``digits``. Java cuts the milliseconds of precision 0 to 2 towards zero, not down."""
+    values = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    unit = per_second // 10**digits
+    if digits >= 3:
+        cut = values // unit * unit
+    else:
+        millis = values // (per_second // 1000)
+        step = 1000 // 10**digits
+        cut = np.trunc(millis / step).astype(np.int64) * step * (per_second // 1000)
+        cut = np.where(values % unit == 0, values, cut)
+    return pa.array(cut, pa.int64(), mask=np.asarray(counts.is_null()))
+
+
+def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    counts = array.view(pa.int64())
+    millis = _in_unit(counts, _PER_SECOND[timestamp_unit(source)], 1000, pa.timestamp("ms"))
+    values = millis.fill_null(0).to_numpy(zero_copy_only=False)
+    if target.kind is Kind.DATE:
+        return _int32(values // 86_400_000, millis).view(pa.date32())
+    if target.kind is Kind.TIME:
+        return _int32(values % 86_400_000, millis).view(pa.time32("ms"))
+    seconds = pa.array(np.sign(values) * (np.abs(values) // 1000), pa.int64(), mask=np.asarray(millis.is_null()))
+    return pc.cast(seconds, arrow_type(target), safe=False)
+
+
+def _int32(values: Any, like: pa.Array) -> pa.Array:
+    return pa.array(values.astype(np.int32), pa.int32(), mask=np.asarray(like.is_null()))
+
+
+def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    whole = pc.cast(array.view(pa.int32()), pa.int64())
+    millis = whole if source.kind is Kind.TIME else pc.multiply(whole, pa.scalar(86_400_000, pa.int64()))
+    type_ = arrow_type(target)
+    return _in_unit(millis, 1000, _PER_SECOND[timestamp_unit(target)], type_).view(type_)
+
+
+def _seconds_to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    type_ = arrow_type(target)
+    return _in_unit(pc.cast(array, pa.int64()), 1, _PER_SECOND[timestamp_unit(target)], type_).view(type_)

@@ -1,0 +1,375 @@
+"""Reading a file of an older schema: columns are matched by field id, cast, or added as NULL, and filters go back.
+
+Sources: Paimon documentation (concepts/spec/schema, "Update Schema": field ids are for ever), and tables altered and
+read by Java 1.4. A column's default value applies when rows are written, never when old files are read. Partition
+columns have the values of the file's partition, whatever the file holds: those migrated from Hive hold none.
+
+`Evolution.apply` turns a batch of the file's columns into the table's columns; `Evolution.devolve` turns a filter on
+the table's columns into one on the file's columns, for indexes and statistics. The law between the two: a row that the
+filter keeps after `apply` is kept by the devolved filter before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import is_true
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.evolution.casting import can_cast, cast_atomic
+from paimon_pyds.evolution.devolve import devolve_leaf
+from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
+from paimon_pyds.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MapType,
+    MultisetType,
+    RowType,
+    arrow_schema,
+    arrow_type,
+)
+
+__all__ = ["Evolution", "plan_evolution"]
+
+_Convert = Callable[[pa.Array], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How the columns of one file become columns of the table.
+
+    ``file_fields`` are the columns to read from the file, under the file's names and types, in the order in which
+    `apply` takes them; ``read_fields`` are the columns that `apply` gives.
+    """
+
+    file_fields: tuple[DataField, ...]
+    read_fields: tuple[DataField, ...]
+    sources: tuple[int | None, ...]
+    """For each of ``read_fields``, its place in ``file_fields``; None when the file does not have it."""
+
+    converters: tuple[_Convert | None, ...]
+    schema: pa.Schema
+    unasked: frozenset[str] = frozenset()
+    """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
+    ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
+
+    constants: Mapping[str, pa.Scalar] | None = None
+    """Partition columns, by their names in ``read_fields``: they are not read from the file."""
+
+    @property
+    def is_identity(self) -> bool:
+        """The file's columns are the table's, name by name and type by type."""
+        return self.file_fields == self.read_fields
+
+    def beyond(self, other: Evolution) -> list[DataField]:
+        """The columns of the file that are read for this one and not for the other."""
+        known = {f.name for f in other.file_fields}
+        return [f for f in self.file_fields if f.name not in known]
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
+
+        Raises:
+            SchemaError: a NULL for a column that is NOT NULL now, or a value that can't be cast to the new type.
+            UnsupportedError: a timestamp outside of what Arrow can hold in the new precision.
+        """
+        if self.is_identity or not self.read_fields:
+            return batch
+        columns = [self._column(batch, i) for i in range(len(self.read_fields))]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(self, batch: pa.RecordBatch, i: int) -> pa.Array:
+        field, source, convert = self.read_fields[i], self.sources[i], self.converters[i]
+        if self.constants and field.name in self.constants:
+            array = pa.repeat(self.constants[field.name], batch.num_rows)
+        elif source is None:
+            array = pa.nulls(batch.num_rows, self.schema.field(i).type)
+        else:
+            array = batch.column(source)
+            if convert is not None:
+                try:
+                    array = convert(array)
+                except SchemaError as error:
+                    raise SchemaError(f"column {field.name!r}: {error.message}", hint=error.hint) from error
+        if not field.type.nullable and array.null_count:
+            raise SchemaError(
+                f"column {field.name!r} is NOT NULL, but a file written before that has {array.null_count} NULLs in it",
+                hint="alter the column to be nullable, or rewrite the rows that are NULL",
+            )
+        return array
+
+    def devolve(self, predicate: Predicate) -> Predicate:
+        """The filter for the file's own columns that keeps at least what ``predicate`` keeps after `apply`.
+
+        ``predicate`` is bound to ``read_fields``; a column that is not among them is taken for unknown (kept).
+        """
+        match predicate:
+            case And(children=children):
+                return make_and(*(self.devolve(c) for c in children))
+            case Or(children=children):
+                return make_or(*(self.devolve(c) for c in children))
+            case Leaf():
+                return self._devolve_leaf(predicate)
+        return predicate
+
+    def devolves_exactly(self, predicate: Predicate) -> bool:
+        """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
+        return all(self._is_exact(leaf.column) for leaf in leaves(predicate))
+
+    def settles(self, predicate: Predicate, devolved: Predicate) -> bool:
+        """Whether ``predicate`` is true for every row, as what `devolve` made of it tells."""
+        return devolved is Const.TRUE and self.devolves_exactly(predicate)
+
+    def _is_exact(self, column: ColumnRef) -> bool:
+        position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)
+        if position is None:
+            return False
+        source = self.sources[position]
+        if source is None:
+            return True
+        if self.file_fields[source].name in self.unasked:
+            return False
+        place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
+        return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
+
+    def _devolve_leaf(self, leaf: Leaf) -> Predicate:
+        position = next((i for i, f in enumerate(self.read_fields) if f.name == leaf.column.name), None)
+        if position is None:
+            return Const.TRUE
+        source = self.sources[position]
+        if self.constants and leaf.column.name in self.constants:
+            return _of_constant(leaf, self.constants[leaf.column.name])
+        if source is None:
+            return _on_null(leaf.op)
+        read, file = self.read_fields[position], self.file_fields[source]
+        if file.name in self.unasked:
+            return Const.TRUE
+        if read == file:
+            return leaf
+        place = _devolve_path(leaf.column.path, read.type, file.type)
+        if isinstance(place, Const):
+            return place
+        if place is None:
+            return _on_null(leaf.op)
+        path, read_type, file_type = place
+        column = ColumnRef(file.name, path, file_type, file.id)
+        if same_type(read_type, file_type):
+            return Leaf(leaf.op, column, leaf.literals)
+        return devolve_leaf(leaf, column, read_type, file_type)
+
+
+@lru_cache(maxsize=512)
+def _plan(
+    file_fields: tuple[DataField, ...],
+    read_fields: tuple[DataField, ...],
+    available: frozenset[str] | None,
+    trims_char: bool,
+    elsewhere: frozenset[str],
+) -> Evolution:
+    by_id = {f.id: f for f in file_fields if available is None or f.name in available}
+    wanted: dict[int, int] = {}
+    converters: list[_Convert | None] = []
+    sources: list[int | None] = []
+    for field in read_fields:
+        file = None if field.name in elsewhere else by_id.get(field.id)
+        if file is None:
+            sources.append(None)
+            converters.append(None)
+            continue
+        sources.append(wanted.setdefault(field.id, len(wanted)))
+        try:
+            converters.append(_converter(file.type, field.type))
+        except SchemaError as error:
+            raise SchemaError(f"column {field.name!r}: {error.message}") from error
+    columns = tuple(by_id[id_] for id_ in wanted)
+    unasked = _alike(file_fields)
+    if trims_char:
+        unasked |= {f.name for f in file_fields if _has_char(f.type)}
+    return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), unasked)
+
+
+def _alike(fields: Sequence[DataField]) -> frozenset[str]:
+    """Columns named like a key of a MAP column beside them, and those MAP columns."""
+    bracketed = [f.name for f in fields if f.name.endswith("]")]
+    maps = [f.name for f in fields if isinstance(f.type, MapType)] if bracketed else []
+    return frozenset(n for m in maps for name in bracketed if name.startswith(f"{m}[") for n in (m, name))
+
+
+def _has_char(type_: DataType) -> bool:
+    return type_.kind is Kind.CHAR or any(map(_has_char, type_.children()))
+
+
+def plan_evolution(
+    file_fields: Sequence[DataField],
+    read_fields: Sequence[DataField],
+    available: Sequence[str] | None = None,
+    *,
+    trims_char: bool = False,
+    partition: Mapping[str, pa.Scalar] | None = None,
+) -> Evolution:
+    """How to read ``read_fields`` of the table from a file whose schema is ``file_fields``.
+
+    Args:
+        file_fields: the columns of the schema that the file was written under (its ``_SCHEMA_ID``).
+        read_fields: the columns wanted, as the table names and types them now.
+        available: names of the columns that the file holds (``_WRITE_COLS``); all of them when None. What is not there
+            reads as NULL.
+        trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
+            (`formats.trims_char`).
+        partition: the values of partition columns, of which nothing is read then.
+
+    Raises:
+        SchemaError: a column's type was changed in a way that Paimon has no cast for.
+        UnsupportedError: a column of a type that is not supported.
+    """
+    known = None if available is None else frozenset(available)
+    constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
+    evolution = _plan(tuple(file_fields), tuple(read_fields), known, trims_char, frozenset(constants))
+    return replace(evolution, constants=constants) if constants else evolution
+
+
+# ------------------------------------------------------------------------------------------------------ conversion
+
+
+def same_type(a: DataType, b: DataType) -> bool:
+    """Whether values of both types are the same: equal but for NOT NULL and comments, at every depth."""
+    if isinstance(a, RowType) and isinstance(b, RowType):
+        return len(a.fields) == len(b.fields) and all(
+            x.id == y.id and x.name == y.name and same_type(x.type, y.type)
+            for x, y in zip(a.fields, b.fields, strict=True)
+        )
+    if isinstance(a, AtomicType) or isinstance(b, AtomicType):
+        return a.with_nullable(True) == b.with_nullable(True)
+    return a.kind is b.kind and all(same_type(x, y) for x, y in zip(a.children(), b.children(), strict=True))
+
+
+def _converter(file: DataType, read: DataType) -> _Convert | None:
+    """The function from arrays of the file's type to arrays of the table's, None when they are the same."""
+    if same_type(file, read) and arrow_type(file) == arrow_type(read):
+        return None
+    match file, read:
+        case RowType(), RowType():
+            return _row_converter(file, read)
+        case ArrayType(), ArrayType():
+            element = _not_null(_converter(file.element, read.element), read.element)
+            return lambda array: rebuild(array, arrow_type(read), [_apply(element, array.values)])
+        case ((MapType() | MultisetType()), (MapType() | MultisetType())) if file.kind is read.kind:
+            return _map_converter(file, read)
+        case AtomicType(), AtomicType():
+            if same_type(file, read):
+                return None
+            if not can_cast(file, read):
+                raise SchemaError(f"Paimon has no cast from {file} to {read}")
+            return lambda array: cast_atomic(array, file, read)
+    raise SchemaError(f"Paimon has no cast from {file} to {read}")
+
+
+def _apply(convert: _Convert | None, array: pa.Array) -> pa.Array:
+    return array if convert is None else convert(array)
+
+
+def _not_null(convert: _Convert | None, read: DataType) -> _Convert | None:
+    """The conversion, followed by a check when NULL is not allowed any more."""
+    if read.nullable:
+        return convert
+
+    def checked(array: pa.Array) -> pa.Array:
+        result = _apply(convert, array)
+        if result.null_count:
+            raise SchemaError(f"NULL in a place of type {read}, in a file written before that")
+        return result
+
+    return checked
+
+
+def _row_converter(file: RowType, read: RowType) -> _Convert:
+    by_id = {f.id: i for i, f in enumerate(file.fields)}
+    plan: list[tuple[int | None, _Convert | None, DataField]] = []
+    for field in read.fields:
+        i = by_id.get(field.id)
+        plan.append((i, None if i is None else _converter(file.fields[i].type, field.type), field))
+    fields = list(arrow_schema(read.fields))
+
+    def convert(array: pa.Array) -> pa.Array:
+        children = []
+        below = array.flatten()  # NULL where the row is: what stands there may have no cast
+        for (i, inner, field), arrow in zip(plan, fields, strict=True):
+            child = pa.nulls(len(array), arrow.type) if i is None else _apply(inner, below[i])
+            if not field.type.nullable and pc.any(pc.and_(child.is_null(), array.is_valid())).as_py():
+                raise SchemaError(f"field {field.name!r} is NOT NULL, but a file written before that has NULLs in it")
+            children.append(child)
+        if not children:
+            return rebuild(array, arrow_type(read), [])
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+
+    return convert
+
+
+def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -> _Convert:
+    keys = (file.children()[0], read.children()[0])
+    if not same_type(*keys):
+        raise SchemaError(f"the keys of a map can't be cast from {keys[0]} to {keys[1]}")
+    key = _converter(*keys)
+    value: _Convert | None = None
+    if isinstance(file, MapType) and isinstance(read, MapType):
+        value = _not_null(_converter(file.value, read.value), read.value)
+    type_ = arrow_type(read)
+
+    def convert(array: pa.Array) -> pa.Array:
+        entries = pa.StructArray.from_arrays(
+            [_apply(key, array.keys), _apply(value, array.items)], fields=[type_.key_field, type_.item_field]
+        )
+        return rebuild(array, type_, [entries])
+
+    return convert
+
+
+# ------------------------------------------------------------------------------------------------------- predicates
+
+
+def _on_null(op: Op) -> Predicate:
+    """What a leaf says of a column that is NULL in every row."""
+    return Const.TRUE if op is Op.IS_NULL else Const.FALSE
+
+
+def _of_constant(leaf: Leaf, value: pa.Scalar) -> Predicate:
+    """What a leaf says of a column that has this value in every row."""
+    mask = matches(leaf, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [leaf.column.name]))
+    return Const.TRUE if is_true(mask)[0] else Const.FALSE
+
+
+def _devolve_path(
+    path: Sequence[str | MapKey], read: DataType, file: DataType
+) -> tuple[tuple[str | MapKey, ...], DataType, DataType] | Const | None:
+    """The path under the file's names with the types reached on both sides.
+
+    None when the file does not have the place (it is NULL in every row); TRUE when nothing can be said.
+    """
+    steps: list[str | MapKey] = []
+    for step in path:
+        if isinstance(step, MapKey):
+            if not isinstance(read, MapType) or not isinstance(file, MapType) or not same_type(read.key, file.key):
+                return Const.TRUE
+            read, file = read.value, file.value
+            steps.append(step)
+            continue
+        if not isinstance(read, RowType) or not isinstance(file, RowType):
+            return Const.TRUE
+        inner = next((f for f in read.fields if f.name == step), None)
+        if inner is None:
+            return Const.TRUE
+        there = next((f for f in file.fields if f.id == inner.id), None)
+        if there is None:
+            return None
+        steps.append(there.name)
+        read, file = inner.type, there.type
+    return tuple(steps), read, file

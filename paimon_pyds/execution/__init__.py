@@ -1,0 +1,1 @@
+"""What operations on whole tables share: where their tasks run, and the live files they work on."""

@@ -1,0 +1,56 @@
+"""Whether others who share a table would read rightly what is written here: of instants in ORC files they may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow.compute as pc
+
+from paimon_pyds import formats
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, holds_instants, is_legacy, is_utc
+from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.scan.tasks import file_tasks
+
+__all__ = ["check_instant_writers"]
+
+
+def check_instant_writers(store: TableStore, schema: TableSchema, options: Mapping[str, str]) -> None:
+    """Look at a file of the last commit, where instants are stored by the clocks of writers and nobody says which.
+
+    Raises:
+        UnsupportedError: a JVM in another time zone than UTC wrote it: it would read ours shifted.
+        CorruptFileError, StorageError: the file can't be read.
+    """
+    own = {**schema.options, **options}
+    if LEGACY_ZONE in own or not is_legacy(own) or not holds_instants(schema.fields, own):
+        return
+    from paimon_pyds.formats.orc.reader import OrcReader
+
+    snapshot = store.latest_snapshot()
+    if snapshot is None:
+        return
+    for manifest in store.delta_of(snapshot):
+        entries = store.entries_of(manifest)
+        added = pc.and_(pc.equal(entries["kind"], FileKind.ADD), pc.ends_with(entries["file_name"], pattern=".orc"))
+        entries = entries.filter(added).slice(0, 1)
+        for task in file_tasks(store, schema, entries):
+            hints = ReadHints(own, task.instants)
+            try:
+                reader = formats.by_path(task.path).open_reader(store.io, task.path, task.size, ReadCounters(), hints)
+            except FileNotFoundError:  # removed by a later commit
+                return
+            zone = reader.writer_zone() if isinstance(reader, OrcReader) else ""
+            reader.close()
+            if not is_utc(zone):
+                raise UnsupportedError(
+                    f"a JVM in {zone:.60} writes instants to ORC files of this table by its clocks, and would read "
+                    "those that are written here, in UTC, shifted",
+                    path=store.root,
+                    hint=f"copy it to a table with {LEGACY_TYPE}=false; or give {LEGACY_ZONE}=UTC, if only JVMs in UTC "
+                    "read what you write",
+                )
+            return

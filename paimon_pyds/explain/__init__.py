@@ -1,0 +1,1 @@
+"""How a scan narrows down, as data, text, HTML and pictures."""

@@ -1,0 +1,303 @@
+"""Explain as data: how a scan narrows down, per step and per file. Texts and pictures are made from it elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.redaction import redact
+from paimon_pyds.scan.result import PlannedSkip, PruneStep
+from paimon_pyds.scan.verdict import Verdict
+
+__all__ = [
+    "Actual",
+    "ExplainedScan",
+    "FileDecision",
+    "PagesTold",
+    "TurnTold",
+    "counted",
+    "human_bytes",
+    "outcome_counts",
+    "top_reasons",
+]
+
+READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
+NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
+"""What happens to files that no step left out, in the order of pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagesTold:
+    """How a data file would be read: what its row groups and pages leave, and what is chosen.
+
+    Attributes:
+        rows: positions left after the file's own statistics.
+        groups, groups_total: row groups with such positions, of how many.
+        bytes, whole_bytes: to be asked of the storage for the columns, of what they have in those row groups.
+        pages, pages_total: pages read by themselves, of those in the columns that are read so.
+        pages_micros, group_micros: what both ways were estimated to cost, where there was a choice.
+        choice: ``pages``, ``row groups``, ``pages and row groups``, ``stripes`` or ``blocks`` of other formats, or
+            ``nothing``.
+        why: what else decided, in words.
+        at_most: columns that the filter does not need are read for surviving rows only, so it may be less.
+    """
+
+    rows: int
+    groups: int
+    groups_total: int
+    bytes: int
+    whole_bytes: int
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    choice: str = "nothing"
+    why: str = ""
+    at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTold:
+    """When and how a file is asked for the first rows in an order.
+
+    Attributes:
+        number: 1 for the file that is asked first.
+        bound: no row of the file comes before one for which this SQL is true; empty when statistics do not tell.
+        by: the index that knows the best rows, ``statistics`` for a file with one value; empty when there is none.
+        reads: whether sort columns are read, all of them or those of the rows that ``by`` leaves.
+    """
+
+    number: int
+    bound: str
+    by: str
+    reads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds."""
+
+    rows: int
+    rows_decoded: int
+    bytes: int
+    requests: int
+    pages: int
+    pages_total: int
+    groups: int
+    millis: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileDecision:
+    """What indexes, deletions and pages said of one file that planning left.
+
+    ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
+    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
+    whose footer was not looked into; ``turn`` is of scans for the first rows in an order. ``spared``: the scan was run,
+    and had all its rows without reading the file. Times in milliseconds.
+    """
+
+    path: str
+    size: int
+    rows: int
+    rows_kept: int
+    index_bytes: int
+    reason: str
+    rows_after_index: int = 0
+    verdicts: tuple[Verdict, ...] = ()
+    strip: bytes = b""
+    pages: PagesTold | None = None
+    actual: Actual | None = None
+    turn: TurnTold | None = None
+    spared: bool = False
+    index_millis: float = 0.0
+    pages_millis: float = 0.0
+
+    @property
+    def rows_to_read(self) -> int:
+        """Positions left after all steps that were looked at."""
+        return self.rows_kept if self.pages is None else self.pages.rows
+
+    @property
+    def outcome(self) -> str:
+        """The step that left the file out, or how much of it is read."""
+        if self.rows and not self.rows_after_index:
+            return "side index"
+        if self.rows and not self.rows_kept:
+            return "deletion vectors"
+        if self.rows and not self.rows_to_read:
+            return "pages"
+        if self.spared:
+            return NOT_NEEDED
+        if self.turn is not None and not self.turn.reads:
+            return READ_PART
+        return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExplainedScan:
+    """How a scan narrows down.
+
+    Attributes:
+        table: the table's path.
+        snapshot_id: the snapshot; None for a table that was never written.
+        predicate: the filter as SQL; empty without one.
+        steps: what was left after each step, the first being the table.
+        files: the files that planning left, in plan order, or in the order in which they are asked for the first rows.
+        skips: the files that planning left out.
+        analyzed: whether the scan was run.
+        order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
+            turn, and no longer than needed, which the steps before ``result`` do not foresee.
+        limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
+    """
+
+    table: str
+    snapshot_id: int | None
+    predicate: str
+    steps: tuple[PruneStep, ...]
+    files: tuple[FileDecision, ...]
+    skips: tuple[PlannedSkip, ...]
+    analyzed: bool = False
+    order: str = ""
+    limit: int | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
+        first = self.steps[:1]
+        before = [*first, *self.steps[:-1]]
+        numbers = ("files", "rows", "bytes")
+        columns = {"step": pa.array([s.name for s in self.steps], pa.string())}
+        columns |= {f"{n}_before": pa.array([getattr(s, n) for s in before], pa.int64()) for n in numbers}
+        columns |= {n: pa.array([getattr(s, n) for s in self.steps], pa.int64()) for n in numbers}
+        columns["millis"] = pa.array([s.millis for s in self.steps], pa.float64())
+        columns["detail"] = pa.array([s.detail for s in self.steps], pa.string())
+        return pa.table(columns)
+
+    def files_to_arrow(self) -> pa.Table:
+        """A row per file: what happened to it, its rows before and after, and what decided.
+
+        ``leaves`` has what each index said to each leaf of the filter; ``pages`` how the file would be read; ``actual``
+        what reading it took, where the scan was run. Files that planning left out are named without their directory.
+        """
+        rows = [_file_row(f) for f in self.files] + [_skip_row(s) for s in self.skips]
+        return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON; user names, passwords and signatures in addresses are blanked."""
+        return {
+            "table": redact(self.table),
+            "snapshot": self.snapshot_id,
+            "filter": self.predicate,
+            "order": self.order,
+            "limit": self.limit,
+            "analyzed": self.analyzed,
+            "steps": self.to_arrow().to_pylist(),
+            "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
+            "skipped": [
+                {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
+                for s in self.skips
+            ],
+        }
+
+
+def outcome_counts(explained: ExplainedScan) -> dict[str, int]:
+    """How many files each outcome has, in the order of the steps; what is read comes last."""
+    counted = Counter([s.step or "planning" for s in explained.skips])
+    counted.update(f.outcome for f in explained.files)
+    order = [s.name for s in explained.steps]
+    last = NOT_SKIPPED
+    rank = {name: i for i, name in enumerate([*order, *(n for n in counted if n not in (*order, *last)), *last])}
+    return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
+
+
+def top_reasons(skips: Iterable[PlannedSkip]) -> list[tuple[str, str, int]]:
+    """(step, reason, files), the reasons of a step by falling number of files."""
+    counted = Counter((s.step, s.reason) for s in skips)
+    return [(step, reason, n) for (step, reason), n in counted.most_common()]
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def human_bytes(size: int) -> str:
+    """A size for people."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+_LEAF = pa.struct(
+    [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
+     ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
+)  # fmt: skip
+_PAGES = pa.struct(
+    [("rows", pa.int64()), ("groups", pa.int64()), ("groups_total", pa.int64()), ("bytes", pa.int64()),
+     ("whole_bytes", pa.int64()), ("pages", pa.int64()), ("pages_total", pa.int64()), ("pages_micros", pa.float64()),
+     ("group_micros", pa.float64()), ("choice", pa.string()), ("why", pa.string()), ("at_most", pa.bool_())]
+)  # fmt: skip
+_ACTUAL = pa.struct(
+    [("rows", pa.int64()), ("rows_decoded", pa.int64()), ("bytes", pa.int64()), ("requests", pa.int64()),
+     ("pages", pa.int64()), ("pages_total", pa.int64()), ("groups", pa.int64()), ("millis", pa.float64())]
+)  # fmt: skip
+_TURN = pa.struct([("number", pa.int64()), ("bound", pa.string()), ("by", pa.string()), ("reads", pa.bool_())])
+_FILE_SCHEMA = pa.schema(
+    [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
+     ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
+     ("turn", _TURN), ("pages", _PAGES), ("actual", _ACTUAL)]
+)  # fmt: skip
+
+
+def _without_user(path: str) -> str:
+    return redact(path) if "@" in path or "?" in path else path
+
+
+def _file_row(file: FileDecision) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "outcome": file.outcome,
+        "size": file.size,
+        "rows": file.rows,
+        "rows_kept": file.rows_kept,
+        "index_bytes": file.index_bytes,
+        "reason": file.reason,
+        "leaves": _leaf_rows(file.verdicts),
+        "turn": None if file.turn is None else asdict(file.turn),
+        "pages": None if file.pages is None else asdict(file.pages),
+        "actual": None if file.actual is None else asdict(file.actual),
+    }
+
+
+def _skip_row(skip: PlannedSkip) -> Mapping[str, Any]:
+    return {
+        "path": skip.path,
+        "outcome": skip.step,
+        "size": skip.size,
+        "rows": skip.row_count,
+        "rows_kept": 0,
+        "index_bytes": 0,
+        "reason": skip.reason,
+        "leaves": _leaf_rows(skip.verdicts),
+    }
+
+
+def _leaf_rows(said: Sequence[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {
+            "leaf": v.leaf,
+            "column": v.column,
+            "index": v.index,
+            "rows": v.rows,
+            "positions": list(v.positions),
+            "bytes_read": v.bytes_read,
+        }
+        for v in said
+    ]

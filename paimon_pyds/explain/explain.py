@@ -1,0 +1,225 @@
+"""Explaining a plan: asks what a reader would be told by side indexes, deletion vectors, footers and page indexes.
+
+No data is read, unless the scan is run as well (``analyze``) and its traces are given here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+
+from paimon_pyds.explain.data import Actual, FileDecision, counted, top_reasons
+from paimon_pyds.explain.explanation import Explanation
+from paimon_pyds.explain.file import FileFacts, explain_file
+from paimon_pyds.explain.order import turns_of, without_needless
+from paimon_pyds.predicate.show import to_sql
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.query.top_n_run import TopNQuery
+from paimon_pyds.read.file import FileTrace
+from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+
+__all__ = ["FOOTERS", "explain", "explain_run"]
+
+FOOTERS = 200
+"""So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
+of the others is not told."""
+_SHOWN_REASONS = 3
+
+
+def explain(
+    plan: ScanPlan,
+    table: str,
+    *,
+    order: str = "",
+    query: TopNQuery | None = None,
+    limit: int | None = None,
+    footers: int = FOOTERS,
+) -> Explanation:
+    """The explanation of a plan that was made with ``ScanRequest.explain``.
+
+    Args:
+        plan: what planning left.
+        table: the table's path, for the title.
+        order: the order of the first rows that are wanted, if any.
+        query: what finds these rows.
+        limit: the rows that are wanted at most.
+        footers: data files to look into at most.
+
+    Raises:
+        SnapshotNotFoundError: a file is gone.
+        CorruptFileError: an index, a deletion vector or a footer is damaged.
+    """
+    turns = {} if query is None else turns_of(query)
+    if query is not None:
+        plan = without_needless(plan, turns)
+    facts = [
+        FileFacts(plan.spec, task, plan.verdicts.get(_name(task.path), ()), turns.get(task.path)) for task in plan.tasks
+    ]
+    steps = [_with_reasons(step, plan.skips) for step in plan.steps]
+    files = _each(explain_file, facts, footers)
+    steps += _file_steps(plan, files)
+    predicate = plan.spec.predicate
+    return Explanation(
+        table=table,
+        snapshot_id=plan.snapshot_id,
+        predicate="" if predicate is Const.TRUE else to_sql(predicate, shorten=True),
+        steps=tuple(steps),
+        files=tuple(files),
+        skips=plan.skips,
+        order=order,
+        limit=limit,
+    )
+
+
+def explain_run(
+    explained: Explanation, traces: Sequence[FileTrace], rows: int, millis: float, bytes_read: int | None = None
+) -> Explanation:
+    """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds.
+
+    ``bytes_read`` is told where the traces do not have all that was read.
+    """
+    by_path: dict[str, Actual] = {}
+    for trace in traces:  # the first rows in an order may visit a file more than once
+        by_path[trace.path] = _added(by_path.get(trace.path), _actual(trace))
+    read = [a for a in by_path.values() if a.groups or a.rows_decoded or a.rows]
+    spent = sum(a.bytes for a in by_path.values()) if bytes_read is None else bytes_read
+    decoded = sum(a.rows_decoded for a in by_path.values())
+    detail = f"{decoded:,} rows decoded; bytes include footers and indexes"
+    step = PruneStep("result", len(read), rows, spent, millis, detail)
+    files = tuple(
+        replace(f, actual=by_path.get(f.path), spared=bool(f.rows_to_read) and f.path not in by_path)
+        for f in explained.files
+    )
+    return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
+
+
+def _added(one: Actual | None, other: Actual) -> Actual:
+    if one is None:
+        return other
+    return Actual(*(getattr(one, f.name) + getattr(other, f.name) for f in fields(Actual)))
+
+
+def _actual(trace: FileTrace) -> Actual:
+    c = trace.counters
+    return Actual(
+        rows=trace.rows_returned,
+        rows_decoded=c.rows_decoded,
+        bytes=c.bytes_read,
+        requests=c.requests,
+        pages=c.pages_read,
+        pages_total=c.pages_total,
+        groups=c.row_groups_read,
+        millis=trace.millis,
+    )
+
+
+def _each(
+    ask: Callable[[FileFacts, bool], FileDecision], facts: Sequence[FileFacts], footers: int
+) -> list[FileDecision]:
+    """Asks the files on threads: what takes time is waiting for a storage."""
+    look = [number < footers for number in range(len(facts))]
+    if len(facts) < 2:
+        return list(map(ask, facts, look))
+    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(facts))) as pool:
+        return list(pool.map(ask, facts, look))
+
+
+# ------------------------------------------------------------------------------------------------------------ steps
+
+
+def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep]:
+    """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
+    gone = [s for s in plan.skips if s.step == "deletion vectors"]
+    limited = [s for s in plan.skips if s.step == "limit"]
+    steps = []
+    if any(task.index_path for task in plan.tasks) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
+        kept = [f for f in files if f.rows_after_index]
+        extra = (len(gone) + len(limited), *_sums(gone + limited))
+        read = sum(f.index_bytes for f in files)
+        rows, size = sum(f.rows_after_index for f in kept) + extra[1], sum(f.size for f in kept) + extra[2]
+        detail = f"{read:,} bytes of index read{_leaves(files)}"
+        millis = sum(f.index_millis for f in files)
+        steps.append(PruneStep("side index", len(kept) + extra[0], rows, size, millis, detail))
+    left = [f for f in files if f.rows_kept]
+    if gone or any(task.deletion for task in plan.tasks):
+        rows, size = (a + b for a, b in zip(_kept(left), _sums(limited), strict=True))
+        deleted = sum(f.rows_after_index - f.rows_kept for f in files) + sum(s.row_count for s in gone)
+        detail = f"{deleted:,} rows deleted"
+        steps.append(PruneStep("deletion vectors", len(left) + len(limited), rows, size, 0.0, detail))
+    if limited:
+        detail = limited[0].reason
+        steps.append(PruneStep("limit", len(left), *_kept(left), 0.0, detail))
+    if any(f.pages or f.turn for f in files):
+        steps.append(_pages_step(left))
+    return steps
+
+
+def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
+    """What row groups and pages leave, and which way of reading was chosen."""
+    told = [f.pages for f in left if f.pages is not None]
+    answered = sum(f.turn is not None and not f.turn.reads for f in left)
+    others = [f for f in left if f.pages is None and (f.turn is None or f.turn.reads)]
+    rows = sum(f.rows_kept for f in left if f.pages is None)
+    parts = []
+    by_pages = [p for p in told if p.pages]
+    if by_pages:
+        n, of = sum(p.pages for p in by_pages), sum(p.pages_total for p in by_pages)
+        parts.append(f"{n:,} of {of:,} pages in {counted(len(by_pages), 'file')}")
+    by_unit = Counter(p.choice for p in told if p.groups and not p.pages)
+    parts += [f"{counted(n, 'file')} by whole {unit}" for unit, n in by_unit.items()]
+    if any(f.turn is not None and f.turn.reads for f in left):
+        parts.append("at most: sort columns are read of rows that can be among the first")
+    elif any(p.at_most for p in told):
+        parts.append("at most: columns outside the filter are read for survivors only")
+    if others:
+        parts.append(
+            f"{counted(len(others), 'file')} not looked into {'counts' if len(others) == 1 else 'count'} whole"
+        )
+    if answered:
+        parts.append(f"{counted(answered, 'file')} answered without data")
+    return PruneStep(
+        "pages",
+        sum(1 for p in told if p.rows) + len(others) + answered,
+        sum(p.rows for p in told) + rows,
+        sum(p.bytes for p in told) + sum(f.size for f in others),
+        sum(f.pages_millis for f in left),
+        "; ".join(parts),
+    )
+
+
+def _kept(files: Iterable[FileDecision]) -> tuple[int, int]:
+    kept = [(f.rows_kept, f.size) for f in files]
+    return sum(r for r, _ in kept), sum(s for _, s in kept)
+
+
+def _sums(skips: Iterable[PlannedSkip]) -> tuple[int, int]:
+    counted = [(s.row_count, s.size) for s in skips]
+    return sum(r for r, _ in counted), sum(s for _, s in counted)
+
+
+def _leaves(files: Iterable[FileDecision]) -> str:
+    """Which kinds of index on which columns were asked."""
+    asked = {f"{v.index}({v.column})": None for f in files for v in f.verdicts if v.index is not None}
+    if not asked:
+        return ""
+    names = list(asked)
+    more = f" and {len(names) - _SHOWN_REASONS} more" if len(names) > _SHOWN_REASONS else ""
+    return f": {', '.join(names[:_SHOWN_REASONS])}{more}"
+
+
+def _with_reasons(step: PruneStep, skips: Sequence[PlannedSkip]) -> PruneStep:
+    """The step with the parts of the filter that decided most."""
+    found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
+    if not found:
+        return step
+    told = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
+    more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
+    detail = f"{step.detail}: {told}{more}" if step.detail else f"{told}{more}"
+    return replace(step, detail=detail)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

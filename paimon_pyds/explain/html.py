@@ -1,0 +1,210 @@
+"""An explanation as HTML, for notebooks and as a page: the funnel, two pictures, and what decided for each file.
+
+Plain HTML with inline styles and inline SVG: no script, and nothing that notebooks take out. All texts are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paimon_pyds.explain.data import NOT_SKIPPED, ExplainedScan, FileDecision, counted, human_bytes, outcome_counts
+from paimon_pyds.explain.plot import colour_of, escape, files_bar, joined_strip, row_strips
+from paimon_pyds.explain.text import (
+    ENDS,
+    REST,
+    SPARED,
+    actual_text,
+    cost_text,
+    interesting,
+    label,
+    positions_text,
+    rows_text,
+    short_path,
+    turn_text,
+)
+from paimon_pyds.redaction import redact
+from paimon_pyds.scan.result import PruneStep
+
+__all__ = ["to_html", "to_page"]
+
+_SHOWN_STRIPS = 10
+_SHOWN_FILES = 20
+_CELL = "padding:2px 10px 2px 0;border:0;background:none;vertical-align:top;"
+_LEFT = f"{_CELL}text-align:left;"
+_RIGHT = f"{_CELL}text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
+_HEAD = "font-weight:600;margin:14px 0 4px 0;"
+_TABLE = "border-collapse:collapse;border:0;margin:0;font-size:13px;color:inherit;"
+_FAINT = "opacity:.7;"
+
+
+def to_html(e: ExplainedScan) -> str:
+    """The explanation as a piece of HTML."""
+    parts = [_title(e), _funnel(e), _bar(e), _strips(e), _details(e)]
+    return f'<div style="max-width:960px;font-size:13px;line-height:1.4">{"".join(parts)}</div>'
+
+
+def to_page(e: ExplainedScan) -> str:
+    """The explanation as a document of its own, light or dark as the reader's system is."""
+    title = escape(f"Scan of {redact(e.table)}")
+    style = "body{font-family:system-ui,sans-serif;margin:24px}"
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f"<title>{title}</title><style>{style}</style></head><body>{to_html(e)}</body></html>\n"
+    )
+
+
+def _title(e: ExplainedScan) -> str:
+    def faint(text: str) -> str:
+        return f'<span style="{_FAINT}">({escape(text)})</span>'
+
+    snapshot = "never written" if e.snapshot_id is None else f"snapshot {e.snapshot_id}"
+    where = (
+        f'<div style="margin-top:4px"><code style="white-space:pre-wrap">{escape(e.predicate)}</code></div>'
+        if e.predicate
+        else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
+    )
+    order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
+    limit = "" if e.limit is None else f"<div>{counted(e.limit, 'row')} at most {faint(ENDS)}</div>"
+    return (
+        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>"
+        f"{where}{order}{limit}</div>"
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- funnel
+
+
+def _funnel(e: ExplainedScan) -> str:
+    if not e.steps:
+        return ""
+    whole = max(e.steps[0].rows, 1)
+    head = _row("th", [("step", _LEFT), ("files", _RIGHT), ("rows", _RIGHT), ("bytes", _RIGHT), ("ms", _RIGHT),
+                       ("rows left", _LEFT), ("what decided", _LEFT)])  # fmt: skip
+    rows = "".join(_step(s, whole) for s in e.steps)
+    return f'<div style="{_HEAD}">What each step left</div><table style="{_TABLE}">{head}{rows}</table>'
+
+
+def _step(s: PruneStep, whole: int) -> str:
+    share = s.rows / whole
+    bar = (
+        f'<div style="width:150px;height:10px;margin-top:4px;background:rgba(128,128,128,.2)">'
+        f'<div style="width:{max(100 * share, 1.4 if s.rows else 0):.1f}%;height:10px;background:{colour_of(s.name)}">'
+        "</div></div>"
+    )
+    cells = [
+        (escape(s.name), f"{_LEFT}white-space:nowrap;"),
+        (f"{s.files:,}", _RIGHT),
+        (f"{s.rows:,}", _RIGHT),
+        (human_bytes(s.bytes), _RIGHT),
+        (f"{s.millis:,.1f}", _RIGHT),
+        (bar, _LEFT),
+        (escape(s.detail), f"{_LEFT}{_FAINT}overflow-wrap:anywhere;"),
+    ]
+    return _row("td", cells)
+
+
+def _row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
+    inner = "".join(f'<{tag} style="{style}">{text}</{tag}>' for text, style in cells)
+    return f'<tr style="background:none">{inner}</tr>'
+
+
+# ---------------------------------------------------------------------------------------------------------- pictures
+
+
+def _bar(e: ExplainedScan) -> str:
+    outcomes = outcome_counts(e)
+    total = sum(outcomes.values())
+    if not total:
+        return ""
+    legend = "".join(
+        f'<span style="display:inline-block;margin-right:16px;white-space:nowrap">'
+        f'<span style="display:inline-block;width:10px;height:10px;background:{colour_of(name)};margin-right:5px">'
+        f"</span>{n:,} {escape(_said(name))}</span>"
+        for name, n in outcomes.items()
+    )
+    noun = "file" if total == 1 else "files"
+    head = f'<div style="{_HEAD}">What happened to {total:,} {noun}</div>'
+    return f'{head}{files_bar(outcomes)}<div style="margin-top:4px">{legend}</div>'
+
+
+def _said(outcome: str) -> str:
+    return outcome if outcome in NOT_SKIPPED else f"skipped by {outcome}"
+
+
+def _strips(e: ExplainedScan) -> str:
+    shown = _shown(e.files)
+    if not shown:
+        return ""
+    rows = [(label(f.path, e.table), f.strip, rows_text(f.rows_kept, f.rows)) for f in shown[:_SHOWN_STRIPS]]
+    rest = ""
+    if len(e.files) > 1:
+        kept, of = sum(f.rows_kept for f in e.files), sum(f.rows for f in e.files)
+        rows.insert(0, (f"{len(e.files):,} files, one after the other", joined_strip(e.files), rows_text(kept, of)))
+    if len(shown) > _SHOWN_STRIPS:
+        rest = f'<div style="{_FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
+    faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
+    head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
+    return f"{head}{row_strips(rows)}{rest}"
+
+
+def _shown(files: Sequence[FileDecision]) -> list[FileDecision]:
+    return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def _details(e: ExplainedScan) -> str:
+    chosen = interesting(e.files)
+    if not chosen:
+        return ""
+    items = "".join(_file(f, e.table) for f in chosen[:_SHOWN_FILES])
+    more = len(chosen) - _SHOWN_FILES
+    rest = (
+        f'<div style="{_FAINT}">and {more:,} more: <code>files_to_arrow()</code> has them all</div>' if more > 0 else ""
+    )
+    return f'<div style="{_HEAD}">File by file</div>{items}{rest}'
+
+
+def _file(f: FileDecision, table: str) -> str:
+    dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
+    name = escape(short_path(f.path, table))
+    summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
+    lines = [_line(_index_name(v.index, v.column), v.leaf, _kept(v.rows, v.of, v.positions), v.bytes_read)
+             for v in f.verdicts]  # fmt: skip
+    if f.rows_after_index != f.rows_kept:
+        lines.append(_line("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", 0))
+    if f.turn is not None:
+        lines.append(_line("top n", "", turn_text(f.turn), 0))
+    if f.pages is not None and f.pages.rows != f.rows_kept:
+        lines.append(_line("page statistics", "", f"keep {rows_text(f.pages.rows, f.rows_kept)}", 0))
+    if f.pages is not None and f.pages.rows:
+        p = f.pages
+        most = "at most " if p.at_most else ""
+        sizes = f"{most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}"
+        lines.append(_line("to read", sizes, cost_text(p), 0))
+    if f.spared:
+        lines.append(_line("not read", "", SPARED, 0))
+    if f.actual is not None:
+        lines.append(_line("was read", "", actual_text(f.actual), 0))
+    if not lines and f.reason:
+        lines.append(_line(f.reason, "", "", 0))
+    body = f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>'
+    return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
+
+
+def _index_name(index: str | None, column: str) -> str:
+    return "no index" if index is None else f"{index}({column})"
+
+
+def _kept(rows: int, of: int, positions: Sequence[int]) -> str:
+    return "keeps all rows" if rows == of else f"keeps {rows:,}{positions_text(positions, rows)}"
+
+
+def _line(what: str, leaf: str, said: str, spent: int) -> str:
+    fits = "white-space:nowrap" if len(leaf) < 48 else ""
+    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf and what != "to read" else escape(leaf)
+    cost = f"{spent:,} bytes read" if spent else ""
+    return _row(
+        "td", [(escape(what), f"{_LEFT}white-space:nowrap;"), (code, _LEFT), (escape(said), _LEFT), (cost, _RIGHT)]
+    )

@@ -1,0 +1,195 @@
+"""An explanation as text for a terminal: the funnel, then the files worth a look; many files are summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from paimon_pyds.explain.data import (
+    NOT_SKIPPED,
+    READ_WHOLE,
+    Actual,
+    ExplainedScan,
+    FileDecision,
+    PagesTold,
+    TurnTold,
+    counted,
+    human_bytes,
+    outcome_counts,
+)
+from paimon_pyds.redaction import redact, visible
+
+__all__ = [
+    "ENDS",
+    "REST",
+    "SPARED",
+    "cost_text",
+    "interesting",
+    "label",
+    "positions_text",
+    "rows_text",
+    "short_path",
+    "to_text",
+    "turn_text",
+]
+
+_SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
+_SHOWN_POSITIONS = 5
+_LONGEST, _WIDEST = 80, 400
+SPARED = "all rows wanted were found in other files"
+REST = "other columns are read for the rows found only"
+ENDS = "reading ends when they are found, which only `analyze` tells"
+_SHADES = " ░▒▓█"
+_STRIP_WIDTH = 40
+
+
+def to_text(e: ExplainedScan) -> str:
+    """The explanation as lines of text, of at most about 120 columns; control characters are written out."""
+    return "\n".join(map(visible, _lines(e)))
+
+
+def _lines(e: ExplainedScan) -> Iterator[str]:
+    yield f"Scan of {redact(e.table)} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
+    if e.predicate:
+        yield f"Filter: {e.predicate}"
+    if e.order:
+        yield f"First rows by: {e.order} (files are asked in turn, no longer than needed; {REST})"
+    if e.limit is not None:
+        yield f"Limit: {counted(e.limit, 'row')} at most ({ENDS})"
+    yield ""
+    yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
+    for s in e.steps:
+        row = (
+            f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}   {s.detail[:_WIDEST]}"
+        )
+        yield row.rstrip()
+    outcomes = outcome_counts(e)
+    if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
+        yield ""
+        told = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
+        yield f"Files: {', '.join(told)}"
+    yield from _files(e)
+
+
+def _files(e: ExplainedScan) -> Iterator[str]:
+    chosen = interesting(e.files)
+    if not chosen:
+        return
+    yield ""
+    kept = sum(f.rows_to_read > 0 for f in chosen)
+    shown = chosen[: min(kept, _SHOWN_FILES)] + chosen[kept : kept + _SHOWN_SKIPPED]
+    for f in shown:
+        yield from _file(f, e.table)
+    if len(chosen) > len(shown):
+        yield f"… and {len(chosen) - len(shown):,} more files: files_to_arrow() has them all"
+
+
+def interesting(files: Sequence[FileDecision]) -> list[FileDecision]:
+    """The files that something narrowed down: in turn, or those of which most is read first, else in plan order."""
+    chosen = [f for f in files if f.verdicts or f.turn or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
+    return sorted(chosen, key=lambda f: (not f.rows_to_read, f.turn.number if f.turn else -f.rows_to_read))
+
+
+def _file(f: FileDecision, table: str) -> Iterator[str]:
+    yield f"{short_path(f.path, table)}   {rows_text(f.rows_to_read, f.rows)}   {strip_text(f.strip)}".rstrip()
+    for v in f.verdicts:
+        index = "no index" if v.index is None else f"{v.index}({v.column})"
+        where = positions_text(v.positions, v.rows)
+        kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{where}"
+        spent = f"   {v.bytes_read:,} bytes read" if v.bytes_read else ""
+        yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
+    if f.rows_after_index != f.rows_kept:
+        yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
+    if f.turn is not None:
+        yield f"    {'top n':<26} {turn_text(f.turn)}"
+    if f.pages is not None:
+        yield from _pages(f, f.pages)
+    elif f.reason and not f.verdicts:
+        yield f"    {f.reason}"
+    if f.spared:
+        yield f"    {'not read':<26} {SPARED}"
+    if f.actual is not None:
+        yield f"    {'read':<26} {actual_text(f.actual)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
+    if p.rows != f.rows_kept:
+        yield f"    {'row groups and pages':<26} their statistics keep {rows_text(p.rows, f.rows_kept)}"
+    if p.rows:
+        most = "at most " if p.at_most else ""
+        yield f"    {'to read':<26} {most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}: {cost_text(p)}"
+
+
+def turn_text(t: TurnTold) -> str:
+    """When a file is asked for the first rows, and by what."""
+    bound = f"no row before {t.bound}" if t.bound else "bounds not known"
+    if not t.by:
+        how = "sort columns are read"
+    else:
+        how = f"{t.by} {'tell' if t.by == 'statistics' else 'tells'} the best rows"
+        how += ", sort columns are read for these" if t.reads else ", no data is read for that"
+    return f"asked as number {t.number:,}: {bound}; {how}"
+
+
+def cost_text(p: PagesTold) -> str:
+    """Which way of reading was chosen, and the numbers that decided."""
+    chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
+    told = [p.why] if p.why else []
+    if p.pages_micros is not None and p.group_micros is not None:
+        told.append(f"estimated {_millis(p.pages_micros)} by pages, {_millis(p.group_micros)} by row groups")
+    return "; ".join([chosen, *told])
+
+
+def actual_text(a: Actual) -> str:
+    """What reading a file took."""
+    pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
+    requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
+    return (
+        f"{counted(a.rows, 'row')} given out, {a.rows_decoded:,} decoded{pages}, "
+        f"{human_bytes(a.bytes)}{requests}, {a.millis:,.1f} ms"
+    )
+
+
+def _millis(micros: float) -> str:
+    return f"{micros / 1000:,.2f} ms"
+
+
+def rows_text(rows: int, of: int) -> str:
+    """``4 of 29,425 rows``."""
+    if rows == of:
+        return "its only row" if rows == 1 else f"all {of:,} rows" if rows else "no row"
+    return f"{rows:,} of {counted(of, 'row')}"
+
+
+def positions_text(positions: Sequence[int], rows: int) -> str:
+    """The first positions, as they follow a number of rows."""
+    if not positions:
+        return ""
+    shown = positions[:_SHOWN_POSITIONS]
+    more = ", …" if rows > len(shown) else ""
+    return f" (at {', '.join(f'{p:,}' for p in shown)}{more})"
+
+
+def strip_text(strip: bytes) -> str:
+    """Where the kept rows lie in the file, in characters from blank to full; empty for all or none."""
+    if not strip or min(strip) == 255 or max(strip) == 0:
+        return ""
+    parts = [strip[len(strip) * i // _STRIP_WIDTH : len(strip) * (i + 1) // _STRIP_WIDTH] for i in range(_STRIP_WIDTH)]
+    return "▕" + "".join(_SHADES[-(-max(p) * 4 // 255)] for p in parts) + "▏"
+
+
+def short_path(path: str, table: str) -> str:
+    """A file's path within the table, a long name cut in its middle."""
+    inside = path.removeprefix(table).lstrip("/") if path.startswith(table) else path.rsplit("/", 1)[-1]
+    directory, slash, name = inside.rpartition("/")
+    return f"{directory}{slash}{name if len(name) <= 32 else f'{name[:13]}…{name[-14:]}'}"
+
+
+def label(path: str, table: str) -> str:
+    """Still shorter: the partition, and the beginning of the name."""
+    directory, _, name = short_path(path, table).rpartition("/")
+    partition = "/".join(part for part in directory.split("/") if "=" in part)
+    return f"{partition} {name.split('…')[0]}".strip()

@@ -1,0 +1,219 @@
+"""Avro data files, as Java Paimon writes them (the schemas are described in `avro_types`).
+
+Reading goes block by block: a block without a selected row is passed over without being decoded. Writing encodes whole
+columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.avro.container import BLOCK_BYTES, block_bytes, compressor, header_bytes
+from paimon_pyds.formats.avro.blocks import BlockReader, avro_codec
+from paimon_pyds.formats.avro.decode import RecordDecoder, to_batch
+from paimon_pyds.formats.avro.encode import encode_rows
+from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
+from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import FileIO, OutputFile
+from paimon_pyds.types import DataField, arrow_schema
+
+__all__ = ["AvroFormat"]
+
+_CHUNK_BYTES = 8 * 2**20
+"""Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
+
+
+class AvroFormat:
+    """Avro as a `FileFormat`."""
+
+    name = "avro"
+
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> AvroReader:
+        """Open a data file.
+
+        Raises:
+            CorruptFileError: not an Avro file, or a broken header.
+            UnsupportedError: an unknown compression codec.
+            StorageError: the file can't be read.
+        """
+        return AvroReader(io, path, size, counters)
+
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raises OptionError and UnsupportedError as `open_writer`."""
+        write_schema(fields)
+        avro_codec(options)
+
+    def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
+        """Create a data file.
+
+        Raises:
+            UnsupportedError: a type, a name or a compression that Avro files of Paimon cannot have.
+            OptionError: a level that is no number.
+        """
+        return AvroWriter(io, path, fields, options)
+
+
+class AvroReader:
+    """One open Avro file."""
+
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+        self._path = path
+        self._counters = counters
+        self._io = io
+        self._file = BlockReader(self._fetch, size, path)
+        self._plain: Any = plain_schema(self._file.schema, path)
+        counters.footer_bytes += self._file.header_size
+        # Avro files do not tell: the heads of all blocks are visited.
+        self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
+
+    def _fetch(self, offset: int, length: int) -> bytes:
+        data = self._io.read_range(self._path, offset, length)
+        self._counters.bytes_read += length
+        self._counters.requests += 1
+        return data
+
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """The whole file: blocks are too small to be worth a visit each."""
+        return [(0, self.row_count)] if self.row_count else []
+
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
+        """Every row: Avro files have no statistics."""
+        return RowSelection.ALL
+
+    def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows; see `FormatReader.read`.
+
+        Raises:
+            CorruptFileError: a column that the file does not have, or has in another type; broken blocks.
+        """
+        projected = project(self._file.schema, self._plain, fields, self._path)
+        decoder = RecordDecoder(self._plain, projected, self._path)
+        gathered = _Gathered(arrow_schema(fields), batch_rows)
+        first = 0
+        for block in self._file.blocks(lambda row, count: not selection.window(row, row + count).is_none):
+            start, first = first, first + block.count
+            if block.body is None or not block.count:
+                continue
+            self._counters.rows_decoded += block.count
+            batch = to_batch(decoder.records(block), fields, self._path)
+            window = selection.window(start, first)
+            if not window.is_all:
+                batch = batch.take(pa.array(window.to_array(block.count)))
+            yield from gathered.add(batch)
+        yield from gathered.rest()
+
+    def close(self) -> None:
+        """Release what is held of the file."""
+        self._file.forget()
+
+
+class _Gathered:
+    """Puts the batches of blocks together, or cuts them, to batches of a given number of rows."""
+
+    def __init__(self, schema: pa.Schema, rows: int) -> None:
+        self._schema = schema
+        self._limit = rows
+        self._parts: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._parts.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= self._limit:
+            whole = self._joined()
+            full = whole.num_rows - whole.num_rows % self._limit
+            for start in range(0, full, self._limit):
+                yield whole.slice(start, self._limit)
+            self._parts = [whole.slice(full)] if full < whole.num_rows else []
+            self._rows = whole.num_rows - full
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        if self._rows:
+            yield self._joined()
+
+    def _joined(self) -> pa.RecordBatch:
+        if len(self._parts) == 1:
+            return self._parts[0]
+        table = pa.Table.from_batches(self._parts, self._schema).combine_chunks()
+        return pa.RecordBatch.from_arrays([_chunk(c) for c in table.columns], schema=self._schema)
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+class AvroWriter:
+    """One Avro file being written."""
+
+    def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        schema = write_schema(fields)
+        codec, level = avro_codec(options)
+        self._fields = tuple(fields)
+        self._compress = compressor(codec, level)
+        self._pending: list[bytes] = []
+        self._pending_bytes = self._pending_rows = 0
+        header, self._sync = header_bytes(schema, codec)
+        self._output: OutputFile = io.open_output(path)
+        try:
+            self._output.sink.write(header)
+        except BaseException:
+            self._output.abort()
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows. Raises StorageError when the file can't be written."""
+        step = max(1, batch.num_rows * _CHUNK_BYTES // max(batch.nbytes, 1))
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            self._append(encode_rows(part.columns, self._fields))
+
+    def _append(self, records: pa.Array) -> None:
+        """Gather records to blocks: a block ends with the record that brings it to its size."""
+        bounds = np.frombuffer(records.buffers()[1], np.int32)[records.offset : records.offset + len(records) + 1]
+        data = memoryview(records.buffers()[2] or b"")
+        place, first = 0, int(bounds[0])
+        while place < len(records):
+            # The first record end that fills the block up, or the last record of all.
+            goal = first + BLOCK_BYTES - self._pending_bytes
+            stop = min(int(np.searchsorted(bounds, goal, "left")), len(records))
+            stop = max(stop, place + 1)
+            last = int(bounds[stop])
+            self._pending.append(bytes(data[first:last]))
+            self._pending_bytes += last - first
+            self._pending_rows += stop - place
+            if self._pending_bytes >= BLOCK_BYTES:
+                self._flush()
+            place, first = stop, last
+
+    def _flush(self) -> None:
+        if self._pending_rows:
+            body = self._compress(b"".join(self._pending))
+            self._output.sink.write(block_bytes(self._pending_rows, body, self._sync))
+            self._pending.clear()
+            self._pending_bytes = self._pending_rows = 0
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of finished blocks; what waits for its block is taken for a third of its size."""
+        return self._output.tell() + self._pending_bytes // 3
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes. Raises StorageError."""
+        try:
+            self._flush()
+        except BaseException:
+            self._output.abort()
+            raise
+        return self._output.close()
+
+    def abort(self) -> None:
+        """Drop the file."""
+        self._output.abort()

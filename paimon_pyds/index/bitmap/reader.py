@@ -1,0 +1,288 @@
+"""The bitmap index: for each distinct value, the rows that hold it.
+
+Specification: Paimon documentation, concepts/spec/fileindex, "Bitmap". Integers are big-endian, bitmaps are portable
+RoaringBitmaps; an offset below zero is a bitmap of the single position ``-1 - offset``, else it counts from the body.
+
+    version 1: 01 · rows · values · has null u8 [null offset] · (value, offset)* · body
+    version 2: 02 · rows · values · has null u8 [null offset · null length] · blocks · (first value, block offset)* ·
+               body offset · blocks: entries, (value, offset, length)* · body
+
+Values ascend over all blocks of version 2; in version 1 their order is arbitrary.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE, BitmapBuilder, write_bitmap
+from paimon_pyds.index.keys import Key, KeyCodec, key_codec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
+from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
+from paimon_pyds.predicate.tree import Op
+from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import DataType
+
+__all__ = ["DEFAULT_BLOCK_SIZE", "BitmapBuilder", "BitmapReader", "write_bitmap"]
+
+_RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
+_CACHE = 8 << 20
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some entries of the dictionary: ascending keys (an array, or a list of bytes), and where each bitmap lies."""
+
+    keys: Any
+    offsets: I64
+    lengths: I64
+
+    @property
+    def nbytes(self) -> int:
+        """An estimate of the memory it takes."""
+        return 200 + 80 * len(self.keys)
+
+
+class BitmapReader:
+    """An open bitmap index. Dictionary blocks and bitmaps are read when asked for, several in one request."""
+
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
+        self._source = source
+        self._codec = codec
+        self._cache = cache if cache is not None else ByteCache(_CACHE)
+        cursor = Cursor(source)
+        self.version = cursor.u8("version")
+        if self.version not in (1, 2):
+            raise corrupt(source, f"bitmap index version {self.version} is not known", offset=0, field="version")
+        self.row_count: int = cursor.count("row count", each=0)
+        self._values = cursor.count("non-null value bitmap number", each=self._entry_bytes)
+        self._null: tuple[int, int] | None = None
+        if cursor.u8("has null value"):
+            offset = cursor.i32("null value offset")
+            self._null = (offset, cursor.i32("null bitmap length") if self.version == 2 else -1)
+        if self.version == 1:
+            self._read_dictionary(cursor)
+        else:
+            self._read_block_table(cursor)
+
+    @staticmethod
+    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> BitmapReader:
+        """Open the index of a column of this type. Raises CorruptFileError."""
+        return BitmapReader(source, key_codec(type_), cache)
+
+    @property
+    def _entry_bytes(self) -> int:
+        return (self._codec.width or 4) + (4 if self.version == 1 else 8)
+
+    @property
+    def block_count(self) -> int:
+        """Blocks of the dictionary; one in version 1."""
+        return 1 if self._whole is not None else len(self._first_keys)
+
+    # ------------------------------------------------------------------------------------------------- dictionary
+
+    def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, I64]:
+        """``count`` entries of a value and some int32; the values, and the integers as rows."""
+        if not self._codec.is_binary:
+            width = self._codec.width
+            each = width + 4 * ints
+            raw = np.frombuffer(cursor.take(count * each, "value"), np.uint8).reshape(count, each)
+            keys = self._codec.deserialize(np.ascontiguousarray(raw[:, :width]).view(self._codec.dtype).reshape(-1))
+            numbers = np.ascontiguousarray(raw[:, width:]).view(">i4").astype(np.int64).reshape(count, ints)
+            return keys, numbers
+        values, tails = cursor.strings(count, 4 * ints, "value")
+        return values, np.frombuffer(tails, ">i4").astype(np.int64).reshape(count, ints)
+
+    def _read_dictionary(self, cursor: Cursor) -> None:
+        """Version 1: the whole dictionary; a bitmap ends where the next one begins."""
+        keys, numbers = self._read_values(cursor, self._values, 1)
+        self._body = Window(self._source, cursor.position, cursor.remaining())
+        offsets = numbers[:, 0]
+        null = np.array([] if self._null is None else [self._null[0]], np.int64)
+        starts = np.unique(np.append(offsets, null))
+        ends = np.append(starts[1:], self._body.size)
+        order = sorted(range(len(keys)), key=keys.__getitem__) if self._codec.is_binary else np.argsort(keys)
+        keys = [keys[i] for i in order] if self._codec.is_binary else keys[order]
+        offsets = offsets[order]
+        lengths = np.where(offsets < 0, -1, ends[np.searchsorted(starts, offsets)] - offsets)
+        if self._null is not None and self._null[0] >= 0:
+            self._null = (self._null[0], int(ends[np.searchsorted(starts, self._null[0])]) - self._null[0])
+        self._whole: _Block | None = _Block(keys, offsets, lengths)
+        self._check_order(self._whole.keys, cursor.position)
+
+    def _read_block_table(self, cursor: Cursor) -> None:
+        self._whole = None
+        at = cursor.position
+        count = cursor.count("bitmap index block number", each=(self._codec.width or 4) + 4)
+        self._first_keys, numbers = self._read_values(cursor, count, 1)
+        body_offset = cursor.count("bitmap body offset")
+        self._blocks = Window(self._source, cursor.position, body_offset)
+        self._body = Window(self._source, cursor.position + body_offset, cursor.remaining() - body_offset)
+        self._bounds = np.append(numbers[:, 0], body_offset)
+        if bool((np.diff(self._bounds) < 4).any()) or self._bounds[0] != 0:
+            raise corrupt(self._source, "index blocks that don't follow each other", offset=at, field="block offset")
+        self._check_order(self._first_keys, at)
+
+    def _check_order(self, keys: Any, at: int) -> None:
+        if isinstance(keys, np.ndarray):
+            ascending = bool((keys[1:] > keys[:-1]).all())
+        else:
+            ascending = all(a < b for a, b in itertools.pairwise(keys))
+        if not ascending:
+            raise corrupt(self._source, "dictionary values out of order", offset=at, field="value")
+
+    def _load_blocks(self, numbers: Sequence[int]) -> list[_Block]:
+        if self._whole is not None:
+            return [self._whole for _ in numbers]
+        loaded: dict[int, _Block] = {}
+        missing = []
+        for number in numbers:
+            block = self._cache.get((id(self), "block", number))
+            if block is None:
+                missing.append(number)
+            else:
+                loaded[number] = block
+        if not missing:
+            return [loaded[number] for number in numbers]
+        ranges = [(int(self._bounds[n]), int(self._bounds[n + 1] - self._bounds[n])) for n in missing]
+        for number, data, (offset, _) in zip(missing, self._blocks.read_many(ranges), ranges, strict=True):
+            loaded[number] = self._parse_block(number, Held(data, self._blocks, offset))
+        return [loaded[number] for number in numbers]
+
+    def _parse_block(self, number: int, source: ByteSource) -> _Block:
+        cursor = Cursor(source, step=source.size)
+        entries = cursor.count("entry number", each=self._entry_bytes)
+        keys, tails = self._read_values(cursor, entries, 2)
+        if cursor.remaining():
+            raise corrupt(source, "an index block longer than its entries", offset=0, field="entry number")
+        self._check_order(keys, 0)
+        if not len(keys) or keys[0] != self._first_keys[number]:
+            raise corrupt(source, "an index block that begins with another value", offset=4, field="value")
+        block = _Block(keys, tails[:, 0], tails[:, 1])
+        self._cache.put((id(self), "block", number), block, block.nbytes)
+        return block
+
+    def _find(self, keys: Sequence[Key]) -> list[tuple[int, int]]:
+        """(offset, length) of the bitmaps of those keys that are there."""
+        places: dict[int, list[Key]] = {}
+        for key in keys:
+            number = 0 if self._whole is not None else bisect.bisect_right(self._first_keys, key) - 1
+            if number >= 0:
+                places.setdefault(number, []).append(key)
+        found = []
+        for block, wanted in zip(self._load_blocks(list(places)), places.values(), strict=True):
+            for key in wanted:
+                at = bisect.bisect_left(block.keys, key)
+                if at < len(block.keys) and block.keys[at] == key:
+                    found.append((int(block.offsets[at]), int(block.lengths[at])))
+        return found
+
+    def _find_between(self, probe: Interval) -> list[tuple[int, int]] | None:
+        """(offset, length) of the bitmaps of all keys in an interval; None when that is too much to read."""
+        if self._whole is not None:
+            numbers = range(1)
+        else:
+            low, high = probe.low, probe.high
+            first = 0 if low is None else max(bisect.bisect_right(self._first_keys, low) - 1, 0)
+            last = len(self._first_keys) if high is None else bisect.bisect_right(self._first_keys, high)
+            numbers = range(first, max(first, last))
+            if len(numbers) and self._bounds[numbers[-1] + 1] - self._bounds[numbers[0]] > _RANGE_BYTES:
+                return None
+        found: list[tuple[int, int]] = []
+        for block in self._load_blocks(numbers):
+            begin, end = _slice_of(block.keys, probe)
+            found.extend(zip(block.offsets[begin:end].tolist(), block.lengths[begin:end].tolist(), strict=True))
+        return found if sum(max(length, 16) for _, length in found) <= _RANGE_BYTES else None
+
+    # ---------------------------------------------------------------------------------------------------- bitmaps
+
+    def _union(self, places: Sequence[tuple[int, int]]) -> BitMap:
+        """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
+        if len(places) == 1 and places[0][0] >= 0:
+            cached: BitMap | None = self._cache.get((id(self), "bitmap", places[0][0]))
+            return next(self._decoded(places)) if cached is None else cached
+        single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
+        if len(single) and int(single.max()) >= self.row_count:
+            message = f"position {int(single.max())} in a file of {self.row_count} rows"
+            raise corrupt(self._source, message, field="offset")
+        union = BitMap(single.astype(np.uint32))
+        missing = []
+        for offset, length in places:
+            if offset < 0:
+                continue
+            bitmap = self._cache.get((id(self), "bitmap", offset))
+            if bitmap is not None:
+                union |= bitmap
+            else:
+                missing.append((offset, length))
+        for bitmap in self._decoded(missing) if missing else ():
+            union |= bitmap
+        return union
+
+    def _decoded(self, places: Sequence[tuple[int, int]]) -> Iterator[BitMap]:
+        """The bitmaps at these offsets of the body, read in one request."""
+        places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
+        for (offset, length), data in zip(places, self._body.read_many(places), strict=True):
+            origin = self._body.origin + offset
+            bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
+            self._cache.put((id(self), "bitmap", offset), bitmap, length + 64)
+            yield bitmap
+
+    def _measure(self, offset: int) -> int:
+        """The length of a bitmap whose entry doesn't tell it."""
+        most = 16 + (8192 + 16) * (self.row_count // 65536 + 1)
+        data = self._body.read(offset, min(most, max(self._body.size - offset, 0)))
+        return roaring.layout(data, path=self._source.name, origin=self._body.origin + offset).size
+
+    def _null_rows(self) -> BitMap:
+        return BitMap() if self._null is None else self._union([self._null])
+
+    def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
+        """Points and nulls always; intervals when ``extended`` and few enough values lie in them.
+
+        Without ``extended``, a negation keeps null rows, as Java's reader does.
+        """
+        if isinstance(probe, Nulls):
+            nulls = self._null_rows()
+            rows = nulls.flip(0, self.row_count) if probe.negated else nulls
+            return Answer(RowSelection(rows), True)
+        if isinstance(probe, Points):
+            rows = self._union(self._find(probe.keys))
+        else:
+            places = self._find_between(probe) if extended else None
+            if places is None:
+                return None
+            rows = self._union(places)
+        if not probe.negated:
+            return Answer(RowSelection(rows), probe.exact)
+        rows = rows.flip(0, self.row_count)
+        if extended and self._null is not None:
+            rows = rows - self._null_rows()
+        return Answer(RowSelection(rows), probe.exact and (extended or self._null is None))
+
+    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
+        """The rows that may satisfy ``column op literals``."""
+        probe = make_probe(op, literals, self._codec)
+        answer = None if probe is None else self.answer(probe)
+        return RowSelection.ALL if answer is None else answer.selection
+
+
+def _slice_of(keys: Sequence[Any], probe: Interval) -> tuple[int, int]:
+    """Which of the ascending keys lie in the interval."""
+    begin, end = 0, len(keys)
+    if probe.low is not None:
+        begin = (bisect.bisect_right if probe.low_open else bisect.bisect_left)(keys, probe.low)
+    if probe.high is not None:
+        end = (bisect.bisect_left if probe.high_open else bisect.bisect_right)(keys, probe.high)
+    return begin, max(begin, end)

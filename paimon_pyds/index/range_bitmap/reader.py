@@ -1,0 +1,234 @@
+"""The range bitmap index: a sorted dictionary of the distinct values, and bit slices of each row's code in it.
+
+Specification: Paimon documentation, concepts/spec/fileindex, "Range Bitmap". Integers are big-endian:
+
+    header length int32 · version u8 = 1 · rows int32 · distinct values int32 · [min · max] · dictionary length int32 ·
+    dictionary · slices
+    slices: header length int32 · version u8 = 1 · slices u8 · existing rows' length int32 · indexes length int32 ·
+            (offset int32, length int32) of each slice · existing rows · slices, lowest bit first
+
+Without a value other than NULL there is no min and max, and Java writes 64 empty slices.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.index.bitmap.writer import check_limits
+from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
+from paimon_pyds.index.keys import Key, KeyCodec, key_codec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
+from paimon_pyds.index.range_bitmap.dictionary import RangeDictionary, read_key, write_dictionary, write_key
+from paimon_pyds.index.slices.codec import encode_slices
+from paimon_pyds.index.slices.slices import BitSlices, rows_between
+from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
+from paimon_pyds.predicate.tree import Op
+from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import DataType
+
+__all__ = ["DEFAULT_CHUNK_SIZE", "RangeBitmapBuilder", "RangeBitmapReader", "write_range_bitmap"]
+
+DEFAULT_CHUNK_SIZE = 16 << 10
+_VERSION = 1
+_SLICES_OF_NOTHING = 64
+_MAX_SLICES = 64
+_CACHE = 16 << 20
+
+
+class RangeBitmapBuilder:
+    """Collects a column for a range bitmap.
+
+    Args:
+        type_: the column's type.
+        chunk_size: bytes of the keys in one chunk of the dictionary.
+        dictionary: the column's shared dictionary; `update` is then not to be called.
+    """
+
+    def __init__(
+        self, type_: DataType, chunk_size: int = DEFAULT_CHUNK_SIZE, *, dictionary: ColumnDictionary | None = None
+    ) -> None:
+        self._chunk_size = chunk_size
+        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
+
+    def update(self, values: pa.Array) -> None:
+        """Append rows."""
+        self._dictionary.update(values)
+
+    def finish(self, row_count: int) -> bytes:
+        """The serialized index of the ``row_count`` rows given."""
+        return write_range_bitmap(self._dictionary.finish(), self._chunk_size)
+
+
+def write_range_bitmap(column: EncodedColumn, chunk_size: int = DEFAULT_CHUNK_SIZE) -> bytes:
+    """The serialized range bitmap of a column."""
+    codec, cardinality = column.codec, len(column.keys)
+    dictionary = write_dictionary(column, chunk_size)
+    slices = _write_slices(column)
+    length = sum(map(len, dictionary))
+    check_limits("range-bitmap", column.row_count, length + sum(map(len, slices)))
+    ends = b""
+    if cardinality:
+        ends = write_key(codec, _key(column, 0)) + write_key(codec, _key(column, cardinality - 1))
+    header = struct.pack(">Bii", _VERSION, column.row_count, cardinality) + ends + struct.pack(">i", length)
+    return b"".join([struct.pack(">i", len(header)), header, *dictionary, *slices])
+
+
+def _key(column: EncodedColumn, number: int) -> Key:
+    key: Key = column.keys[number].as_py()
+    return key
+
+
+def _write_slices(column: EncodedColumn) -> list[bytes]:
+    cardinality = len(column.keys)
+    count = max((cardinality - 1).bit_length(), 1) if cardinality else _SLICES_OF_NOTHING
+    existing = roaring.encode_mask(column.codes >= 0)
+    if cardinality:
+        slices = encode_slices(np.maximum(column.codes, 0).astype(np.uint32), count)
+    else:
+        slices = [roaring.encode(BitMap())] * count
+    lengths = np.array([len(s) for s in slices], np.int64)
+    places = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1).astype(">i4").tobytes()
+    header = struct.pack(">BBii", _VERSION, count, len(existing), len(places)) + places
+    return [struct.pack(">i", len(header)), header, existing, *slices]
+
+
+def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
+    """The bit slices of a range bitmap."""
+    cursor = Cursor(source, step=4 + 10 + 8 * _MAX_SLICES)
+    header, version = cursor.i32("header length"), cursor.u8("version")
+    if version != _VERSION:
+        raise corrupt(source, f"bit slices of version {version} are not known", offset=4, field="version")
+    count = cursor.u8("slices size")
+    existing, indexes = cursor.count("ebm length"), cursor.count("indexes length")
+    if count > _MAX_SLICES or indexes != 8 * count or header != 10 + indexes:
+        raise corrupt(source, f"{count} slices in a header of {header}", offset=5, field="slices size")
+    places = np.frombuffer(cursor.take(indexes, "indexes"), ">i4").astype(np.int64).reshape(count, 2)
+    at = cursor.position
+    if bool((places < 0).any()) or bool((places.sum(axis=1) + at + existing > source.size).any()):
+        raise corrupt(source, "slices that lie outside the index", offset=14, field="indexes")
+    in_source = [(at + existing + offset, length) for offset, length in places.tolist()]
+    return BitSlices(source, (at, existing), in_source, row_count, cache)
+
+
+class RangeBitmapReader:
+    """An open range bitmap. Dictionary chunks and slices are read when asked for."""
+
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
+        self._codec = codec
+        self._cache = cache if cache is not None else ByteCache(_CACHE)
+        cursor = Cursor(source, step=256)
+        header = cursor.count("header length")
+        version = cursor.u8("version")
+        if version != _VERSION:
+            raise corrupt(source, f"range bitmap version {version} is not known", offset=4, field="version")
+        self.row_count: int = cursor.count("row count", each=0)
+        self.cardinality = cursor.count("cardinality", each=0)
+        if self.cardinality > self.row_count:
+            message = f"{self.cardinality} distinct values in {self.row_count} rows"
+            raise corrupt(source, message, offset=9, field="cardinality")
+        if self.cardinality:
+            self._min, self._max = read_key(codec, cursor, "min"), read_key(codec, cursor, "max")
+        length = cursor.count("dictionary length")
+        if cursor.position != 4 + header:
+            message = f"a header of {cursor.position - 4} bytes, not {header}"
+            raise corrupt(source, message, offset=0, field="header length")
+        at = cursor.position
+        self._dictionary_window = Window(source, at, length)
+        self._slices_window = Window(source, at + length, source.size - at - length)
+        self._open_dictionary: RangeDictionary | None = None
+        self._opened_slices: BitSlices | None = None
+
+    @staticmethod
+    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> RangeBitmapReader:
+        """Open the index of a column of this type. Raises CorruptFileError."""
+        return RangeBitmapReader(source, key_codec(type_), cache)
+
+    @property
+    def _dictionary(self) -> RangeDictionary:
+        if self._open_dictionary is None:
+            window = self._dictionary_window
+            self._open_dictionary = RangeDictionary(window, self._codec, self.cardinality, self._cache)
+        return self._open_dictionary
+
+    @property
+    def _slices(self) -> BitSlices:
+        if self._opened_slices is None:
+            slices = _open_slices(self._slices_window, self.row_count, self._cache)
+            if slices.count < (self.cardinality - 1).bit_length():
+                message = f"{slices.count} slices for {self.cardinality} values"
+                raise corrupt(self._slices_window, message, offset=5, field="slices size")
+            self._opened_slices = slices
+        return self._opened_slices
+
+    def _existing(self) -> BitMap:
+        return self._slices.existing() if self.cardinality else BitMap()
+
+    def _codes(self, low: int, high: int) -> BitMap:
+        """Rows whose code lies between ``low`` and ``high``, both included."""
+        if low > high:
+            return BitMap()
+        if low <= 0 and high >= self.cardinality - 1:
+            return self._existing()
+        return rows_between(self._slices, low, None if high >= self.cardinality - 1 else high)
+
+    def _points(self, keys: tuple[Key, ...]) -> BitMap:
+        codes = []
+        for key in keys:
+            if self._min <= key <= self._max:  # type: ignore[operator]
+                code, found = self._find(key)
+                if found:
+                    codes.append(code)
+        rows = BitMap()
+        codes.sort()
+        first = 0
+        for number, code in enumerate(codes):
+            if number + 1 == len(codes) or codes[number + 1] > code + 1:
+                found_rows = self._codes(codes[first], code)
+                rows = rows | found_rows if rows else found_rows
+                first = number + 1
+        return rows
+
+    def _find(self, key: Key) -> tuple[int, bool]:
+        if key == self._min:
+            return 0, True
+        if key == self._max:
+            return self.cardinality - 1, True
+        return self._dictionary.find(key)
+
+    def _interval(self, probe: Interval) -> BitMap:
+        first, last = 0, self.cardinality - 1
+        if probe.low is not None and probe.low >= self._min:  # type: ignore[operator]
+            if probe.low > self._max:  # type: ignore[operator]
+                return BitMap()
+            first, found = self._find(probe.low)
+            first += found and probe.low_open
+        if probe.high is not None and probe.high <= self._max:  # type: ignore[operator]
+            if probe.high < self._min:  # type: ignore[operator]
+                return BitMap()
+            last, found = self._find(probe.high)
+            last -= not found or probe.high_open
+        return self._codes(first, last)
+
+    def answer(self, probe: Probe, *, extended: bool = True) -> Answer:
+        """Points, intervals and nulls; rows that are null are in no answer but that to IS NULL."""
+        if isinstance(probe, Nulls):
+            rows = self._existing()
+            return Answer(RowSelection(rows if probe.negated else rows.flip(0, self.row_count)), True)
+        if not self.cardinality:
+            return Answer(RowSelection.NONE, True)
+        rows = self._points(probe.keys) if isinstance(probe, Points) else self._interval(probe)
+        if probe.negated:
+            rows = self._existing() - rows
+        return Answer(RowSelection(rows), probe.exact)
+
+    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
+        """The rows that may satisfy ``column op literals``."""
+        probe = make_probe(op, literals, self._codec)
+        return RowSelection.ALL if probe is None else self.answer(probe).selection

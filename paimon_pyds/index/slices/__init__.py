@@ -1,0 +1,1 @@
+"""Bit slices, which the BSI and the range bitmap hold."""

@@ -1,0 +1,211 @@
+"""Some containers of several serialized RoaringBitmaps, without reading the others: each holds 65,536 positions.
+
+Headers tell where containers lie (`paimon_pyds.roaring.codec` has the format): those of all bitmaps become columns.
+What is read of a bitmap is put together as one of these containers only, and checked as any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from paimon_pyds.index.source import corrupt
+from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.layout import (
+    BITMAP_BYTES,
+    COOKIE_PLAIN,
+    COOKIE_RUNS,
+    MAX_CONTAINERS,
+    NO_OFFSETS_BELOW,
+)
+from paimon_pyds.storage.base import ByteSource
+
+__all__ = ["containers_of", "head_bytes", "read_containers"]
+
+_SHARE = 5
+"""A container picked out costs about as much as three in a row; a fifth of them is worth it."""
+
+_GAP = 2048
+"""Containers at most so many bytes apart are read together, with what lies between."""
+
+_NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
+
+Ints = npt.NDArray[np.int64]
+
+
+def containers_of(rows: BitMap, row_count: int) -> Ints | None:
+    """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
+    count: int = rows.get_statistics()["n_containers"]
+    if _SHARE * count > -(-row_count // 65536):
+        return None
+    numbers: list[int] = []
+    after = 0
+    for _ in range(count):
+        numbers.append(rows.next_set_bit(after) >> 16)
+        after = numbers[-1] + 1 << 16
+    return np.array(numbers, np.int64)
+
+
+def head_bytes(row_count: int) -> int:
+    """The most that the header of a bitmap of so many positions takes."""
+    containers = -(-row_count // 65536)
+    return 8 + containers // 8 + 1 + 8 * containers
+
+
+def read_containers(
+    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Ints, row_count: int
+) -> list[BitMap]:
+    """The members of some bitmaps that lie in the wanted containers, and maybe others.
+
+    All headers are read in one request, and all containers in another. A bitmap of so few containers that its header
+    does not tell where they are is read whole.
+
+    Args:
+        source: what holds the bitmaps.
+        places: where each begins in there, and its length in bytes.
+        wanted: numbers of containers, ascending.
+        row_count: every position must be below it.
+
+    Raises:
+        CorruptFileError: a bitmap's header, or one of the containers, contradicts itself.
+    """
+    most = head_bytes(row_count)
+    heads = source.read_many([(offset, min(length, most)) for offset, length in places])
+    headers = _headers(heads, [length for _, length in places])
+    if isinstance(headers, int):
+        message = "the header of a bitmap contradicts itself"
+        raise corrupt(source, message, offset=places[headers][0], field="bitmap")
+    whole = sorted(headers.without_offsets)
+    chosen = headers.containers.take(np.isin(headers.containers.keys, wanted))
+    begins = np.array([offset for offset, _ in places], np.int64)[chosen.owners] + chosen.starts
+    ranges, within = _together(begins, chosen.sizes)
+    read = source.read_many([*ranges, *(places[number] for number in whole)])
+    body = _picked(b"".join(read[: len(ranges)]), within, chosen.sizes)
+    entries = roaring.container_entries(chosen.keys, chosen.cards)
+    origin: int = getattr(source, "origin", 0)
+    at, found = 0, []
+    bounds = itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist())
+    for number, (begin, end) in enumerate(bounds):
+        sizes, first = chosen.sizes[begin:end], places[number][0]
+        if number in headers.without_offsets:
+            data = read[len(ranges) + whole.index(number)]
+        else:
+            until = at + int(sizes.sum())
+            data = roaring.header(entries[begin:end], chosen.is_run[begin:end], sizes) + body[at:until]
+            at = until
+        found.append(roaring.decode(data, row_count=row_count, path=source.name, origin=origin + first))
+    return found
+
+
+def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
+    """What to read, as (offset, length), to have what lies there, and where it lies in the bytes of all these.
+
+    Args:
+        begins: the offsets, ascending in each bitmap.
+        sizes: in bytes.
+    """
+    ends = begins + sizes
+    apart = np.ones(len(begins), np.bool_)
+    gaps = begins[1:] - ends[:-1]
+    apart[1:] = (gaps < 0) | (gaps > _GAP)
+    first = apart.nonzero()[0]
+    offsets = begins[first]
+    lengths = ends[np.append(first[1:], len(begins))[: len(first)] - 1] - offsets
+    moved = lengths.cumsum() - lengths - offsets
+    return list(zip(offsets.tolist(), lengths.tolist(), strict=True)), begins + moved[apart.cumsum() - 1]
+
+
+def _picked(data: bytes, begins: Ints, sizes: Ints) -> bytes:
+    """The bytes that lie there, one after another."""
+    if int(sizes.sum()) == len(data):
+        return data
+    return b"".join([data[begin : begin + size] for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True)])
+
+
+# ------------------------------------------------------------------------------------------------------------- headers
+
+
+@dataclass(frozen=True, slots=True)
+class _Containers:
+    """Containers as columns: of which bitmap each is, its key and cardinality, whether it is of runs, where it starts
+    in its bitmap, and its size in bytes."""
+
+    owners: Ints
+    keys: Ints
+    cards: Ints
+    is_run: npt.NDArray[np.bool_]
+    starts: Ints
+    sizes: Ints
+
+    def take(self, which: npt.NDArray[np.bool_]) -> _Containers:
+        """Those for which there is True."""
+        keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
+        return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
+
+
+@dataclass(frozen=True, slots=True)
+class _Headers:
+    """The headers of several bitmaps: the length of each, and the containers of all, bitmap after bitmap.
+
+    Bitmaps ``without_offsets`` do not tell where their containers are: these are not listed.
+    """
+
+    lengths: list[int]
+    without_offsets: set[int]
+    containers: _Containers
+
+
+def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
+    """The headers of bitmaps of these lengths, which ``heads`` begin with; or the number of one that is wrong.
+
+    Sizes of run containers follow from where the next one begins: whether so many runs are there is yet to be seen.
+    """
+    own_lengths, counts, alone = [], [], set[int]()
+    entries, starts, flags = [], [], []
+    for number, head in enumerate(heads):
+        cookie, count = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
+        table, flag_bytes = 8, 0
+        has_runs = cookie & 0xFFFF == COOKIE_RUNS
+        if has_runs:
+            count = (cookie >> 16) + 1
+            flag_bytes = (count + 7) // 8
+            table = 4 + flag_bytes
+        elif cookie != COOKIE_PLAIN or count > MAX_CONTAINERS:
+            return number
+        with_offsets = not has_runs or count >= NO_OFFSETS_BELOW
+        size = table + (8 if with_offsets else 4) * count
+        if size > len(head):
+            return number
+        if not with_offsets:
+            alone.add(number)
+            count = 0
+        own_lengths.append(size)
+        counts.append(count)
+        entries.append(np.frombuffer(head, "<u4", count, table))
+        starts.append(np.frombuffer(head, "<u4", count, size - 4 * count))
+        bits = np.frombuffer(head, np.uint8, flag_bytes, 4) if has_runs else _NO_FLAGS
+        flags.append(np.unpackbits(bits, count=count, bitorder="little"))
+    every, number_of = np.concatenate(entries), np.array(counts, np.int64)
+    keys, cards = (every & 0xFFFF).astype(np.int64), (every >> 16).astype(np.int64) + 1
+    begins, is_run = np.concatenate(starts).astype(np.int64), np.concatenate(flags).view(np.bool_)
+    some = number_of.nonzero()[0]
+    last = number_of.cumsum()[some] - 1
+    first = last + 1 - number_of[some]
+    ends = np.empty_like(begins)
+    ends[:-1] = begins[1:]
+    ends[last] = np.array(lengths, np.int64)[some]
+    sizes = ends - begins
+    right = np.where(is_run, (sizes >= 6) & (sizes & 3 == 2), sizes == np.minimum(2 * cards, BITMAP_BYTES))
+    ascends = keys[1:] > keys[:-1]
+    ascends[first[1:] - 1] = True
+    right[1:] &= ascends
+    right[first] &= begins[first] == np.array(own_lengths, np.int64)[some]
+    owners = np.repeat(np.arange(len(heads)), number_of)
+    if not right.all():
+        return int(owners[right.argmin()])
+    return _Headers(own_lengths, alone, _Containers(owners, keys, cards, is_run, begins, sizes))

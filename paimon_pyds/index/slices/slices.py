@@ -1,0 +1,281 @@
+"""Bit slices: for each bit of the rows' values, the rows that have it set. They answer =, ranges and more.
+
+After O'Neil and Quass, "Improved query performance with variant indexes" (1997). Values are from 0 to 2^count - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyroaring import BitMap
+
+from paimon_pyds.buffers import keep_freed_memory
+from paimon_pyds.index.slices.containers import containers_of, head_bytes, read_containers
+from paimon_pyds.index.slices.order import RowOrder, SliceOrders
+from paimon_pyds.index.source import ByteCache
+from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.storage.base import ByteSource
+
+__all__ = ["BitSlices", "rows_between"]
+
+Place = tuple[int, int]
+
+_SHARE_OF_LISTS = 8
+"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
+
+_HEADS = 4
+"""Parts of slices are read where all slices take so many times what their headers do."""
+
+_PARTS = 4
+"""After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
+
+
+_LARGE = 1 << 20
+"""Bytes of slices from which on it matters where the memory for them comes from."""
+
+
+class BitSlices:
+    """Bit slices that are read when asked for. The bitmaps given are not to be changed.
+
+    Args:
+        source: what holds the bitmaps.
+        existing: where the bitmap of the rows that have a value lies in there, as offset and length.
+        places: where each slice lies, lowest bit first.
+        row_count: rows of the data file; every position in the slices is below it.
+        cache: where bitmaps, and what was found in them, are kept.
+    """
+
+    def __init__(
+        self, source: ByteSource, existing: Place, places: Sequence[Place], row_count: int, cache: ByteCache
+    ) -> None:
+        self._source = source
+        self._existing = existing
+        self._places = places
+        self._row_count = row_count
+        self._cache = cache
+        self._orders = SliceOrders(row_count, cache, id(self))
+        self._parts_asked = 0
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return len(self._places)
+
+    @property
+    def lower(self) -> int:
+        """Number of slices below the highest ones, which leave few rows to look for in these."""
+        return max(len(self._places) - _HIGHEST, 0)
+
+    def existing(self) -> BitMap:
+        """Rows that have a value."""
+        return self._load([self._existing])[0]
+
+    def one(self, bit: int) -> BitMap:
+        """The slice of one bit."""
+        return self._load([self._places[bit]])[0]
+
+    def load(self, first: int, stop: int | None = None) -> list[BitMap]:
+        """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
+        return self._load_list(first, self._places[first:stop])
+
+    def above(self, first: int) -> tuple[BitMap, list[BitMap]]:
+        """Rows that have a value, and the slices from ``first`` up."""
+        existing, *slices = self._load_list(~first, [self._existing, *self._places[first:]])
+        return existing, slices
+
+    def near(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
+        """The slices of these bits as far as they lie around some positions, and maybe farther; None where whole
+        slices cost no more."""
+        places = [self._places[bit] for bit in bits]
+        whole = sum(length for _, length in places)
+        if whole <= _HEADS * len(places) * head_bytes(self._row_count):
+            return None
+        if self._parts_asked >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
+            return None
+        containers = containers_of(rows, self._row_count)
+        if containers is None:
+            return None
+        self._parts_asked += 1
+        return read_containers(self._source, places, containers, self._row_count)
+
+    def _load_list(self, name: int, places: Sequence[Place]) -> list[BitMap]:
+        loaded: list[BitMap] | None = self._cache.get((id(self), name, len(places)))
+        if loaded is None:
+            loaded = self._load(places)
+            size = sum(length + 64 for _, length in places)
+            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
+                self._cache.put((id(self), name, len(places)), loaded, size)
+        return loaded
+
+    def _load(self, places: Sequence[Place]) -> list[BitMap]:
+        loaded: dict[int, BitMap] = {}
+        missing = []
+        for place in places:
+            bitmap = self._cache.get((id(self), place[0]))
+            if bitmap is None:
+                missing.append(place)
+            else:
+                loaded[place[0]] = bitmap
+        if missing:
+            if sum(length for _, length in missing) >= _LARGE:
+                keep_freed_memory()
+            name, origin = self._source.name, getattr(self._source, "origin", 0)
+            for (offset, length), data in zip(missing, self._source.read_many(missing), strict=True):
+                bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)
+                self._cache.put((id(self), offset), bitmap, length + 64)
+                loaded[offset] = bitmap
+        return [loaded[offset] for offset, _ in places]
+
+    def recall(self, highest: int) -> BitMap | None:
+        """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
+        are still there."""
+        found: BitMap | None = self._cache.get((id(self), "highest", highest))
+        return found
+
+    def remember(self, highest: int, rows: BitMap) -> None:
+        """Keep the rows that have these highest bits, as long as there is room."""
+        self._cache.put((id(self), "highest", highest), rows, _most_bytes(rows))
+
+    def order(self) -> RowOrder | None:
+        """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""
+        return self._orders.get(self)
+
+
+_HIGHEST = 8
+"""The rows that have some number in so many highest bits are remembered once they were found, and rows that are asked
+for often are put in the order of these bits."""
+
+_LEVELS = (4, 0)
+"""So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
+
+_MOST_STRETCHES = 4
+
+
+def _most_bytes(rows: BitMap) -> int:
+    """An upper bound of what a bitmap takes in memory."""
+    return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
+
+
+def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
+    """Rows whose value is at least ``low`` and at most ``high`` (None: no bound). The bitmap is not to be changed.
+
+    Rows that have their highest bits in common with a bound are few: only these are compared by the other bits.
+    """
+    most = (1 << slices.count) - 1
+    low, high = max(low, 0), most if high is None else min(high, most)
+    if low > high:
+        return BitMap()
+    if low == 0 and high == most:
+        return slices.existing()
+    order = slices.order()
+    rows = None if order is None else order.between(low, high)
+    if rows is not None:
+        return rows
+    below = (1 << slices.lower) - 1
+    first, last = low >> slices.lower, high >> slices.lower
+    if first == last:
+        return _compared(slices, [(first, low & below, high & below)])
+    ends = _compared(slices, [(first, low & below, below), (last, 0, high & below)])
+    if last - first <= _MOST_STRETCHES:
+        return BitMap.union(
+            ends, *(_with_highest(slices, n, slices.count - slices.lower) for n in range(first + 1, last))
+        )
+    existing, bits = slices.above(slices.lower)
+    return ends | _between(existing, bits, first + 1, last - 1)
+
+
+def _compared(slices: BitSlices, stretches: Sequence[tuple[int, int, int]]) -> BitMap:
+    """Rows of stretches: each has the same highest bits, and the number of its lower ones from one to another."""
+    found, whole, unbounded = BitMap(), None, (0, (1 << slices.lower) - 1)
+    for highest, *bounds in stretches:
+        rows = _with_highest(slices, highest, slices.count - slices.lower)
+        if rows and tuple(bounds) != unbounded:
+            bits = whole or slices.near(rows, range(slices.lower))
+            if bits is None:
+                bits = whole = slices.load(0, slices.lower)
+            rows = _between(rows, bits, *bounds)
+        found = found | rows if found else rows
+    return found
+
+
+def _with_highest(
+    slices: BitSlices, highest: int, count: int, top: tuple[BitMap, list[BitMap]] | None = None
+) -> BitMap:
+    """Rows whose ``count`` highest bits, of those above the lower ones, are those of ``highest``.
+
+    The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered. ``top`` is what
+    `BitSlices.above` gave for these bits, if it was asked already.
+    """
+    rows = slices.recall(1 << count | highest)
+    if rows is not None:
+        return rows
+    existing, bits = top or slices.above(slices.lower)
+    if not count:
+        return existing
+    level = next(level for level in _LEVELS if level < count)
+    begin = len(bits) - count
+    rows = _with_highest(slices, highest >> count - level, level, (existing, bits))
+    rows = _narrow(rows, bits[begin : begin + count - level], highest)
+    slices.remember(1 << count | highest, rows)
+    return rows
+
+
+def _narrow(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is that of ``value``.
+
+    Set bits come first: where rows lie in runs, what two sets share is found several times sooner than what they don't.
+    """
+    for bit in sorted(range(len(bits)), key=lambda bit: (value >> bit & 1, bit), reverse=True):
+        if not rows:
+            break
+        rows = rows & bits[bit] if value >> bit & 1 else rows - bits[bit]
+    return rows
+
+
+def _between(rows: BitMap, bits: Sequence[BitMap], low: int, high: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least ``low`` and at most ``high``.
+
+    The bits that both bounds have in common leave few rows, among which the others are then compared.
+    """
+    free = (low ^ high).bit_length()
+    rows = _narrow(rows, bits[free:], low >> free)
+    if not rows or not free:
+        return rows
+    *lower, highest = bits[:free]
+    upper = rows & highest
+    return _at_least(rows - upper, lower, low) | _at_most(upper, lower, high)
+
+
+def _at_least(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least that of ``value``: from the highest bit, as few are left
+    soon."""
+    if not value & (1 << len(bits)) - 1:
+        return rows
+    equal, greater = rows, BitMap()
+    for bit in reversed(range(len(bits))):
+        if not equal:
+            break
+        with_bit = equal & bits[bit]
+        if value >> bit & 1:
+            equal = with_bit
+        else:
+            greater |= with_bit
+            equal = equal - with_bit
+    return greater | equal
+
+
+def _at_most(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at most that of ``value``."""
+    if not ~value & (1 << len(bits)) - 1:
+        return rows
+    equal, less = rows, BitMap()
+    for bit in reversed(range(len(bits))):
+        if not equal:
+            break
+        with_bit = equal & bits[bit]
+        if value >> bit & 1:
+            less |= equal - with_bit
+            equal = with_bit
+        else:
+            equal = equal - with_bit
+    return less | equal

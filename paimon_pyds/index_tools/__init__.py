@@ -1,0 +1,1 @@
+"""Look into file indexes, check them against the data, weigh them, and rewrite them."""

@@ -1,0 +1,220 @@
+"""What indexes would cost and bring: build them in memory for a few files, and ask them the filters.
+
+Nothing is written. Sizes and times of the sampled files are projected to the whole table by the number of rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paimon_pyds.execution.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.container import parse_head, write_container
+from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index_tools.sample import FileSample, read_sample, sample_files
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_known
+from paimon_pyds.options.arguments import condition, mapping
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.tree import Predicate, root_columns
+from paimon_pyds.storage.base import BytesSource
+
+__all__ = ["CostReport", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options"]
+
+_PREFIX = "file-index."
+
+
+@dataclass(slots=True)
+class IndexCost:
+    """One index over the sampled files. Bytes and seconds (of one core, built alone); projections to all rows."""
+
+    column: str
+    index_type: str
+    files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    projected_bytes: int = 0
+    projected_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class FilterCost:
+    """What the indexes make of one filter in the sampled files.
+
+    ``rows_kept`` is what the indexes leave, ``rows_matching`` what really matches: the least that can be left.
+    ``files_matching`` hold such a row. ``index_bytes`` are read to find out. ``exact``: the index's answer is final in
+    every file.
+    """
+
+    filter: str
+    files: int = 0
+    files_kept: int = 0
+    files_matching: int = 0
+    rows: int = 0
+    rows_kept: int = 0
+    rows_matching: int = 0
+    index_bytes: int = 0
+    exact: bool = True
+
+
+@dataclass(slots=True)
+class CostReport:
+    """The cost of a configuration of indexes, and what it brings to some filters."""
+
+    files: int
+    rows: int
+    sampled_files: int = 0
+    sampled_rows: int = 0
+    sampled_data_bytes: int = 0
+    sampled_index_bytes: int = 0
+    threshold: int = 0
+    embedded: int = 0
+    side: int = 0
+    indexes: list[IndexCost] = field(default_factory=list)
+    filters: list[FilterCost] = field(default_factory=list)
+
+    @property
+    def projected_bytes(self) -> int:
+        """Bytes of all containers of the table."""
+        return _projected(self.sampled_index_bytes, self.rows, self.sampled_rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {**asdict(self), "projected_bytes": self.projected_bytes}
+
+
+def index_options(schema: TableSchema, given: Mapping[str, str] | None) -> dict[str, str]:
+    """The table's options with other indexes: ``given`` replaces all that the table says of which indexes there are.
+
+    Raises:
+        OptionError: an unknown option, or one that is not of indexes.
+    """
+    if not given:
+        return dict(schema.options)
+    check_known(given, own=False)
+    kept = {k: v for k, v in schema.options.items() if not (k.startswith(_PREFIX) and k.count(".") >= 2)}
+    return {**kept, **given}
+
+
+def index_cost(
+    store: TableStore,
+    options: Mapping[str, str] | None = None,
+    filters: Sequence[str | Predicate] = (),
+    *,
+    files: int = 3,
+    where: str | Predicate | None = None,
+) -> CostReport:
+    """Build indexes of a few files in memory: sizes, times, embedded or side, and what they leave of filters.
+
+    Args:
+        options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
+        filters: Spark SQL texts, or trees.
+        files: how many files to sample.
+        where: a condition on partition columns that files are taken from.
+
+    Raises:
+        OptionError: wrong options of indexes, or a ``where`` on other columns.
+        PredicateError: a filter that does not fit the table.
+    """
+    if isinstance(filters, str):
+        filters = [filters]
+    schema = store.latest_schema()
+    merged = index_options(schema, None if options is None else mapping("options", options))
+    specs = parse_index_specs(merged, schema.fields)
+    asked = [condition("filters: each", f) for f in filters]
+    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in asked]
+    live = refs_of(store, schema, in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index cost"))
+    threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
+    report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)
+    report.filters = [FilterCost(text if isinstance(text, str) else str(text)) for text in filters]
+    costs: dict[tuple[str, str], IndexCost] = {}
+    for file in sample_files(live, files):
+        own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, file.fields)]
+        sample = read_sample(store.io, file, _columns([mine for _, mine in own], predicates, schema, file))
+        container = _build(sample, own, report, costs)
+        for predicate, cost in zip(predicates, report.filters, strict=True):
+            _ask(sample, container, predicate, schema, cost)
+    for cost_of in costs.values():
+        cost_of.projected_bytes = _projected(cost_of.bytes, report.rows, report.sampled_rows)
+        cost_of.projected_seconds = cost_of.seconds * report.rows / max(1, report.sampled_rows)
+    report.indexes = list(costs.values())
+    return report
+
+
+def _projected(amount: int, rows: int, sampled: int) -> int:
+    return round(amount * rows / max(1, sampled))
+
+
+def _columns(
+    specs: Sequence[IndexSpec], predicates: Sequence[Predicate], schema: TableSchema, file: DataFileRef
+) -> set[str]:
+    wanted = {name for predicate in predicates for name in root_columns(predicate)}
+    ids = {f.id for f in schema.fields if f.name in wanted}
+    return {spec.column for spec in specs} | {f.name for f in file.fields if f.id in ids}
+
+
+def _build(
+    sample: FileSample,
+    specs: Sequence[tuple[IndexSpec, IndexSpec]],
+    report: CostReport,
+    costs: dict[tuple[str, str], IndexCost],
+) -> bytes | None:
+    """Build each index (as the table names it, as the file does) of the sample alone, to know its time; then join."""
+    indexes: dict[str, dict[str, bytes | None]] = {}
+    for spec, own in specs:
+        started = time.perf_counter()
+        body = build_one(sample, own)
+        seconds = time.perf_counter() - started
+        indexes.setdefault(own.container_name, {})[own.index_type] = body
+        name = spec.container_name
+        cost = costs.setdefault((name, spec.index_type), IndexCost(name, spec.index_type))
+        cost.files += 1
+        cost.bytes += len(body or b"")
+        cost.seconds += seconds
+    container = write_container(indexes, checksums=True) if indexes else None
+    size = len(container or b"")
+    report.sampled_files += 1
+    report.sampled_rows += sample.rows
+    report.sampled_data_bytes += round(sample.file.size * sample.rows / max(1, sample.file.row_count))
+    report.sampled_index_bytes += size
+    if container is not None:
+        report.side += size > report.threshold
+        report.embedded += size <= report.threshold
+    return container
+
+
+def build_one(sample: FileSample, spec: IndexSpec) -> bytes | None:
+    """The body of one index of the sampled rows; None for an EMPTY one."""
+    builder = FileIndexBuilder([spec], sample.fields)
+    for batch in sample.batches:
+        builder.update(batch)
+    container = BytesSource(builder.finish() or b"")
+    where = parse_head(container).columns[spec.container_name][spec.index_type]
+    return None if where.is_empty else container.read(where.start, where.length)
+
+
+def _ask(
+    sample: FileSample, container: bytes | None, predicate: Predicate, schema: TableSchema, cost: FilterCost
+) -> None:
+    matching = int(np.count_nonzero(sample.mask(predicate, schema.fields)))
+    kept, exact = sample.rows, False
+    if container is not None:
+        devolved = sample.devolve(predicate, schema.fields)
+        result = FileIndex.open(BytesSource(container, sample.file.path)).evaluate(devolved, sample.rows)
+        kept, exact = result.selection.count(sample.rows), result.exact
+        cost.index_bytes += result.bytes_read
+    cost.files += 1
+    cost.files_kept += kept > 0
+    cost.files_matching += matching > 0
+    cost.rows += sample.rows
+    cost.rows_kept += kept
+    cost.rows_matching += matching
+    cost.exact = cost.exact and exact

@@ -1,0 +1,362 @@
+"""Rewrite file indexes: make the indexes of the data files those that the table's options ask for.
+
+Data files are not touched: each one's entry is replaced by one with another container, in a COMPACT snapshot, as Java
+Paimon's procedure ``rewrite_file_index`` does it. Old containers stay on the storage, for older snapshots need them.
+(Sources: Paimon documentation, procedures; the class FileIndexProcessor of Java Paimon. Unlike it, an index that is
+there already is kept as it is, and a side file never takes the name of an older one.)
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds import formats
+from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit.manifests import identities
+from paimon_pyds.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.container import ContainerHead, parse_head
+from paimon_pyds.index.rebuild import merged_container, plan_indexes
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_branch, check_writable
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import ByteSource, FileIO
+from paimon_pyds.storage.cleanup import discard
+
+__all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
+
+_BATCH_ROWS = 131_072
+_CONFLICTS = 10
+_NAMES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteSummary:
+    """What a rewrite did.
+
+    Attributes:
+        snapshot_id: the snapshot that published it; None when there was nothing to do.
+        files: live data files looked at.
+        rewritten: files whose container changed.
+        partitions: distinct partitions of those.
+        built, dropped, kept: indexes (of one column of one file each) in the files that changed.
+        repaired: containers that could not be read, and were built anew.
+        skipped: files that another commit removed or changed meanwhile; what was built for them was removed again.
+        rows: rows of the files whose columns were read.
+        index_bytes: size of the new containers.
+        seconds: time taken, the commit included.
+    """
+
+    snapshot_id: int | None
+    files: int
+    rewritten: int = 0
+    partitions: int = 0
+    built: int = 0
+    dropped: int = 0
+    kept: int = 0
+    repaired: int = 0
+    skipped: int = 0
+    rows: int = 0
+    index_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """One data file: what it has, and the indexes it is to have. It pickles."""
+
+    number: int
+    io: FileIO
+    file: DataFileRef
+    specs: tuple[IndexSpec, ...]
+    threshold: int
+    rebuild: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What became of one file: its new container embedded, or the path of a new side file; neither when it has none.
+
+    ``changed`` is False when the file stays as it is.
+    """
+
+    number: int
+    row_count: int
+    changed: bool
+    embedded: bytes | None = None
+    side: str | None = None
+    size: int = 0
+    built: int = 0
+    dropped: int = 0
+    kept: int = 0
+    repaired: bool = False
+
+
+def rewrite_file_index(
+    store: TableStore,
+    where: str | Predicate | None = None,
+    *,
+    rebuild: bool = False,
+    executor: Executor | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RewriteSummary:
+    """Build the indexes that the options ask for and files lack, drop those that are not asked for any more.
+
+    Files that have what is asked for are not touched, and indexes that stay are kept byte for byte; a container that
+    can't be read is built anew. Files that another commit takes away meanwhile are left out.
+
+    Args:
+        where: a condition on partition columns; all partitions when None.
+        rebuild: build every index anew, as after a change of an index's own options.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows of the files that are done so far.
+
+    Raises:
+        OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
+        UnsupportedError: a table that can't be written to.
+        CommitError: not published; what was written was removed again.
+    """
+    started = time.perf_counter()
+    schema = store.latest_schema()
+    check_branch(schema, store.branch, store.root)
+    check_writable(schema)
+    options = TableOptions(schema.options)
+    specs = parse_index_specs(schema.options, schema.fields)
+    entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "rewrite_file_index")
+    tasks = _tasks(store, schema, entries, specs, options, rebuild)
+    done = _run(store.io, executor or LocalExecutor(), tasks, progress)
+    changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
+    try:
+        snapshot, published = _publish(store, entries, changed, options)
+    except CommitOutcomeUnknownError:
+        raise
+    except Exception:
+        _remove(store.io, changed)
+        raise
+    # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
+    return _summary(len(tasks), entries, changed, published, snapshot, time.perf_counter() - started)
+
+
+def _tasks(
+    store: TableStore,
+    schema: TableSchema,
+    entries: pa.RecordBatch,
+    specs: Sequence[IndexSpec],
+    options: TableOptions,
+    rebuild: bool,
+) -> list[RewriteTask]:
+    threshold = int(options.get("file-index.in-manifest-threshold"))
+    wanted: dict[int, tuple[IndexSpec, ...]] = {}
+    tasks = []
+    for number, file in enumerate(refs_of(store, schema, entries)):
+        key = id(file.fields)  # files of one schema share the tuple, and comparing tuples would cost more
+        if key not in wanted:
+            wanted[key] = file_specs(specs, schema.fields, file.fields)
+        tasks.append(RewriteTask(number, store.io, file, wanted[key], threshold, rebuild))
+    return tasks
+
+
+def _run(
+    io: FileIO, executor: Executor, tasks: Sequence[RewriteTask], progress: Callable[[int], None] | None
+) -> list[RewriteResult]:
+    """All results; on an error, or an interrupt, what was written is removed."""
+    done: list[RewriteResult] = []
+    rows = 0
+    try:
+        for result in executor.map(rewrite_one, tasks):
+            done.append(result)
+            rows += result.row_count
+            if progress is not None:
+                progress(rows)
+    except BaseException:
+        _remove(io, done)
+        raise
+    return done
+
+
+# ----------------------------------------------------------------------------------------------------- in each task
+
+
+def rewrite_one(task: RewriteTask) -> RewriteResult:
+    """Bring one data file's container to what is wanted. Runs in a task, on any machine.
+
+    Raises:
+        CorruptFileError: the data file is damaged.
+        StorageError: it can't be read, or the side file not be written.
+        SnapshotNotFoundError: it is gone.
+    """
+    try:
+        return _rewritten(task)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(task.file.path, "indexed") from error
+
+
+def _rewritten(task: RewriteTask) -> RewriteResult:
+    file = task.file
+    source = file.index_source(task.io)
+    head, repaired = _head(source)
+    plan = plan_indexes(head, task.specs, rebuild=task.rebuild)
+    if not plan.changes and not repaired:
+        return RewriteResult(task.number, file.row_count, changed=False)
+    container = merged_container(plan, source, head, _build(task.io, file, plan.build))
+    embedded, side = None, None
+    if container is not None and len(container) > task.threshold:
+        side = _write_side(task.io, file, container)
+    else:
+        embedded = container
+    if side is None and file.index_path is None and embedded == file.embedded:
+        # An entry equal to the one that it replaces would be taken away by that one's deletion.
+        return RewriteResult(task.number, file.row_count, changed=False)
+    return RewriteResult(
+        task.number,
+        file.row_count,
+        changed=True,
+        embedded=embedded,
+        side=side,
+        size=0 if container is None else len(container),
+        built=len(plan.build),
+        dropped=len(plan.drop),
+        kept=len(plan.keep),
+        repaired=repaired,
+    )
+
+
+def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
+    """What the container has; None and True for one that can't be read and has to be made anew."""
+    if source is None:
+        return None, False
+    try:
+        return parse_head(source), False
+    except (CorruptFileError, FileNotFoundError):
+        return None, True
+
+
+def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes | None:
+    """The container of these indexes, made from the data file."""
+    names = {spec.column for spec in specs}
+    fields = [f for f in file.fields if f.name in names]
+    if not fields:
+        return None
+    builder = FileIndexBuilder(specs, fields)
+    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
+    try:
+        for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
+            builder.update(batch)
+    finally:
+        reader.close()
+    if builder.rows != file.row_count:
+        raise CorruptFileError(
+            f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
+        )
+    return builder.finish(checksums=True)
+
+
+def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:
+    """Write a side file under a name that no file has; its path."""
+    directory, _, name = file.path.rpartition("/")
+    side = f"{name}.index" if file.index_path is None else next_index_name(file.index_path.rpartition("/")[2])
+    for _ in range(_NAMES):
+        path = f"{directory}/{side}"
+        if io.create_if_absent(path, container):
+            return path
+        side = next_index_name(side)
+    raise StorageError(f"{_NAMES} names of index files are taken", path=file.path, hint="remove orphan files first")
+
+
+def next_index_name(name: str) -> str:
+    """The name of the side file after another, as Java names it: ``….index`` → ``…-1.index`` → ``…-2.index``."""
+    stem = name.rpartition(".")[0]
+    numbered = re.fullmatch(r"(.*-)(\d{1,9})", stem, re.DOTALL)
+    if numbered is None:
+        return f"{stem}-1.index"
+    return f"{numbered[1]}{int(numbered[2]) + 1}.index"
+
+
+# ------------------------------------------------------------------------------------------------------- the commit
+
+
+def _publish(
+    store: TableStore, entries: pa.RecordBatch, changed: Sequence[RewriteResult], options: TableOptions
+) -> tuple[Snapshot | None, Sequence[RewriteResult]]:
+    """Commit what changed, without the files that other commits take away meanwhile; and the results it published."""
+    left = list(changed)
+    for attempt in range(_CONFLICTS + 1):
+        if not left:
+            return None, left
+        deleted = entries.take(pa.array([r.number for r in left], pa.int64()))
+        changes = Changes(deleted=deleted, readded=_readded(deleted, left), kind=CommitKind.COMPACT)
+        try:
+            return commit(store, changes, options), left
+        except CommitConflictError:
+            if attempt == _CONFLICTS:
+                raise
+        live = live_of(store, store.latest_snapshot())
+        there = set(identities(live.filter(pc.is_in(live["file_name"], deleted["file_name"]))))
+        alive = [identity in there for identity in identities(deleted)]
+        _remove(store.io, [r for r, here in zip(left, alive, strict=True) if not here])
+        left = [r for r, here in zip(left, alive, strict=True) if here]
+    return None, ()
+
+
+def _readded(deleted: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.RecordBatch:
+    """The same entries with the new containers."""
+    extra = [
+        [name for name in names if not name.endswith(".index")]
+        + ([] if r.side is None else [r.side.rpartition("/")[2]])
+        for names, r in zip(deleted["extra_files"].to_pylist(), results, strict=True)
+    ]
+    batch = deleted
+    for name, values in (("extra_files", extra), ("embedded_index", [r.embedded for r in results])):
+        at = ENTRY_SCHEMA.get_field_index(name)
+        batch = batch.set_column(at, ENTRY_SCHEMA.field(at), pa.array(values, ENTRY_SCHEMA.field(at).type))
+    return batch
+
+
+def _remove(io: FileIO, results: Sequence[RewriteResult]) -> None:
+    """Remove the side files of results that are not published."""
+    discard(io, (r.side for r in results if r.side is not None))
+
+
+def _summary(
+    files: int,
+    entries: pa.RecordBatch,
+    changed: Sequence[RewriteResult],
+    published: Sequence[RewriteResult],
+    snapshot: Snapshot | None,
+    seconds: float,
+) -> RewriteSummary:
+    partitions = entries["partition"].take(pa.array([r.number for r in published], pa.int64()))
+    return RewriteSummary(
+        snapshot_id=None if snapshot is None else snapshot.id,
+        files=files,
+        rewritten=len(published),
+        partitions=len(partitions.unique()),
+        built=sum(r.built for r in published),
+        dropped=sum(r.dropped for r in published),
+        kept=sum(r.kept for r in published),
+        repaired=sum(r.repaired for r in published),
+        skipped=len(changed) - len(published),
+        rows=sum(r.row_count for r in published if r.built),
+        index_bytes=sum(r.size for r in published),
+        seconds=seconds,
+    )

@@ -1,0 +1,1 @@
+"""Scans, answers from metadata and indexes, and the first rows in an order."""

@@ -1,0 +1,251 @@
+"""Answers about a scan's rows as a whole: from metadata and indexes where those are exact, else by reading.
+
+Every answer is exact. A file is read only where its filter, its deletion vector and the column can't be answered
+without: each `Answer` tells how many files that were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
+from paimon_pyds.query.answer import Answer, Tally
+from paimon_pyds.query.indexed_file import IndexedFile
+from paimon_pyds.read import read_splits
+from paimon_pyds.read.row_counts import check_row_counts
+from paimon_pyds.scan.file_bounds import KnownFile
+from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.types import DataField
+
+if TYPE_CHECKING:
+    from paimon_pyds.table_scan import Scan
+
+__all__ = ["Answer", "Answers"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_BATCH_ROWS = 65_536
+_THREADS = 8
+
+
+class Answers:
+    """Questions to a scan: `Scan.answer` and `Table.answer` give one. Each method answers from the scan's snapshot."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+
+    def count(self) -> Answer[int]:
+        """How many rows there are."""
+        told, work = Tally(), _Unread()
+        spec, files = self._open(())
+        total = 0
+
+        def ask(file: IndexedFile) -> tuple[IndexedFile, int | None]:
+            count = file.count()
+            file.close()
+            return file, count
+
+        for file, count in _gathered(ask, files, lambda file: file.settled):
+            if count is None:
+                work.take(file)
+            else:
+                total += count
+                told.took(file)
+        limit = self._scan.row_limit
+        left = None if limit is None else max(limit - total, 0)
+        if left != 0:
+            total += sum(batch.num_rows for batch in work.batches(spec, told, limit=left))
+        return told.answer(total if limit is None else min(total, limit))
+
+    def exists(self) -> Answer[bool]:
+        """Whether there is a row at all. Files are asked one after the other, until one has a row."""
+        told, work = Tally(), _Unread()
+        if self._scan.row_limit == 0:
+            return told.answer(False)
+        spec, files = self._open(())
+        for file in files:
+            count = file.count()
+            file.close()
+            if count is None:
+                work.take(file)
+                continue
+            told.took(file)
+            if count:
+                return told.answer(True)
+        found = any(batch.num_rows for batch in work.batches(spec, told, limit=1))
+        return told.answer(found)
+
+    def distinct(self, column: str) -> Answer[pa.Table]:
+        """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each.
+
+        NaN is one value, and -0.0 is 0.0, as in Spark.
+        """
+        field = self._scan.field(column)
+        return self._fold(field, Distinct(field))
+
+    def min(self, column: str) -> Answer[Any]:
+        """The smallest value of a column that is not NULL; None when there is none."""
+        field = self._scan.field(column)
+        return self._fold(field, Extreme(field, largest=False))
+
+    def max(self, column: str) -> Answer[Any]:
+        """The largest value of a column that is not NULL; None when there is none. NaN is larger than all numbers."""
+        field = self._scan.field(column)
+        return self._fold(field, Extreme(field, largest=True))
+
+    def sum(self, column: str) -> Answer[Any]:
+        """The sum of a column's values that are not NULL; None when there is none.
+
+        As in Spark, integers give a BIGINT, DECIMAL(p, s) a DECIMAL(p + 10, s), FLOAT and DOUBLE a DOUBLE.
+
+        Raises:
+            SchemaError: the sum does not fit that type.
+            UnsupportedError: the column does not hold numbers.
+        """
+        field = self._scan.field(column)
+        return self._fold(field, Sum(field))
+
+    def top_n(self, order: str) -> Answer[pa.Table]:
+        """The first rows in an order, such as ``"amount desc nulls last, 10"``: see `Table.scan`."""
+        return self._scan.ordered(order).top_rows()
+
+    # ------------------------------------------------------------------------------------------------------ files
+
+    def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
+        """How to read these columns, and the files of the scan."""
+        known = self._scan.known(fields)
+        if known.plan.rows_in_doubt:
+            check_row_counts(known.plan.spec.io, known.plan.tasks)
+        spec = replace(known.plan.spec, fields=fields, metadata_columns=())
+        return spec, [IndexedFile(spec, file) for file in known.files]
+
+    def _fold(self, field: DataField, fold: Fold) -> Answer[Any]:
+        told = Tally()
+        if self._scan.row_limit is not None:
+            return self._fold_rows(field, fold, told)
+        work = _Unread()
+        spec, files = self._open((field,))
+
+        def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
+            parts = _parts(file, field, fold)
+            file.close()
+            return file, parts
+
+        def at_hand(file: IndexedFile) -> bool:
+            known = file.file.columns[field.name]
+            by_bounds = file.task.deletion is None and fold.of_bounds(known) is not None
+            return file.settled and (known.constant or by_bounds)
+
+        for file, parts in _gathered(ask, _by_promise(files, field, fold), at_hand):
+            if parts is None:
+                work.take(file)
+                continue
+            told.took(file)
+            for part in parts:
+                fold.add(part)
+        work.drop(lambda file: fold.needless(file.columns[field.name]), told)
+        for batch in work.batches(spec, told):
+            fold.add(fold.of_values(batch.column(0)))
+        return told.answer(fold.result())
+
+    def _fold_rows(self, field: DataField, fold: Fold, told: Tally) -> Answer[Any]:
+        """Over the rows of a scan with a limit or an order: they are read."""
+        for batch in self._scan.selecting((field,)).to_batches(on_file=told.read):
+            fold.add(fold.of_values(batch.column(0)))
+        return told.answer(fold.result())
+
+
+def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:
+    """What a file adds, told without its data; None when it has to be read."""
+    known = file.file.columns[field.name]
+    if fold.needless(known):
+        return ()
+    if known.constant:
+        rows = file.count()
+        if rows is not None:
+            part = fold.of_constant(known.low, rows)
+            return () if part is None or not rows else (part,)
+    if file.file.predicate is Const.TRUE and file.task.deletion is None:
+        part = fold.of_bounds(known)
+        if part is not None:
+            return (part,)
+    selection = file.rows
+    if selection is None:
+        return None
+    if selection.is_none:
+        return ()
+    for column in file.columns(field, fold.wanted):
+        part = fold.of_index(column, selection.positions, selection.count(file.task.row_count))
+        if part is not None:
+            return (part,)
+    return None
+
+
+def _by_promise(files: list[IndexedFile], field: DataField, fold: Fold) -> list[IndexedFile]:
+    """Files that settle an answer by their bounds first: the others may then be needless."""
+    return sorted(files, key=lambda f: fold.of_bounds(f.file.columns[field.name]) is None)
+
+
+def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], bool]) -> Iterator[U]:
+    """``ask`` of each item: those ``at_hand`` at once, the others on a few threads, as storages answer slowly."""
+    far = []
+    for item in items:
+        if at_hand(item):
+            yield ask(item)
+        else:
+            far.append(item)
+    items = far
+    if len(items) < 2:
+        yield from map(ask, items)
+        return
+    threads = min(_THREADS, 2 * (os.cpu_count() or 1), len(items))
+    waiting: deque[Future[U]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for item in items:
+            waiting.append(pool.submit(ask, item))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+class _Unread:
+    """Files that have to be read: with the filter, or where their rows are known exactly, without."""
+
+    def __init__(self) -> None:
+        self._files: list[IndexedFile] = []
+
+    def take(self, file: IndexedFile) -> None:
+        self._files.append(file)
+
+    def drop(self, needless: Callable[[KnownFile], bool], told: Tally) -> None:
+        """Leave out files that can't matter any more."""
+        kept = []
+        for file in self._files:
+            if needless(file.file):
+                told.took(file)
+            else:
+                kept.append(file)
+        self._files = kept
+
+    def batches(self, spec: ReadSpec, told: Tally, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            told.asked(file)
+        plain = replace(spec, predicate=Const.TRUE, filter_fields=())
+        for exact, one in ((True, plain), (False, spec)):
+            tasks = [file.without_indexes() for file in self._files if (file.rows is not None) is exact]
+            yield from _read(one, tasks, told, limit)
+
+
+def _read(spec: ReadSpec, tasks: Sequence[FileTask], told: Tally, limit: int | None) -> Iterable[pa.RecordBatch]:
+    threads = os.cpu_count() or 1
+    return read_splits(spec, tasks, _BATCH_ROWS, limit=limit, threads=threads, on_file=told.read)

@@ -1,0 +1,130 @@
+"""The best rows seen so far, by their sort keys: what a top n keeps while it walks over files, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.index.keys import Key
+from paimon_pyds.index.order import OrderCodec
+from paimon_pyds.query.top_n import SortColumn
+
+__all__ = ["BestRows", "Rank", "SortKey"]
+
+_PENDING = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A sort column with the order keys of its type."""
+
+    column: SortColumn
+    codec: OrderCodec
+
+    def rank(self, key: Key | None) -> Rank:
+        """Where a value of the column stands."""
+        return Rank(self.column, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The place of a value in the order of a column; ``key`` is None for NULL."""
+
+    column: SortColumn
+    key: Any
+
+    def before(self, other: Rank) -> bool:
+        """Whether this comes before the other, not merely beside it."""
+        if self.key is None or other.key is None:
+            if self.key is None and other.key is None:
+                return False
+            return (self.key is None) == self.column.nulls_first
+        return bool(self.key > other.key) if self.column.descending else bool(self.key < other.key)
+
+
+class BestRows:
+    """Keeps the ``n`` best of the rows given, each known by its file's number and its position there.
+
+    Rows that tie with the worst one kept stay only while there is room for them.
+    """
+
+    def __init__(self, keys: Sequence[SortKey], n: int) -> None:
+        self._keys = keys
+        self._n = n
+        self._parts: list[pa.Table] = []
+        self._rows = 0
+        self.worst: Rank | None = None
+        """What the first sort column has in the last of n rows; None while there are fewer."""
+
+    def add(self, keys: Sequence[pa.Array], file: int, rows: npt.NDArray[np.int64]) -> None:
+        """Take rows in.
+
+        Args:
+            keys: order keys, one array a sort column.
+            file: number of their file.
+            rows: their positions.
+        """
+        columns: dict[str, Any] = {}
+        for i, array in enumerate(keys):
+            columns[f"n{i}"] = pc.is_null(array).cast(pa.int8())  # booleans don't sort everywhere
+            columns[f"k{i}"] = array
+        columns["file"] = pa.array(np.full(len(rows), file, np.int64))
+        columns["row"] = pa.array(rows)
+        part = pa.table(columns)
+        if self.worst is not None:
+            part = part.filter(self._may_enter(part))
+        if not part.num_rows:
+            return
+        self._parts.append(part)
+        self._rows += part.num_rows
+        if self._rows >= self._n + max(self._n, _PENDING) or (self.worst is None and self._rows >= self._n):
+            self._compact()
+
+    def _may_enter(self, part: pa.Table) -> Any:
+        """Rows whose first key is better than the worst one kept, or equal where other columns decide."""
+        assert self.worst is not None
+        column, key, ties = self.worst.column, self.worst.key, len(self._keys) > 1
+        is_null, values = pc.equal(part.column("n0"), 1), part.column("k0")
+        if key is None:
+            others = pa.scalar(not column.nulls_first)
+            return pc.if_else(is_null, pa.scalar(ties), others)
+        compare = {
+            (True, True): pc.greater_equal, (True, False): pc.greater,
+            (False, True): pc.less_equal, (False, False): pc.less,
+        }[column.descending, ties]  # fmt: skip
+        return pc.fill_null(compare(values, self._scalar(key, values.type)), column.nulls_first)
+
+    def _scalar(self, key: Key, type_: pa.DataType) -> pa.Scalar:
+        codec = self._keys[0].codec
+        return codec.array(codec.values([key]))[0] if codec.codec is None else pa.scalar(key, type_)
+
+    def _compact(self) -> None:
+        whole = pa.concat_tables(self._parts)
+        order = []
+        for i, key in enumerate(self._keys):
+            order.append((f"n{i}", "descending" if key.column.nulls_first else "ascending"))
+            order.append((f"k{i}", "descending" if key.column.descending else "ascending"))
+        order += [("file", "ascending"), ("row", "ascending")]
+        best = whole.take(pc.sort_indices(whole, order).slice(0, self._n))
+        self._parts, self._rows = [best], best.num_rows
+        if best.num_rows == self._n:
+            last = best.column("k0").slice(self._n - 1)
+            self.worst = self._keys[0].rank(self._python(last))
+
+    def _python(self, one: pa.ChunkedArray) -> Any:
+        codec = self._keys[0].codec
+        return codec.keys(one.combine_chunks())[0] if codec.codec is None else one[0].as_py()
+
+    def result(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """File numbers and positions of the rows kept, best first."""
+        if self._parts:
+            self._compact()
+            best = self._parts[0]
+            return best.column("file").to_numpy(), best.column("row").to_numpy()
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)

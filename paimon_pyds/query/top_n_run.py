@@ -1,0 +1,271 @@
+"""Running a top n: files by their best possible value, each by its index where that tells, then the rows themselves.
+
+Files are walked from the most promising to the least by the bounds in their statistics; a file that can't hold a row
+better than the n-th best so far is left out, and files whose bounds are not known come first. In a file whose filter an
+index answers exactly and whose sort column has a range bitmap, BSI or bitmap index, the best rows are found without
+reading data: with one sort column for good, with several by the first one, ties included, and reading decides. Other
+files are read: their filter and sort columns only. All columns are read for the n rows that are left.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
+from paimon_pyds.index.order import order_codec
+from paimon_pyds.index.slices.aggregate import first_of
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
+from paimon_pyds.query.answer import Tally
+from paimon_pyds.query.indexed_file import IndexedFile
+from paimon_pyds.query.top_n import TopN
+from paimon_pyds.query.top_n_bounds import best_possible, files_that_matter, promising
+from paimon_pyds.query.top_n_rows import BestRows, SortKey
+from paimon_pyds.read import FileTrace, read_file, read_splits
+from paimon_pyds.scan.file_bounds import KnownColumn, KnownFile, KnownPlan
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import FileTask, ReadSpec, result_schema
+from paimon_pyds.types import DataField, Kind, scalar_to_internal
+
+__all__ = ["TopNQuery", "make_query", "run_top_n"]
+
+_POSITION = "__paimon_row_index"
+_TRIES = 8
+"""So many times n of the best rows are tried against a filter that no index answers, before the file is read."""
+_FEW = 64
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class TopNQuery:
+    """What to find. It pickles, and runs wherever the storage can be reached.
+
+    ``spec`` tells the columns to return and the filter; ``fields`` are the sort columns, in the order of ``keys``.
+    ``left_out`` is the number of files that statistics have taken off already.
+    """
+
+    spec: ReadSpec
+    files: tuple[KnownFile, ...]
+    fields: tuple[DataField, ...]
+    keys: tuple[SortKey, ...]
+    n: int
+    left_out: int = 0
+
+
+def make_query(known: KnownPlan, order: TopN, fields: tuple[DataField, ...], n: int) -> TopNQuery:
+    """The query for the first ``n`` rows of a plan; ``fields`` are the sort columns of the order."""
+    keys = tuple(SortKey(c, order_codec(f.type)) for c, f in zip(order.columns, fields, strict=True))
+    files = files_that_matter(keys[0], known.files, n)
+    return TopNQuery(known.plan.spec, files, fields, keys, n, len(known.files) - len(files))
+
+
+def run_top_n(query: TopNQuery, tally: Tally) -> pa.Table:
+    """The rows in order, with the schema `result_schema(query.spec)`.
+
+    Raises:
+        CorruptFileError: a data file, an index or a deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+    """
+    return _Run(query, tally).rows()
+
+
+class _Run:
+    def __init__(self, query: TopNQuery, tally: Tally) -> None:
+        self._query = query
+        self._tally = tally
+        self._first = query.keys[0]
+        self._one = len(query.keys) == 1
+        self._best = BestRows(query.keys, query.n)
+        self._unsorted: BitMap | None = None
+
+    def rows(self) -> pa.Table:
+        self._tally.needless(self._query.left_out)
+        if self._query.n:
+            for number in promising(self._first, self._query.files):
+                if self._can_matter(self._query.files[number]):
+                    self._look_into(number)
+                else:
+                    self._tally.needless()
+        if self._unsorted is not None:
+            return self._read_unsorted(_positions(self._unsorted))
+        return self._read_rows(*self._best.result())
+
+    # ------------------------------------------------------------------------------------------------------ bounds
+
+    def _can_matter(self, file: KnownFile) -> bool:
+        possible, worst = best_possible(self._first, file.columns[self._first.column.name]), self._best.worst
+        if possible is None or worst is None:
+            return True
+        return possible.before(worst) if self._one else not worst.before(possible)
+
+    # ------------------------------------------------------------------------------------------------------- files
+
+    def _look_into(self, number: int) -> None:
+        known = self._query.files[number]
+        file = IndexedFile(self._query.spec, known)
+        column = known.columns[self._first.column.name]
+        rows = file.rows
+        if file.candidates.is_none:
+            self._tally.took(file)
+        elif column.constant:
+            self._constant(number, file, rows, column)
+        else:
+            indexes = file.columns(self._query.fields[0], ORDERING)
+            if indexes:
+                self._by_index(number, file, rows, indexes[0])
+            else:
+                self._read(number, file)
+
+    def _constant(self, number: int, file: IndexedFile, rows: RowSelection | None, column: KnownColumn) -> None:
+        """A file all of whose rows have one first value."""
+        if rows is None or not self._one:
+            self._read(number, file)
+            return
+        if rows.positions is None:
+            positions = np.arange(min(self._query.n, file.task.row_count))
+        else:
+            positions = _positions(first_of(rows.positions, self._query.n))
+        codec = self._first.codec
+        if column.low is None:
+            keys = pa.nulls(len(positions), codec.array(codec.values([])).type)
+        else:
+            keys = codec.array(codec.values([column.low])).take(pa.array(np.zeros(len(positions), np.int64)))
+        self._best.add([keys], number, positions)
+        self._tally.took(file)
+
+    def _by_index(self, number: int, file: IndexedFile, rows: RowSelection | None, index: IndexedColumn) -> None:
+        alone = self._one and self._first.codec.is_index_key
+        if rows is not None and alone and len(self._query.files) == 1:
+            found = self._found(index, rows.positions, self._query.n, ties=False, keys=False)
+            self._unsorted = BitMap().union(*(positions for positions, _ in found))
+            self._tally.took(file)
+            return
+        if rows is not None and alone:
+            for positions, keys in self._found(index, rows.positions, self._query.n, ties=False):
+                found = self._first.codec.of_index(keys)
+                self._best.add([found], number, _positions(positions))
+            self._tally.took(file)
+            return
+        some = self._query.n if rows is not None else _TRIES * max(self._query.n, _FEW)
+        within = file.candidates.positions
+        chosen = BitMap()
+        for positions, _ in self._found(index, within, some, ties=True):
+            chosen |= positions
+        if rows is None and len(chosen) > file.candidates.count(file.task.row_count) // 2:
+            self._read(number, file)
+            return
+        kept = self._read(number, file, chosen, narrow=False)
+        if rows is None and kept < self._query.n:
+            rest = file.candidates.minus(chosen, file.task.row_count).positions
+            if rest:
+                self._read(number, file, rest)
+
+    def _found(
+        self, index: IndexedColumn, rows: BitMap | None, n: int, *, ties: bool, keys: bool = True
+    ) -> Iterator[tuple[BitMap, pa.Array | None]]:
+        """The ``n`` best rows by an index: those that are NULL, and the others with their index keys."""
+        keys = keys and not ties
+        largest, nulls_first = self._first.column.descending, self._first.column.nulls_first
+        nulls = index.nulls(rows)
+        left = n - len(nulls) if nulls_first else n
+        values, found = BitMap(), None
+        if left > 0:
+            values, found = index.best(rows, left, largest=largest, ties=ties, keys=keys)
+        missing = n if nulls_first else n - len(values)
+        if missing > 0 and nulls:
+            some = nulls if ties else first_of(nulls, missing)
+            none = self._first.codec.array(self._first.codec.values([])).type
+            yield some, pa.nulls(len(some), none) if keys else None
+        if values:
+            yield values, found
+
+    # ----------------------------------------------------------------------------------------------------- reading
+
+    def _read(self, number: int, file: IndexedFile, chosen: BitMap | None = None, *, narrow: bool = True) -> int:
+        """Read the sort columns of a file, at some positions or all that may match; how many rows passed the filter.
+
+        ``narrow``: those that come after the worst row kept may be left out, and are not counted then.
+        """
+        task = file.without_indexes()
+        if chosen is not None:
+            task = replace(task, selection=chosen.serialize())
+        trace = FileTrace(task.path, task.row_count)
+        kept = 0
+        for batch in read_file(self._sort_spec(file, narrow), task, batch_rows=_BATCH_ROWS, trace=trace):
+            kept += batch.num_rows
+            keys = [key.codec.array(batch.column(i)) for i, key in enumerate(self._query.keys)]
+            self._best.add(keys, number, batch.column(len(keys)).to_numpy())
+        self._tally.asked(file)
+        self._tally.read(trace)
+        return kept
+
+    def _sort_spec(self, file: IndexedFile, narrow: bool) -> ReadSpec:
+        spec, fields = self._query.spec, self._query.fields
+        predicate = Const.TRUE if file.rows is not None else spec.predicate
+        filter_fields = () if predicate is Const.TRUE else spec.filter_fields
+        bound = self._bound() if narrow else Const.TRUE
+        if bound is not Const.TRUE:
+            predicate = make_and(predicate, bound)
+            filter_fields = tuple(dict.fromkeys((*filter_fields, fields[0])))
+        return replace(
+            spec,
+            fields=fields,
+            filter_fields=filter_fields,
+            predicate=predicate,
+            metadata_columns=(_POSITION,),
+            use_index=False,
+        )
+
+    def _bound(self) -> Predicate:
+        """What the first sort column of a row must be to come before the n-th best row so far, or beside it."""
+        worst, field = self._best.worst, self._query.fields[0]
+        if worst is None or worst.key is None or field.type.kind is Kind.BOOLEAN:
+            return Const.TRUE
+        literal = scalar_to_internal(self._first.codec.values([worst.key])[0])
+        if isinstance(literal, float) and math.isnan(literal):
+            literal = math.nan
+        column = ColumnRef(field.name, (), field.type, field.id)
+        reaches = Leaf(Op.GE if worst.column.descending else Op.LE, column, (literal,))
+        return make_or(reaches, Leaf(Op.IS_NULL, column)) if worst.column.nulls_first else reaches
+
+    def _read_rows(self, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
+        """All columns of the chosen rows, in the order given."""
+        return self._read_as(self._query.spec, files, rows)
+
+    def _read_unsorted(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """All columns of these rows of the only file, sorted by what is read."""
+        spec, (field,) = self._query.spec, self._query.fields
+        wanted = result_schema(spec).names
+        if field.name not in wanted:
+            spec = replace(spec, fields=(*spec.fields, field))
+        table = self._read_as(spec, np.zeros(len(rows), np.int64), rows)
+        keys = [self._first.codec.array(chunk) for chunk in table.column(field.name).chunks]
+        starts = np.cumsum([0, *map(len, keys)])
+        for start, part in zip(starts, keys, strict=False):
+            self._best.add([part], 0, np.arange(start, start + len(part)))
+        return table.take(pa.array(self._best.result()[1])).select(wanted)
+
+    def _read_as(self, spec: ReadSpec, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
+        spec = replace(spec, predicate=Const.TRUE, filter_fields=(), use_index=False)
+        schema = result_schema(spec)
+        tasks = [self._rows_of(int(number), rows[files == number]) for number in np.unique(files)]
+        threads = os.cpu_count() or 1
+        batches = read_splits(spec, tasks, _BATCH_ROWS, threads=threads, on_file=self._tally.read)
+        table = pa.Table.from_batches(batches, schema=schema)
+        in_file_order = np.lexsort((rows, files))
+        return table.take(pa.array(np.argsort(in_file_order)))
+
+    def _rows_of(self, number: int, rows: npt.NDArray[np.int64]) -> FileTask:
+        selection = BitMap(rows.astype(np.uint32)).serialize()
+        return replace(self._query.files[number].task, selection=selection, index_path=None, deletion=None)
+
+
+def _positions(rows: BitMap) -> npt.NDArray[np.int64]:
+    return np.asarray(rows.to_array(), np.int64)

@@ -1,0 +1,1 @@
+"""Serialized RoaringBitmaps, read and written by whole arrays."""

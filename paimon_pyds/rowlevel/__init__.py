@@ -1,0 +1,1 @@
+"""DELETE, UPDATE, MERGE, and rows named by where they lie."""

@@ -1,0 +1,48 @@
+"""The clauses of a MERGE as callers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from paimon_pyds.expression import Operand
+
+__all__ = ["Clauses", "Delete", "Insert", "Update"]
+
+
+@dataclass(frozen=True)
+class Update:
+    """Set columns of a row of the table.
+
+    Attributes:
+        set: new values by column; None for every column, from the source's column of the same name.
+        where: for which rows; all when None.
+    """
+
+    set: Mapping[str, Operand] | None = None
+    where: Operand | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Take a row out of the table; ``where``: for which rows, all when None."""
+
+    where: Operand | None = None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Add a row of the source to the table.
+
+    Attributes:
+        values: values by column of the table, others become their default or NULL; None for every column, from the
+            source's column of the same name.
+        where: for which rows of the source; all when None.
+    """
+
+    values: Mapping[str, Operand] | None = None
+    where: Operand | None = None
+
+
+Clauses: TypeAlias = "str | Update | Delete | Insert | Sequence[str | Update | Delete | Insert] | None"

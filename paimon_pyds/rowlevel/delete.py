@@ -1,0 +1,79 @@
+"""DELETE: rows for which a condition is true leave the table; those for which it is false or NULL stay.
+
+A file whose index answers the condition exactly is not opened. With ``deletion-vectors.enabled`` deleted rows are
+marked by vectors, else their files are rewritten without them. Files whose partition or statistics say that the
+condition is true for all their rows go by metadata alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from paimon_pyds.errors import OptionError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.expression import Condition, Operand, split_condition
+from paimon_pyds.metadata.snapshot import Operation
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows, without
+from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
+from paimon_pyds.rowlevel.target import RowTarget
+from paimon_pyds.rowlevel.tasks import find_rows
+
+__all__ = ["delete"]
+
+Progress = Callable[[int], None]
+
+
+def delete(
+    store: TableStore,
+    where: Operand | Predicate,
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Delete the rows for which ``where`` is true, as one snapshot.
+
+    Args:
+        store: an append table.
+        where: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows of the files that are done so far.
+        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
+            ``timezone`` for timestamp literals without a zone (UTC by default).
+
+    Raises:
+        PredicateError: the condition does not parse, or names no column.
+        OptionError: there is no condition, or an option is unknown.
+        UnsupportedError: a table whose rows can't be deleted here.
+        CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
+    """
+    if where is None or (isinstance(where, str) and not where.strip()):
+        raise OptionError("a delete needs a condition", hint='say "TRUE" to delete every row')
+    own = dict(options or {})
+    timezone = own.pop("timezone", "UTC")
+    workers = executor or LocalExecutor()
+
+    def once(target: RowTarget) -> RowEdits:
+        return _edits(target, split_condition(where, target.schema.fields, timezone=timezone), workers, progress)
+
+    return change_rows(store, once, workers, options=own)
+
+
+def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
+    candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
+    settled = condition.residual is None
+    whole = [c for c in candidates.files if settled and c.predicate is Const.TRUE]
+    others = [c for c in candidates.files if not settled or c.predicate is not Const.TRUE]
+    seen = sum(c.file.row_count for c in whole)
+    if whole and progress is not None:
+        progress(seen)
+    covered = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
+    rest = replace(candidates, files=tuple(others))
+    edits = without(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
+    removed = sorted([*covered, *edits.removed], key=lambda r: r.number)
+    return replace(
+        edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=condition
+    )

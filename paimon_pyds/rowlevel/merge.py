@@ -1,0 +1,249 @@
+"""MERGE: rows of a source update, delete and add rows of the table, as one snapshot.
+
+The source is held in memory; the table is read in batches, only the files that may hold its keys, and of these the
+columns that decide. With ``deletion-vectors.enabled`` only new versions of rows are written, else the files that hold
+changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE with the clauses of Spark SQL.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.errors import OptionError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
+from paimon_pyds.metadata.snapshot import Operation
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const, make_or
+from paimon_pyds.read.positions import ROW_INDEX
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows
+from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
+from paimon_pyds.rowlevel.merge_clauses import MergeScopes, bind_clauses, listed
+from paimon_pyds.rowlevel.merge_rows import MergeRules, inserted_rows
+from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
+from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
+from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
+from paimon_pyds.rowlevel.target import Candidates, RowTarget
+from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
+from paimon_pyds.split import METADATA_FIELDS
+from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.types import DataField
+from paimon_pyds.write import CommitMessage, TableWriter
+from paimon_pyds.write.row_ids import KEPT, holds_ids
+
+__all__ = ["Delete", "Insert", "Update", "merge_into"]
+
+Progress = Callable[[int], None]
+_Ints = npt.NDArray[np.int64]
+
+
+def merge_into(
+    store: TableStore,
+    source: Any,
+    on: str | Sequence[str] | Operand,
+    *,
+    when_matched: Clauses = None,
+    when_not_matched: Clauses = None,
+    when_not_matched_by_source: Clauses = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Merge a source into the table, as one snapshot.
+
+    Args:
+        store: an append table.
+        source: a pyarrow Table, batch or reader, a pandas or polars DataFrame; its rows are held in memory.
+        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns that
+            are equal on both sides. NULL equals nothing, unless written with ``<=>``.
+        when_matched: `Update` and `Delete` clauses, for rows of the table that match; the first whose condition is true
+            acts. Texts do as well: "update", "delete", "source.gone THEN DELETE", "UPDATE SET v = source.v".
+        when_not_matched: `Insert` clauses, for rows of the source that match nothing.
+        when_not_matched_by_source: `Update` and `Delete` clauses, for rows of the table that match nothing.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows of the files that are looked through so far.
+        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
+            ``timezone`` for dates, times and literals without a zone (UTC by default).
+
+    Raises:
+        CardinalityError: two rows of the source would change one row of the table, and not both delete it.
+        ExpressionError: a condition or a value does not parse, names no column, or fails on a value.
+        SchemaError: a source without the columns asked for, or NULL for a column that is NOT NULL.
+        OptionError: no clause, one that never acts, or an unknown option.
+        UnsupportedError: a table whose rows can't be changed here.
+        CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
+    """
+    clauses = {
+        "when_matched": listed("when_matched", when_matched),
+        "when_not_matched": listed("when_not_matched", when_not_matched),
+        "when_not_matched_by_source": listed("when_not_matched_by_source", when_not_matched_by_source),
+    }
+    if not any(clauses.values()):
+        raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
+    own = dict(options or {})
+    zone = own.pop("timezone", "UTC")
+    rows, fields = source_table(source)
+    given = _Given(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
+    workers = executor or LocalExecutor()
+
+    def once(target: RowTarget) -> RowEdits:
+        return _Merge(target, given).run(workers, progress)
+
+    return change_rows(store, once, workers, options=own)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a caller asked for."""
+
+    rows: pa.RecordBatch
+    fields: Sequence[DataField]
+    on: Operand
+    clauses: Mapping[str, Sequence[Update | Delete | Insert]]
+    zone: str
+    now: datetime
+
+
+class _Merge:
+    """One try: everything bound to one state of the table."""
+
+    def __init__(self, target: RowTarget, given: _Given) -> None:
+        schema, zone = target.schema, given.zone
+        scopes = MergeScopes.of(schema, given.fields)
+        source = given.rows.rename_columns([scopes.source.prefix + f.name for f in given.fields])
+        condition = split_join(given.on, scopes.target, scopes.source, timezone=zone, now=given.now)
+        keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
+        bound = {
+            name: bind_clauses(name, clauses, schema, scopes, zone, given.now)
+            for name, clauses in given.clauses.items()
+        }
+        self._target = target
+        self._prefix = scopes.target.prefix
+        self._inserts = bound["when_not_matched"]
+        self._rules = MergeRules(condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"])
+        others = [
+            split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
+            for c in given.clauses["when_not_matched_by_source"]
+        ]
+        self._predicate = make_or(key_predicate(condition, keys, zone), *others)
+
+    def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
+        """Look through the table, write new versions and new rows."""
+        done = _Done(self._target)
+        try:
+            self._change(done, executor, progress)
+            if self._inserts:
+                self._insert(done)
+        except BaseException:
+            discard(self._target.store.io, (path for message in done.messages for path in message.paths()))
+            raise
+        # A row that matches and stays as it is has kept a row of the source from being inserted.
+        return replace(done.edits(), reads=Condition(self._predicate), kept=done.kept if self._inserts else {})
+
+    def _change(self, done: _Done, executor: Executor, progress: Progress | None) -> None:
+        if self._predicate in (Const.FALSE, Const.UNKNOWN):
+            return
+        candidates = self._target.candidates(self._predicate, self._fields())
+        sizes = {c.number: c.file.row_count for c in candidates.files}
+        seen = 0
+        for result in executor.map(merge_files, list(self._tasks(candidates))):
+            done.add(result)
+            seen += sum(sizes[number] for number in result.numbers)
+            if progress is not None:
+                progress(seen)
+
+    def _fields(self) -> list[DataField]:
+        """What is read of rows that may match: what decides, and with vectors all that their new versions need."""
+        names = self._rules.columns()
+        if self._target.merge_on_read:
+            names |= self._needed()
+        return [f for f in self._target.schema.fields if self._prefix + f.name in names]
+
+    def _needed(self) -> set[str]:
+        """Columns of the table that new versions of rows are made of."""
+        updates = [c for c in (*self._rules.matched, *self._rules.by_source) if c.values is not None]
+        kept = {f.name for c in updates for f in self._target.schema.fields if f.name not in (c.values or {})}
+        used = {name for c in updates for e in (c.values or {}).values() for name in e.columns}
+        return {self._prefix + name for name in kept} | used
+
+    def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
+        for total, files in by_total_buckets(iter(candidates.files)):
+            context = self._target.moving_context(total)
+            kept = KEPT if holds_ids(context) else ()
+            metadata = (*kept, ROW_INDEX)
+            fields = (*self._target.schema.fields, *(METADATA_FIELDS[name] for name in kept))
+            spec, rewrite = candidates.spec, None
+            if self._target.merge_on_read:
+                spec = replace(spec, metadata_columns=metadata)
+            else:
+                rewrite = reading(spec, self._target.schema.fields, metadata=metadata)
+            for group in candidates.packed(files):
+                yield MergeTask(spec, rewrite, group, self._rules, fields, self._prefix, context)
+
+    def _insert(self, done: _Done) -> None:
+        source = self._rules.source
+        unmatched = np.ones(source.num_rows, np.bool_)
+        unmatched[done.matched] = False
+        batches = inserted_rows(source, np.flatnonzero(unmatched), self._inserts, self._target.schema.fields)
+        if not batches:
+            return
+        with TableWriter(self._target.write_context()) as writer:
+            for batch in batches:
+                writer.write(batch)
+            done.inserted = writer.rows_written
+            done.messages.append(writer.prepare_commit())
+
+
+def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
+    """Names of columns as a condition."""
+    if isinstance(on, str) or not isinstance(on, Sequence):
+        return on
+    if not on:
+        raise OptionError("a merge needs a condition, or columns that are equal on both sides")
+    quoted = [f"`{str(name).replace('`', '``')}`" for name in on]
+    return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
+
+
+@dataclass
+class _Done:
+    """What all tasks together did."""
+
+    target: RowTarget
+    messages: list[CommitMessage] = field(default_factory=list)
+    removed: list[RemovedRows] = field(default_factory=list)
+    updated: int = 0
+    inserted: int = 0
+    matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    kept: dict[int, BitMap] = field(default_factory=dict)
+
+    def add(self, result: Merged) -> None:
+        """Take a task's result."""
+        self.messages.append(result.message)
+        self.updated += result.updated
+        self.matched = np.union1d(self.matched, result.matched)
+        self.kept.update(result.kept)
+        for number, positions in result.positions.items():
+            count = len(positions)
+            partly = self.target.merge_on_read and count < self.target.live_rows(number)
+            self.removed.append(RemovedRows(number, positions if partly else None, count))
+
+    def edits(self) -> RowEdits:
+        """All changes."""
+        removed = sorted(self.removed, key=lambda r: r.number)
+        deleted = sum(r.rows for r in removed) - self.updated
+        return RowEdits(
+            removed,
+            self.messages,
+            operation=Operation.MERGE,
+            deleted=deleted,
+            updated=self.updated,
+            inserted=self.inserted,
+        )

@@ -1,0 +1,165 @@
+"""MERGE in each task, on any machine: look through some files, write new versions of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.read.file import read_file
+from paimon_pyds.read.positions import live_rows
+from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, new_versions
+from paimon_pyds.rowlevel.target import Candidate
+from paimon_pyds.split import ReadSpec
+from paimon_pyds.types import DataField
+from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write.row_ids import holds_ids, with_ids
+
+__all__ = ["MergeTask", "Merged", "merge_files"]
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Some files: how to look through them, how to rewrite them (None with vectors), and what to do to their rows."""
+
+    spec: ReadSpec
+    rewrite: ReadSpec | None
+    files: tuple[Candidate, ...]
+    rules: MergeRules
+    fields: tuple[DataField, ...]
+    prefix: str
+    context: WriteContext
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a task found and wrote.
+
+    Attributes:
+        numbers: all its files.
+        positions: rows that go, by file.
+        kept: rows that match and stay as they are, by file.
+        matched: rows of the source that match.
+        updated: how many rows have new versions.
+        message: new data files.
+    """
+
+    numbers: tuple[int, ...]
+    positions: Mapping[int, BitMap]
+    kept: Mapping[int, BitMap]
+    matched: _Ints
+    updated: int
+    message: CommitMessage
+
+
+def merge_files(task: MergeTask) -> Merged:
+    """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
+    positions: dict[int, BitMap] = {}
+    kept: dict[int, BitMap] = {}
+    matched: list[_Ints] = []
+    updated = 0
+    with TableWriter(task.context) as writer:
+        for candidate in task.files:
+            found = _FileActions.find(task, candidate, writer)
+            matched.append(found.matched)
+            updated += found.updated
+            if found.kept:
+                kept[candidate.number] = found.kept
+            if found.positions:
+                positions[candidate.number] = found.positions
+                if task.rewrite is not None:
+                    _rewrite(task, task.rewrite, candidate, found, writer)
+        message = writer.prepare_commit()
+    sources = np.unique(_joined(matched))
+    message = with_ids(task.context, message) if holds_ids(task.context) else message
+    return Merged(tuple(c.number for c in task.files), positions, kept, sources, updated, message)
+
+
+@dataclass
+class _FileActions:
+    """What becomes of the rows of one file; places are kept for files that are rewritten."""
+
+    positions: BitMap
+    kept: BitMap
+    matched: _Ints
+    updated: int
+    at: _Ints
+    clauses: _Ints
+    sources: _Ints
+
+    @classmethod
+    def find(cls, task: MergeTask, candidate: Candidate, writer: TableWriter) -> _FileActions:
+        """Look through a file; with vectors new versions are written right away."""
+        places: list[_Ints] = []
+        kept: list[_Ints] = []
+        actions: list[Actions] = []
+        updated = 0
+        for batch in read_file(task.spec, candidate.file):
+            rows = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+            named = _prefixed(batch, task.prefix)
+            found = act(task.rules, named)
+            updated += int(np.count_nonzero(np.isin(found.clauses, task.rules.updating)))
+            if task.rewrite is None:
+                _write_versions(task, named, found.rows, found.clauses, found.sources, writer)
+            places.append(rows[found.rows])
+            kept.append(rows[found.kept])
+            actions.append(found)
+        at = _joined(places)
+        clauses, sources, matched = (
+            _joined([getattr(a, name) for a in actions]) for name in ("clauses", "sources", "matched")
+        )
+        gone, stay = (BitMap(rows.astype(np.uint32)) for rows in (at, _joined(kept)))
+        return cls(gone, stay, np.unique(matched), updated, at, clauses, sources)
+
+
+def _joined(parts: Sequence[_Ints]) -> _Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _write_versions(
+    task: MergeTask, batch: pa.RecordBatch, rows: _Ints, clauses: _Ints, sources: _Ints, writer: TableWriter
+) -> None:
+    versions = new_versions(task.rules, batch, rows, clauses, sources, task.fields, task.prefix)
+    if versions is not None:
+        writer.write(versions)
+
+
+def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, found: _FileActions, writer: TableWriter) -> None:
+    """All live rows of a file that stay, and new versions of those that are updated in their places."""
+    for batch in read_file(spec, candidate.selecting(live_rows(spec.io, candidate.file))):
+        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        plain = batch.select(batch.schema.names[:-1])
+        first, last = np.searchsorted(found.at, [positions[0], positions[-1] + 1])
+        if first == last:
+            writer.write(plain)
+            continue
+        window = slice(int(first), int(last))
+        rows = np.searchsorted(positions, found.at[window])
+        clauses, sources = found.clauses[window], found.sources[window]
+        named = _prefixed(batch, task.prefix)
+        versions = new_versions(task.rules, named, rows, clauses, sources, task.fields, task.prefix)
+        writer.write(_in_place(plain, rows, np.isin(clauses, task.rules.updating), versions))
+
+
+def _in_place(
+    plain: pa.RecordBatch, rows: _Ints, updates: npt.NDArray[np.bool_], versions: pa.RecordBatch | None
+) -> pa.RecordBatch:
+    order = np.arange(plain.num_rows)
+    parts = [plain]
+    if versions is not None:
+        order[rows[updates]] = plain.num_rows + np.arange(versions.num_rows)
+        parts = [pa.RecordBatch.from_arrays(plain.columns, schema=versions.schema), versions]
+    kept = np.ones(plain.num_rows, np.bool_)
+    kept[rows[~updates]] = False
+    table = pa.Table.from_batches(parts).take(pa.array(order[kept])).combine_chunks()
+    return table.to_batches()[0] if table.num_rows else plain.slice(0, 0)
+
+
+def _prefixed(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
+    return batch.rename_columns([prefix + name for name in batch.schema.names])

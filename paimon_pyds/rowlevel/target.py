@@ -1,0 +1,210 @@
+"""The state of a table that a row-level operation works on: its files, their deletion vectors, which may match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.caching import cached_property
+from paimon_pyds.commit import VectorPlace, vector_places
+from paimon_pyds.deletion.files import VectorFiles
+from paimon_pyds.errors import OptionError
+from paimon_pyds.execution.instant_writers import check_instant_writers
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.expression import Residual
+from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
+from paimon_pyds.predicate.tree import Predicate, root_columns
+from paimon_pyds.read.positions import ROW_INDEX
+from paimon_pyds.scan.file_bounds import KnownFile, plan_known
+from paimon_pyds.scan.plan import ScanRequest
+from paimon_pyds.scan.result import pack
+from paimon_pyds.scan.travel import TableState
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.types import DataField
+from paimon_pyds.write import WriteContext
+from paimon_pyds.write.defaults import without_defaults
+from paimon_pyds.write.row_ids import keeping_ids
+
+__all__ = ["Candidate", "Candidates", "RowTarget"]
+
+_ENABLED = "deletion-vectors.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A data file that may hold rows an operation is about. It pickles.
+
+    ``number`` is its row in `RowTarget.entries`; ``predicate`` what its rows still have to be asked, as partition and
+    statistics settle the rest; ``container`` its embedded index; ``total_buckets`` that of its partition (-1 for none).
+    """
+
+    number: int
+    file: FileTask
+    predicate: Predicate
+    container: bytes | None
+    total_buckets: int
+
+    def selecting(self, rows: RowSelection) -> FileTask:
+        """The file with these rows to read and no other; they must be live."""
+        bitmap = None if rows.positions is None else rows.positions.serialize()
+        return replace(self.file, selection=bitmap, deletion=None, index_path=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The files that planning left for a predicate, and how to read them.
+
+    ``spec`` reads the columns asked for, of the rows that the predicate keeps, with the row index as last column.
+    """
+
+    spec: ReadSpec
+    files: tuple[Candidate, ...]
+    target_size: int
+    open_cost: int
+
+    def packed(self, files: Sequence[Candidate] | None = None) -> list[tuple[Candidate, ...]]:
+        """All files, or some of them, in groups of about ``source.split.target-size`` bytes: the work of a task."""
+        chosen = {c.file.path: c for c in (self.files if files is None else files)}
+        groups = pack([c.file for c in chosen.values()], self.target_size, self.open_cost)
+        return [tuple(chosen[file.path] for file in group) for group in groups]
+
+
+class RowTarget:
+    """One snapshot of a table, pinned, as an operation on rows sees it.
+
+    Attributes:
+        schema: the table's latest schema.
+        options: its options with the operation's own on top.
+        entries: its live data files (`ENTRY_SCHEMA`); operations name a file by its row in here.
+        merge_on_read: rows are deleted by vectors; else files are rewritten without them.
+
+    Args:
+        store: the table.
+        given: options of this operation, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten.
+
+    Raises:
+        UnsupportedError: a table that can't be written to.
+        OptionError: an unknown option, or vectors asked for on a table that is not read with them.
+    """
+
+    def __init__(self, store: TableStore, given: Mapping[str, str] | None = None) -> None:
+        own = {str(k): str(v) for k, v in (given or {}).items()}
+        self.store = store
+        # The snapshot first: files of a schema that comes later would lose their new columns when they are rewritten.
+        self.snapshot: Snapshot | None = store.latest_snapshot()
+        self.schema: TableSchema = store.latest_schema()
+        check_known(own, own=False)
+        check_branch(self.schema, store.branch, store.root)
+        check_writable(self.schema, own)
+        self.given = own
+        self.options = TableOptions({**self.schema.options, **own})
+        self.merge_on_read = bool(self.options.get(_ENABLED))
+        if self.merge_on_read and not TableOptions(self.schema.options).get(_ENABLED):
+            raise OptionError(
+                f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
+                hint=f"alter the table: {_ENABLED} = true",
+            )
+        self.entries: pa.RecordBatch = live_of(store, self.snapshot)
+
+    def write_context(self, total_buckets: int | None = None) -> WriteContext:
+        """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
+
+        Raises:
+            UnsupportedError: see `check_instant_writers`.
+        """
+        own = dict(self.given)
+        check_instant_writers(self.store, self.schema, own)
+        if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
+            own["bucket"] = str(total_buckets)
+        return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
+
+    def moving_context(self, total_buckets: int) -> WriteContext:
+        """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
+        context = self.write_context(total_buckets)
+        context = replace(context, schema=replace(self.schema, fields=without_defaults(self.schema.fields)))
+        return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
+
+    # ----------------------------------------------------------------------------------------------------- vectors
+
+    @cached_property
+    def index_entries(self) -> Sequence[IndexEntry]:
+        """The snapshot's index manifest."""
+        if self.snapshot is None or self.snapshot.index_manifest is None:
+            return ()
+        return self.store.read_index_manifest(self.snapshot.index_manifest)
+
+    @cached_property
+    def vectors(self) -> VectorFiles:
+        """The snapshot's deletion vectors."""
+        return VectorFiles(self.store, self.schema, self.options, self.index_entries, self.entries)
+
+    @cached_property
+    def places(self) -> Mapping[str, VectorPlace]:
+        """Where the vector of each data file lies that has one."""
+        return vector_places(self.index_entries)
+
+    def live_rows(self, number: int) -> int:
+        """The rows of a file that are not deleted."""
+        rows: int = self.entries["row_count"][number].as_py()
+        vector = self.vectors.cardinality(self.entries["partition"][number].as_py(), self.name(number))
+        return rows - vector
+
+    def name(self, number: int) -> str:
+        """The name of a data file."""
+        return str(self.entries["file_name"][number].as_py())
+
+    # ---------------------------------------------------------------------------------------------------- planning
+
+    def fields_of(self, residual: Residual | None) -> Sequence[DataField]:
+        """The columns that the rest of a condition needs."""
+        names = () if residual is None else residual.columns
+        return [f for f in self.schema.fields if f.name in names]
+
+    def candidates(self, predicate: Predicate, fields: Sequence[DataField] = ()) -> Candidates:
+        """The files that may hold rows a predicate keeps; partitions, buckets, statistics and indexes rule out others.
+
+        Args:
+            predicate: bound to the table's columns.
+            fields: the columns to read of such rows.
+        """
+        names = set(root_columns(predicate))
+        known = plan_known(
+            self.store,
+            ScanRequest(
+                state=TableState(self.snapshot, self.schema),
+                predicate=predicate,
+                fields=tuple(fields),
+                filter_fields=tuple(f for f in self.schema.fields if f.name in names),
+                options=self.options,
+                metadata_columns=(ROW_INDEX,),
+            ),
+            (),
+        )
+        plan = known.plan
+        return Candidates(plan.spec, self._candidates(known.files), plan.target_split_size, plan.open_file_cost)
+
+    def _candidates(self, files: Sequence[KnownFile]) -> tuple[Candidate, ...]:
+        names = pa.array([file.task.name for file in files], pa.string())
+        rows = np.flatnonzero(np.asarray(pc.is_in(self.entries["file_name"], names)))
+        chosen = self.entries.take(pa.array(rows))
+        columns = (
+            chosen[c].to_pylist() for c in ("partition", "bucket", "file_name", "embedded_index", "total_buckets")
+        )
+        found = {
+            (partition, bucket, name): (int(row), container, total)
+            for row, partition, bucket, name, container, total in zip(rows, *columns, strict=True)
+        }
+        return tuple(
+            Candidate(row, file.task, file.predicate, container, total)
+            for file in files
+            for row, container, total in (found[file.task.partition, file.task.bucket, file.task.name],)
+        )

@@ -1,0 +1,161 @@
+"""What row-level operations do in each task, on any machine: find rows, and write what is left of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.execution.executor import Executor
+from paimon_pyds.expression import Residual
+from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.read.file import read_file
+from paimon_pyds.read.positions import live_rows, matching_rows
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
+from paimon_pyds.split import ReadSpec
+from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.types import DataField
+from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write.row_ids import KEPT, holds_ids, with_ids
+
+__all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The live rows of one file that a condition is true for; ``number`` as in `Candidate`."""
+
+    number: int
+    positions: BitMap
+
+
+# -------------------------------------------------------------------------------------------------------- finding
+
+
+@dataclass(frozen=True, slots=True)
+class _FindTask:
+    spec: ReadSpec
+    files: tuple[Candidate, ...]
+    residual: Residual | None
+
+
+def find_rows(
+    candidates: Candidates,
+    residual: Residual | None,
+    executor: Executor,
+    progress: Callable[[int], None] | None = None,
+    seen: int = 0,
+) -> list[FoundRows]:
+    """The rows meant, file by file; files without any are left out. Writes nothing.
+
+    Args:
+        candidates: planned for the predicate, with the residual's columns.
+        progress: called with the rows of the files that are done so far, ``seen`` of them before.
+    """
+    tasks = [_FindTask(candidates.spec, files, residual) for files in candidates.packed()]
+    rows = {c.number: c.file.row_count for c in candidates.files}
+    found: list[FoundRows] = []
+    for results in executor.map(_find, tasks):
+        for result in results:
+            seen += rows[result.number]
+            if result.positions:
+                found.append(result)
+        if progress is not None:
+            progress(seen)
+    return sorted(found, key=lambda f: f.number)
+
+
+def _find(task: _FindTask) -> list[FoundRows]:
+    mask = None if task.residual is None else task.residual.evaluate
+    return [
+        FoundRows(c.number, matching_rows(_asking(task.spec, c), c.file, container=c.container, residual=mask))
+        for c in task.files
+    ]
+
+
+def _asking(spec: ReadSpec, candidate: Candidate) -> ReadSpec:
+    """How to read a file whose rows have to be asked less than others."""
+    needed = set(root_columns(candidate.predicate))
+    left = tuple(f for f in spec.filter_fields if f.name in needed)
+    return replace(spec, predicate=candidate.predicate, filter_fields=left)
+
+
+# -------------------------------------------------------------------------------------------------------- writing
+
+
+def run_tasks(
+    executor: Executor, function: Callable[[T], CommitMessage], tasks: Sequence[T], target: RowTarget
+) -> list[CommitMessage]:
+    """The messages of all tasks; on an error, or an interrupt, the files of those that were done are removed."""
+    done: list[CommitMessage] = []
+    try:
+        done.extend(executor.map(function, tasks))
+    except BaseException:
+        discard(target.store.io, (path for message in done for path in message.paths()))
+        raise
+    return done
+
+
+def write_rows(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> CommitMessage:
+    """Rows as new data files; on an error those that were written are removed."""
+    with TableWriter(context) as writer:
+        for batch in batches:
+            writer.write(batch)
+        message = writer.prepare_commit()
+        return with_ids(context, message) if holds_ids(context) else message
+
+
+@dataclass(frozen=True, slots=True)
+class _RewriteTask:
+    spec: ReadSpec
+    files: tuple[tuple[Candidate, BitMap], ...]
+    context: WriteContext
+
+
+def rewritten(
+    target: RowTarget, candidates: Candidates, gone: Sequence[FoundRows], executor: Executor
+) -> list[CommitMessage]:
+    """Write the live rows that are left of files, each into its own partition and bucket; nothing for a file of which
+    none is left.
+
+    Args:
+        candidates: files, those of ``gone`` among them.
+        gone: the rows to leave out; files that are not named stay as they are.
+    """
+    out = {f.number: f.positions for f in gone}
+    tasks: list[_RewriteTask] = []
+    for total, files in by_total_buckets(c for c in candidates.files if c.number in out):
+        context = target.moving_context(total)
+        spec = reading(candidates.spec, target.schema.fields, metadata=KEPT if holds_ids(context) else ())
+        groups = candidates.packed(files)
+        tasks.extend(_RewriteTask(spec, tuple((c, out[c.number]) for c in group), context) for group in groups)
+    return run_tasks(executor, _rewrite, tasks, target)
+
+
+def reading(spec: ReadSpec, fields: Sequence[DataField], *, metadata: Sequence[str] = ()) -> ReadSpec:
+    """How to read these columns of selected rows, without any condition."""
+    return replace(spec, fields=tuple(fields), filter_fields=(), predicate=Const.TRUE, metadata_columns=tuple(metadata))
+
+
+def by_total_buckets(files: Iterator[Candidate]) -> Iterator[tuple[int, list[Candidate]]]:
+    """Files by the number of buckets of their partition: rows go back to the bucket they came from."""
+    groups: dict[int, list[Candidate]] = {}
+    for candidate in files:
+        groups.setdefault(candidate.total_buckets, []).append(candidate)
+    yield from groups.items()
+
+
+def _rewrite(task: _RewriteTask) -> CommitMessage:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for candidate, gone in task.files:
+            left = live_rows(task.spec.io, candidate.file).minus(gone, candidate.file.row_count)
+            if not left.is_none:
+                yield from read_file(task.spec, candidate.selecting(left))
+
+    return write_rows(task.context, batches())

@@ -1,0 +1,236 @@
+"""UPDATE: rows for which a condition is true get new values; their new versions are written, the old ones go.
+
+With ``deletion-vectors.enabled`` only the changed rows are written, and vectors mark their old versions; else the files
+that hold them are rewritten, rows in their places. Rows whose partition or bucket changes move there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from datetime import timezone as zones
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.expression import BoundExpression, Condition, Operand, Scope, bind_expression, split_condition
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.read.file import read_file
+from paimon_pyds.read.positions import ROW_INDEX, live_rows
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows
+from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
+from paimon_pyds.rowlevel.tasks import (
+    FoundRows,
+    by_total_buckets,
+    find_rows,
+    reading,
+    run_tasks,
+    write_rows,
+)
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import ReadSpec
+from paimon_pyds.types import DataField
+from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write.defaults import fill_default
+from paimon_pyds.write.row_ids import KEPT, SEQUENCE_NUMBER, holds_ids
+
+__all__ = ["assignments_of", "update"]
+
+Progress = Callable[[int], None]
+
+
+def update(
+    store: TableStore,
+    set: Mapping[str, Operand],
+    where: Operand | Predicate | None = None,
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Set columns of the rows for which ``where`` is true, as one snapshot.
+
+    Args:
+        store: an append table.
+        set: new values by column: SQL text over the old values, plain Python values that are not texts, or
+            `pyarrow.compute.Expression`. A text value is written ``"'text'"``.
+        where: which rows; all of them when None.
+        executor: where the work runs; the cores of this machine by default.
+        progress: called with the rows of the files that are looked through so far.
+        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
+            ``timezone`` for dates, times and literals without a zone (UTC by default).
+
+    Raises:
+        PredicateError: the condition or an expression does not parse, names no column, or fails on a value.
+        SchemaError: no such column to set, or NULL for one that is NOT NULL.
+        OptionError: nothing to set, or an option is unknown.
+        UnsupportedError: a table whose rows can't be updated here.
+        CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
+    """
+    own = dict(options or {})
+    timezone = own.pop("timezone", "UTC")
+    workers = executor or LocalExecutor()
+
+    def once(target: RowTarget) -> RowEdits:
+        fields = target.schema.fields
+        return _edits(
+            target,
+            split_condition(where, fields, timezone=timezone),
+            assignments_of(set, target.schema, (Scope((), fields),), timezone),
+            workers,
+            progress,
+        )
+
+    return change_rows(store, once, workers, options=own)
+
+
+def assignments_of(
+    set: Mapping[str, Operand],
+    schema: TableSchema,
+    scopes: Sequence[Scope],
+    timezone: str,
+    now: datetime | None = None,
+) -> dict[str, BoundExpression]:
+    """New values by column, bound; columns are named as SQL does, without regard to case where that is clear.
+
+    All expressions see the same time of day: ``now``, or that of the call.
+
+    Raises:
+        OptionError: nothing to set, or a column twice.
+        SchemaError: no such column.
+        ExpressionError: an expression that does not bind.
+    """
+    if not set:
+        raise OptionError("an update needs columns to set", hint='such as {"price": "price * 1.1"}')
+    moment = now or datetime.now(zones.utc)
+    bound: dict[str, BoundExpression] = {}
+    for name, operand in set.items():
+        field = _column(schema, name)
+        if field.name in bound:
+            raise OptionError(f"column {field.name!r} is set twice")
+        bound[field.name] = bind_expression(operand, scopes, field, timezone=timezone, now=moment)
+    return bound
+
+
+def _column(schema: TableSchema, name: str) -> DataField:
+    exact = [f for f in schema.fields if f.name == name]
+    found = exact or [f for f in schema.fields if f.name.casefold() == name.casefold()]
+    if len(found) == 1:
+        return found[0]
+    names = [f.name for f in schema.fields]
+    close = difflib.get_close_matches(name[:200], names, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"its columns are {', '.join(names)}"
+    raise SchemaError(f"there is no column {name!r:.100} to set", hint=hint)
+
+
+def _edits(
+    target: RowTarget,
+    condition: Condition,
+    assignments: Mapping[str, BoundExpression],
+    executor: Executor,
+    progress: Progress | None,
+) -> RowEdits:
+    candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
+    found = find_rows(candidates, condition.residual, executor, progress)
+    removed = [_removed(target, rows) for rows in found]
+    messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
+    updated = sum(r.rows for r in removed)
+    return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=condition)
+
+
+def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
+    count = len(rows.positions)
+    if target.merge_on_read and count < target.live_rows(rows.number):
+        return RemovedRows(rows.number, rows.positions, count)
+    return RemovedRows(rows.number, None, count)
+
+
+# ------------------------------------------------------------------------------------------------------- in each task
+
+
+@dataclass(frozen=True, slots=True)
+class _UpdateTask:
+    spec: ReadSpec
+    files: tuple[tuple[Candidate, BitMap], ...]
+    assignments: Mapping[str, BoundExpression]
+    rewrite: bool
+    context: WriteContext
+
+
+def _tasks(
+    target: RowTarget,
+    candidates: Candidates,
+    found: Sequence[FoundRows],
+    assignments: Mapping[str, BoundExpression],
+) -> Iterator[_UpdateTask]:
+    rows = {f.number: f.positions for f in found}
+    rewrite = not target.merge_on_read
+    needed = {name for expression in assignments.values() for name in expression.columns}
+    # An old value that is set without being looked at needs no reading, unless its row may stay as it is.
+    fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
+    for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
+        context = target.moving_context(total)
+        kept = KEPT if holds_ids(context) else ()
+        spec = reading(candidates.spec, fields, metadata=(*kept, ROW_INDEX))
+        for group in candidates.packed(files):
+            yield _UpdateTask(spec, tuple((c, rows[c.number]) for c in group), assignments, rewrite, context)
+
+
+def _update(task: _UpdateTask) -> CommitMessage:
+    return write_rows(task.context, _rewritten(task) if task.rewrite else _changed(task))
+
+
+def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
+    """New versions of the rows that change."""
+    names = [f.name for f in task.context.fields]
+    for candidate, rows in task.files:
+        for batch in read_file(task.spec, candidate.selecting(RowSelection.from_bitmap(rows))):
+            yield _assigned(batch, task.assignments, names)
+
+
+def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
+    """All live rows of the files, in order, with new versions of those that change."""
+    for candidate, rows in task.files:
+        changing = np.frombuffer(rows.to_array(), np.uint32)
+        for batch in read_file(task.spec, candidate.selecting(live_rows(task.spec.io, candidate.file))):
+            positions = np.asarray(batch.column(batch.num_columns - 1))
+            plain = batch.select(batch.schema.names[:-1])
+            at = np.flatnonzero(np.isin(positions, changing, assume_unique=True))
+            yield _in_place(plain, at, task.assignments) if len(at) else plain
+
+
+def _in_place(
+    batch: pa.RecordBatch, at: npt.NDArray[np.int64], assignments: Mapping[str, BoundExpression]
+) -> pa.RecordBatch:
+    changed = _assigned(batch.take(pa.array(at)), assignments, batch.schema.names)
+    order = np.arange(batch.num_rows)
+    order[at] = batch.num_rows + np.arange(len(at))
+    both = pa.Table.from_batches([pa.RecordBatch.from_arrays(batch.columns, schema=changed.schema), changed])
+    return both.take(pa.array(order)).combine_chunks().to_batches()[0]
+
+
+def _assigned(
+    batch: pa.RecordBatch, assignments: Mapping[str, BoundExpression], names: Sequence[str]
+) -> pa.RecordBatch:
+    """The columns of these names, new values in place of the old ones, which every expression sees."""
+    fresh = {name: _new_values(expression, batch) for name, expression in assignments.items()}
+    if SEQUENCE_NUMBER in names:
+        fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit tells it
+    arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
+    fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _new_values(expression: BoundExpression, batch: pa.RecordBatch) -> pa.Array:
+    values = expression.evaluate(batch)
+    return values if expression.target is None else fill_default(values, expression.target)

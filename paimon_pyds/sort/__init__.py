@@ -1,0 +1,1 @@
+"""Sorting by several columns, in bounded memory."""

@@ -1,0 +1,165 @@
+"""Newer rows on Spark 4.1 to 4.3, which plan a loaded DataFrame or view once and keep its partitions for all queries.
+
+The first partition looks for a newer snapshot each time it is read. Where it is the only one, it reads that snapshot.
+Else the other partitions read their files of the snapshot that was planned, whenever they are read: tasks can't agree
+on another snapshot, and those of a cached DataFrame may belong to several queries. Then the first partition adds the
+rows of later appends, up to the first snapshot that changed or removed rows, so that all partitions together give a
+state that the table had.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.metadata.external import ALLOW, TRUST
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.spark.clear_errors import clear_errors
+from paimon_pyds.spark.reader import PaimonReader, rows_of
+from paimon_pyds.spark.state import open_state
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage.open import options_of_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from paimon_pyds.spark.options import ReadOptions
+    from paimon_pyds.spark.state import Loaded
+
+__all__ = ["RefreshingPartition", "RefreshingReader"]
+
+_log = logging.getLogger("paimon_pyds.spark")
+
+
+class RefreshingPartition(InputPartition):  # type: ignore[misc]
+    """The first partition of a plan, and what it takes to plan again in a task.
+
+    Args:
+        planned: what it reads of the planned snapshot; None when that has nothing to read.
+        alone: whether there are no other partitions.
+        snapshot: the planned one; None when nothing had been committed.
+    """
+
+    def __init__(
+        self,
+        planned: InputPartition | None,
+        alone: bool,
+        snapshot: Snapshot | None,
+        options: ReadOptions,
+        loaded: Loaded,
+    ) -> None:
+        super().__init__(0)
+        self.planned = planned
+        self.alone = alone
+        self.snapshot = None if snapshot is None else (snapshot.id, snapshot.delta_manifest_list)
+        allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
+        storage = {**options_of_store(options.path, options.storage), **allowed}
+        self.options = replace(options, explain=None, storage=storage)
+        self.loaded = loaded
+
+    def __repr__(self) -> str:
+        return f"RefreshingPartition({self.planned!r})"
+
+
+def _with_refresh(
+    partitions: Sequence[InputPartition], snapshot: Snapshot | None, options: ReadOptions, loaded: Loaded
+) -> list[InputPartition]:
+    """These partitions of a snapshot, the first one made to look for newer snapshots; one when there are none."""
+    first = partitions[0] if partitions else None
+    return [RefreshingPartition(first, len(partitions) <= 1, snapshot, options, loaded), *partitions[1:]]
+
+
+def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a first partition, as the table is now.
+
+    Raises:
+        NotFoundError: the table is another one than was loaded, or was rolled back.
+        SchemaError: it needs a column that was dropped or changed too much since the load.
+    """
+    options = partition.options
+    io, root = open_file_io(options.path, options.storage)
+    store = TableStore(io, root, options.branch or "main")
+    newest = store.latest_snapshot()
+    if partition.snapshot == (None if newest is None else _identity(newest)):
+        return rows_of(partition.planned)
+    if partition.alone:
+        return _newest_rows(PaimonReader(schema, options, partition.loaded))
+    return _with_appended(partition, schema, store, newest)
+
+
+class RefreshingReader(PaimonReader):
+    """A reader whose first task looks for newer snapshots, for Spark does not plan again."""
+
+    @clear_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read."""
+        return _with_refresh(super().partitions(), self._scan.snapshot, self._options, self._state.loaded)
+
+    def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, RefreshingPartition):
+            return _refreshed_rows(partition, self._schema)
+        return rows_of(partition)
+
+
+def _newest_rows(reader: PaimonReader) -> Iterator[pa.RecordBatch]:
+    for planned in reader.plan():
+        yield from rows_of(planned)
+
+
+def _with_appended(
+    partition: RefreshingPartition, schema: StructType, store: TableStore, newest: Snapshot | None
+) -> Iterator[pa.RecordBatch]:
+    assert partition.snapshot is not None
+    state = open_state(partition.options, partition.loaded)  # refuses another table at the same path
+    base = partition.snapshot[0]
+    last = _appended_until(store, *partition.snapshot)
+    appended: list[InputPartition] = []
+    if last > base:
+        between = {"incremental-between": f"{base},{last}", "incremental-between-scan-mode": "delta"}
+        options = replace(partition.options, scan={**partition.options.scan, **between})
+        appended = PaimonReader(schema, options, state.loaded).plan()
+    if newest is None or last < newest.id:
+        _log.warning(
+            "%s: snapshot %d is read, and there are newer ones: Spark 4.1 to 4.3 plan a DataFrame or view once; "
+            "load the table again, or create the view again",
+            store.root,
+            last,
+        )
+    for planned in (partition.planned, *appended):
+        yield from rows_of(planned)
+
+
+def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:
+    """The last snapshot that differs from a base only in rows that were appended."""
+    try:
+        before = store.snapshot(base)
+    except SnapshotNotFoundError:
+        return base
+    if before.delta_manifest_list != manifest_list:
+        raise SnapshotNotFoundError(
+            f"the table was rolled back since Spark planned this DataFrame or view at snapshot {base}",
+            path=store.root,
+            hint="load the table again, or create the view again",
+        )
+    while True:
+        try:
+            after = store.snapshot(before.id + 1)
+        except SnapshotNotFoundError:
+            return before.id
+        same_rows = after.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE)
+        appends = after.commit_kind is CommitKind.APPEND and after.index_manifest == before.index_manifest
+        if not same_rows and not appends:
+            return before.id
+        before = after
+
+
+def _identity(snapshot: Snapshot) -> tuple[int, str]:
+    """What tells a snapshot from all others: after a rollback its number may come again."""
+    return snapshot.id, snapshot.delta_manifest_list

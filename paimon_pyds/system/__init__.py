@@ -1,0 +1,1 @@
+"""System tables: what the metadata says of a table."""

@@ -1,0 +1,236 @@
+"""The system tables ``files`` and ``file_indexes``: every live data file, and every index of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.evolution.casting import can_cast, cast_atomic
+from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.index.container import parse_head
+from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.row import decode_column, decode_row
+from paimon_pyds.scan.state_options import stored_state
+from paimon_pyds.storage.base import FileIO
+from paimon_pyds.system.rows import partition_row_text, table_of
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
+
+__all__ = ["file_indexes_table", "files_table"]
+
+_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
+_SOURCES = {0: "APPEND", 1: "COMPACT"}
+_HEAD_READERS = 16
+
+FILES = {
+    "partition": _TEXT, "bucket": _INT, "file_path": _TEXT, "file_format": _TEXT, "schema_id": _LONG, "level": _INT,
+    "record_count": _LONG, "file_size_in_bytes": _LONG, "min_key": _TEXT, "max_key": _TEXT,
+    "null_value_counts": _TEXT, "min_value_stats": _TEXT, "max_value_stats": _TEXT, "min_sequence_number": _LONG,
+    "max_sequence_number": _LONG, "creation_time": _TIME, "deleteRowCount": _LONG, "file_source": _TEXT,
+    "first_row_id": _LONG, "write_cols": pa.list_(_TEXT),
+}  # fmt: skip
+FILE_INDEXES = {
+    "partition": _TEXT, "bucket": _INT, "file_path": _TEXT, "file_size_in_bytes": _LONG, "record_count": _LONG,
+    "schema_id": _LONG, "column_name": _TEXT, "index_type": _TEXT, "storage_type": _TEXT, "index_file_path": _TEXT,
+    "index_size_in_bytes": _LONG, "index_container_size_in_bytes": _LONG, "is_empty": pa.bool_(),
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+def files_table(store: TableStore) -> pa.Table:
+    """Every live data file with its statistics, which read as Java prints them, under the schema of the state."""
+    state = stored_state(store)
+    schema, entries = state.schema, live_of(store, state.snapshot)
+    refs = refs_of(store, schema, entries)
+    statistics = _Statistics(store, schema, entries).texts()
+    wanted = ("partition", "level", "min_key", "max_key", "min_sequence_number", "max_sequence_number",
+              "creation_time", "delete_row_count", "file_source", "first_row_id", "write_cols")  # fmt: skip
+    partitions = _PartitionTexts(schema)
+    keys: dict[int, tuple[DataField, ...]] = {}
+    rows = []
+    for ref, stats, values in zip(
+        refs, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=True
+    ):
+        partition, level, min_key, max_key, low, high, created, deleted, source, row_id, write_cols = values
+        if ref.schema_id not in keys:
+            own = store.schema(ref.schema_id)
+            keys[ref.schema_id] = tuple(own.field(n) for n in own.trimmed_primary_keys)
+        key = keys[ref.schema_id]
+        rows.append((
+            partitions.of(partition), ref.bucket, ref.path, ref.path.rpartition(".")[2], ref.schema_id, level,
+            ref.row_count, ref.size, _key_text(key, min_key), _key_text(key, max_key), *stats, low, high, created,
+            deleted, _SOURCES.get(source), row_id, write_cols,
+        ))  # fmt: skip
+    return table_of(FILES, rows)
+
+
+class _PartitionTexts:
+    """Partition rows as texts, each made once."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._fields = schema.partition_fields
+        self._known: dict[bytes, str] = {}
+
+    def of(self, partition: bytes) -> str:
+        if partition not in self._known:
+            self._known[partition] = partition_row_text(self._fields, partition)
+        return self._known[partition]
+
+
+def _key_text(fields: Sequence[DataField], key: bytes) -> str | None:
+    """``[1, a]``; None for a file without a key."""
+    if not fields or not int.from_bytes(key[:4], "big"):
+        return None
+    values = decode_row(key, [f.type for f in fields])
+    return f"[{', '.join(_value_text(v, f) for v, f in zip(values, fields, strict=True))}]"
+
+
+def _value_text(value: Any, field: DataField) -> str:
+    """A value as Java prints its internal form; bytes, which Java can't print, in hex."""
+    if value is None:
+        return "null"
+    return bytes(value).hex() if field.type.kind in BINARY_KINDS else partition_text(value, field.type, legacy=True)
+
+
+class _Statistics:
+    """Column statistics of all files as texts ``{a=1, b=2}``, columns in the order of their names."""
+
+    def __init__(self, store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> None:
+        self._store = store
+        self._fields = sorted(schema.fields, key=lambda f: f.name)
+        self._entries = entries
+
+    def texts(self) -> list[tuple[str, str, str]]:
+        """Null counts, minima and maxima of each file."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        names = ("schema_id", "value_stats_cols", "write_cols", "value_stats_min")
+        for row, (schema_id, stats_cols, write_cols, low) in enumerate(
+            zip(*(self._entries.column(n).to_pylist() for n in names), strict=True)
+        ):
+            key = (schema_id, _key(stats_cols), _key(write_cols), int.from_bytes(low[:4], "big"))
+            groups.setdefault(key, []).append(row)
+        found: dict[int, tuple[str, str, str]] = {}
+        for (schema_id, stats_cols, write_cols, arity), rows in groups.items():
+            found.update(zip(rows, self._group(schema_id, stats_cols, write_cols, arity, rows), strict=True))
+        return [found[row] for row in range(self._entries.num_rows)]
+
+    def _group(
+        self, schema_id: int, stats_cols: Sequence[str] | None, write_cols: Sequence[str] | None, arity: int,
+        rows: Sequence[int],
+    ) -> Iterable[tuple[str, str, str]]:  # fmt: skip
+        """Files that agree in all this are decoded together, column by column."""
+        own = self._store.schema(schema_id).fields
+        names = stats_cols if stats_cols is not None else write_cols or [f.name for f in own]
+        types = {f.name: f.type for f in own}
+        known = [types[name] for name in names if name in types]
+        batch = self._entries.take(pa.array(rows, pa.int64()))
+        counts: list[list[str]] = []
+        lows: list[list[str]] = []
+        highs: list[list[str]] = []
+        for field in self._fields:
+            source = next((f for f in own if f.id == field.id), None)
+            if source is None:  # added later: every row is NULL
+                none: list[str] = ["null"] * len(rows)
+                nulls, low, high = [str(n) for n in batch.column("row_count").to_pylist()], none, none
+            elif source.name not in names or len(known) != len(names) or arity != len(names):
+                nulls = low = high = ["null"] * len(rows)
+            else:
+                at = list(names).index(source.name)
+                nulls = ["null" if c is None or c[at] is None else str(c[at])
+                         for c in batch.column("value_stats_nulls").to_pylist()]  # fmt: skip
+                low, high = (
+                    _bounds(batch.column(side), known, at, source, field)
+                    for side in ("value_stats_min", "value_stats_max")
+                )
+            for texts, column in ((counts, nulls), (lows, low), (highs, high)):
+                texts.append([f"{field.name}={text}" for text in column])
+        return zip(_braced(counts), _braced(lows), _braced(highs), strict=True)
+
+
+def _braced(columns: Sequence[Sequence[str]]) -> list[str]:
+    return ["{" + ", ".join(row) + "}" for row in zip(*columns, strict=True)]
+
+
+def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
+    if source.type.kind in NESTED_KINDS:  # statistics count their NULLs, and know no bounds
+        return ["null"] * len(rows)
+    decoded = decode_column(rows, types, at, arity=True)
+    values = decoded.values
+    if (
+        isinstance(source.type, AtomicType)
+        and isinstance(field.type, AtomicType)
+        and source.type.with_nullable(True) != field.type.with_nullable(True)
+        and can_cast(source.type, field.type)
+    ):
+        values = cast_atomic(values, source.type, field.type)
+    texts = [_value_text(scalar_to_internal(v), field) for v in values]
+    if decoded.unknown is not None:
+        texts = ["?" if unknown else text for text, unknown in zip(texts, decoded.unknown, strict=True)]
+    return texts
+
+
+# ----------------------------------------------------------------------------------------------------- file_indexes
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadTask:
+    number: int
+    io: FileIO
+    file: DataFileRef
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHead:
+    """The table of contents of one data file's container: (column, index type, bytes, EMPTY) and the whole size."""
+
+    number: int
+    indexes: tuple[tuple[str, str, int, bool], ...]
+    size: int
+
+
+def _read_head(task: _HeadTask) -> IndexHead:
+    source = task.file.index_source(task.io)
+    if source is None:
+        return IndexHead(task.number, (), 0)
+    columns = parse_head(source).columns
+    found = tuple((c, kind, r.length, r.is_empty) for c, kinds in columns.items() for kind, r in kinds.items())
+    return IndexHead(task.number, found, source.size)
+
+
+def index_heads(io: FileIO, files: Sequence[DataFileRef]) -> list[IndexHead]:
+    """The contents of all containers, in the order of the files. Reads the first kilobytes of each side file.
+
+    Raises:
+        CorruptFileError: a container is damaged.
+        FileNotFoundError: a side file is gone.
+    """
+    heads = LocalExecutor(_HEAD_READERS).map(_read_head, [_HeadTask(i, io, file) for i, file in enumerate(files)])
+    return sorted(heads, key=lambda head: head.number)
+
+
+def file_indexes_table(store: TableStore) -> pa.Table:
+    """Every index of every live data file; only heads are read."""
+    state = stored_state(store)
+    schema = state.schema
+    refs = refs_of(store, schema, live_of(store, state.snapshot))
+    partitions = _PartitionTexts(schema)
+    rows = []
+    for ref, head in zip(refs, index_heads(store.io, refs), strict=True):
+        kind = "EMBEDDED" if ref.index_path is None else "FILE"
+        for column, index_type, size, is_empty in head.indexes:
+            rows.append((
+                partitions.of(ref.partition), ref.bucket, ref.path, ref.size, ref.row_count, ref.schema_id, column,
+                index_type, kind, ref.index_path, size, head.size, is_empty,
+            ))  # fmt: skip
+    return table_of(FILE_INDEXES, rows)

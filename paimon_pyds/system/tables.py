@@ -1,0 +1,288 @@
+"""System tables: what the metadata says of a table, as Arrow, with the columns of Java Paimon's ``table$name``.
+
+Source: Paimon documentation, concepts/system-tables, and Java Paimon 2.1, whose tables begin with the columns of 1.4.
+Times are UTC; secrets among a table's options are blanked. Partitions read ``{1, a}`` in most tables and
+``day=1/color=a`` in ``partitions``, as in Java.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.redaction import shown
+from paimon_pyds.row import decode_row
+from paimon_pyds.scan.state_options import stored_state
+from paimon_pyds.scan.travel import TableState
+from paimon_pyds.system.files import file_indexes_table, files_table
+from paimon_pyds.system.rows import partition_row_text, table_of, value_text
+from paimon_pyds.types import field_to_json
+
+__all__ = ["SYSTEM_TABLES", "system_table"]
+
+_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
+
+
+def system_table(store: TableStore, name: str) -> pa.Table:
+    """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
+
+    Args:
+        name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
+            ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
+
+    Raises:
+        UnsupportedError: a system table of Java Paimon that is not made here.
+        OptionError: another name.
+        CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
+    """
+    wanted = name.removeprefix("$").lower()
+    make = SYSTEM_TABLES.get(wanted)
+    if make is not None:
+        return make(store)
+    if wanted in _JAVA_ONLY:
+        raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(SYSTEM_TABLES)} are")
+    raise OptionError(f"no system table is named {name!r:.60}", hint=near_hint(wanted, SYSTEM_TABLES, "system tables"))
+
+
+# ------------------------------------------------------------------------------------------ snapshots and schemas
+
+
+def _snapshots(store: TableStore) -> pa.Table:
+    columns = {
+        "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
+        "commit_kind": _TEXT, "commit_time": _TIME, "base_manifest_list": _TEXT, "delta_manifest_list": _TEXT,
+        "changelog_manifest_list": _TEXT, "total_record_count": _LONG, "delta_record_count": _LONG,
+        "changelog_record_count": _LONG, "watermark": _LONG, "next_row_id": _LONG, "operation": _TEXT,
+        "writer_version": _TEXT,
+    }  # fmt: skip
+    return table_of(
+        columns,
+        (
+            (
+                s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
+                s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count,
+                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id, s.operation,
+                s.writer_version,
+            )
+            for s in store.snapshots()
+        ),
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _schemas(store: TableStore) -> pa.Table:
+    columns = {
+        "schema_id": _LONG, "fields": _TEXT, "partition_keys": _TEXT, "primary_keys": _TEXT, "options": _TEXT,
+        "comment": _TEXT, "update_time": _TIME,
+    }  # fmt: skip
+    return table_of(
+        columns,
+        (
+            (
+                s.id,
+                _json([field_to_json(f) for f in s.fields]),
+                _json(s.partition_keys),
+                _json(s.primary_keys),
+                _json({key: shown(key, value) for key, value in s.options.items()}),
+                s.comment,
+                s.time_millis,
+            )
+            for s in store.schemas()
+        ),
+    )
+
+
+def _options(store: TableStore) -> pa.Table:
+    options = store.latest_schema().options
+    return table_of({"key": _TEXT, "value": _TEXT}, ((key, shown(key, value)) for key, value in options.items()))
+
+
+def _tags(store: TableStore) -> pa.Table:
+    columns = {
+        "tag_name": _TEXT, "snapshot_id": _LONG, "schema_id": _LONG, "commit_time": _TIME, "record_count": _LONG,
+        "create_time": _TIME, "time_retained": _TEXT,
+    }  # fmt: skip
+    rows = []
+    for name, tag in store.tags().items():
+        path = store.paths.tag(name)
+        created, retained = _tag_times(store.io.read_bytes(path), path)
+        rows.append((name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained))
+    return table_of(columns, rows)
+
+
+def _tag_times(data: bytes, path: str) -> tuple[int | None, str | None]:
+    """When a tag was made, in milliseconds, and for how long it is kept (``PT24H``): what it has besides a snapshot."""
+    tag = json.loads(data)
+    created, retained = tag.get("tagCreateTime"), tag.get("tagTimeRetained")
+    millis = None if created is None else _java_local_time(created)
+    if created is not None and millis is None:
+        raise CorruptFileError("a date and time was expected", path=path, field="tagCreateTime")
+    if retained is None:
+        return millis, None
+    if isinstance(retained, bool) or not isinstance(retained, int | float) or not 0 <= retained < 1e15:
+        raise CorruptFileError("a duration in seconds was expected", path=path, field="tagTimeRetained")
+    return millis, _java_duration(retained)
+
+
+def _java_local_time(parts: Any) -> int | None:
+    """Milliseconds of Jackson's LocalDateTime, [year, month, day, hour, minute, second?, nanosecond?]; else None."""
+    if not isinstance(parts, list) or not 5 <= len(parts) <= 7 or not all(type(p) is int for p in parts):
+        return None
+    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:7]
+    try:
+        moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+    seconds = int(moment.timestamp())
+    return seconds * 1000 + int(nanos) // 1_000_000
+
+
+def _java_duration(seconds: float) -> str:
+    """The text of a Java Duration."""
+    whole, millis = int(seconds), round((seconds - int(seconds)) * 1000)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    if millis:
+        text += f"{rest + millis / 1000:.3f}".rstrip("0") + "S"
+    elif rest or not text:
+        text += f"{rest}S"
+    return f"PT{text}"
+
+
+def _branches(store: TableStore) -> pa.Table:
+    found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
+    rows = [(s.name.removeprefix("branch-"), s.modified_ms or None) for s in found]
+    return table_of({"branch_name": _TEXT, "create_time": _TIME}, rows)
+
+
+# ------------------------------------------------------------------------------------------ manifests, partitions
+
+
+def _manifests(store: TableStore) -> pa.Table:
+    columns = {
+        "file_name": _TEXT, "file_size": _LONG, "num_added_files": _LONG, "num_deleted_files": _LONG,
+        "schema_id": _LONG, "min_partition_stats": _TEXT, "max_partition_stats": _TEXT, "min_row_id": _LONG,
+        "max_row_id": _LONG,
+    }  # fmt: skip
+    state = stored_state(store)
+    snapshot = state.snapshot
+    found: list[ManifestFile] = []
+    if snapshot is not None:
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        found = [m for name in lists if name is not None for m in store.read_manifest_list(name)]
+    fields = state.schema.partition_fields
+    return table_of(
+        columns,
+        (
+            (
+                m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
+                partition_row_text(fields, m.partition_stats.min_values),
+                partition_row_text(fields, m.partition_stats.max_values),
+                m.min_row_id, m.max_row_id,
+            )
+            for m in found
+        ),
+    )  # fmt: skip
+
+
+_SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG, "last_update_time": _TIME}
+
+
+def _summed(entries: pa.RecordBatch, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows, bytes, number and newest creation of some live files, by these columns of their entries, and buckets."""
+    names = ["row_count", "file_size", "creation_time", "total_buckets"]
+    grouped = pa.Table.from_batches([entries]).select([*keys, *names]).group_by(list(keys), use_threads=False)
+    sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
+    sums.append(("total_buckets", "max"))
+    rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
+    return rows
+
+
+def _sums(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("row_count_sum", "file_size_sum", "row_count_count", "creation_time_max"))
+
+
+def _buckets(store: TableStore) -> pa.Table:
+    state = stored_state(store)
+    fields = state.schema.partition_fields
+    rows = [
+        (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
+        for row in _summed(live_of(store, state.snapshot), ["partition", "bucket"])
+    ]
+    return table_of({"partition": _TEXT, "bucket": _INT, **_SUMS}, sorted(rows, key=lambda r: (r[0], r[1])))
+
+
+def _partitions(store: TableStore) -> pa.Table:
+    """The columns that only a catalog's metastore fills are NULL; none is said to be done."""
+    state = stored_state(store)
+    deleted = _deleted(store, state)
+    rows = [
+        (_partition_spec(state.schema, r["partition"]), *_sums(r), *[None] * 4, r["total_buckets_max"], False,
+         deleted.get(r["partition"], 0))
+        for r in _summed(live_of(store, state.snapshot), ["partition"])
+    ]  # fmt: skip
+    columns = {
+        "partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT, "options": _TEXT,
+        "total_buckets": _INT, "done": pa.bool_(), "deleted_record_count": _LONG,
+    }  # fmt: skip
+    return table_of(columns, sorted(rows, key=lambda r: r[0]))
+
+
+def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
+    """Rows that deletion vectors mark, by partition; None where a vector does not tell its number."""
+    name = None if state.snapshot is None else state.snapshot.index_manifest
+    if name is None or not TableOptions(store.latest_schema().options).get("deletion-vectors.enabled"):
+        return {}
+    counts: dict[bytes, int | None] = {}
+    for entry in store.read_index_manifest(name):
+        for vector in entry.deletion_ranges or ():
+            before = counts.get(entry.partition, 0)
+            known = before is not None and vector.cardinality is not None
+            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if known else None
+    return counts
+
+
+def _partition_spec(schema: TableSchema, partition: bytes) -> str:
+    """``day=1/color=a``: as the directory's name, but nothing is escaped."""
+    fields = schema.partition_fields
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    values = decode_row(partition, [f.type for f in fields])
+    texts = ((f.name, value_text(value, f) or "") for value, f in zip(values, fields, strict=True))
+    return "/".join(f"{name}={text if text.strip() else default}" for name, text in texts)
+
+
+SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
+    "snapshots": _snapshots,
+    "schemas": _schemas,
+    "options": _options,
+    "manifests": _manifests,
+    "files": files_table,
+    "file_indexes": file_indexes_table,
+    "partitions": _partitions,
+    "buckets": _buckets,
+    "tags": _tags,
+    "branches": _branches,
+}
+"""Each system table by its name."""
+
+_JAVA_ONLY = frozenset(
+    {
+        "audit_log", "binlog", "ro", "file_key_ranges", "consumers", "aggregation_fields", "statistics",
+        "table_indexes", "row_tracking",
+    }
+)  # fmt: skip

@@ -1,0 +1,394 @@
+"""Scan: a query on one table, from filter text to Arrow batches."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
+from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
+from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.redaction import redact, visible
+from paimon_pyds.scan.incremental import Difference, resolve_between
+from paimon_pyds.scan.state_options import state_options
+from paimon_pyds.scan.travel import resolve_state
+from paimon_pyds.split import METADATA_FIELDS
+from paimon_pyds.types import DataField, arrow_schema
+
+if TYPE_CHECKING:
+    from paimon_pyds.explain.explanation import Explanation
+    from paimon_pyds.query.aggregates import Answers
+    from paimon_pyds.query.answer import Answer
+    from paimon_pyds.query.top_n import TopN
+    from paimon_pyds.query.top_n_run import TopNQuery
+    from paimon_pyds.read import FileTrace
+    from paimon_pyds.scan.file_bounds import KnownPlan
+    from paimon_pyds.scan.plan import ScanRequest
+    from paimon_pyds.scan.result import ScanPlan
+
+__all__ = ["Scan"]
+
+DEFAULT_BATCH_ROWS = 65_536
+
+
+class Scan:
+    """A query on one state of a table: what to return, and which rows.
+
+    The state is pinned when the scan is made; a scan can be run several times and gives the same rows.
+
+    Args:
+        store: the table.
+        filter: Spark SQL text, or a predicate tree.
+        columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
+        limit: the number of rows to return at most.
+        top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
+        options: Paimon's scan options, and ``timezone`` for timestamp literals without a zone (UTC by default).
+
+    Raises:
+        PredicateError: the filter does not parse or names no column.
+        SchemaError: an unknown column.
+        OptionError: an unknown or contradictory option.
+        ArgumentTypeError: an argument of another Python type.
+        UnsupportedError: a table or option that is refused by name.
+    """
+
+    def __init__(
+        self,
+        store: TableStore,
+        *,
+        filter: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        top_n: str | TopN | None = None,
+        options: Mapping[str, str] | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+    ) -> None:
+        limit = None if limit is None else integer("limit", limit)
+        if limit is not None and limit < 0:
+            raise OptionError(f"limit must not be negative, it is {limit}")
+        self._store = store
+        self._limit = limit
+        self._batch_rows = batch_rows
+        given = {str(k): str(v) for k, v in mapping("options", options or {}).items()}
+        branch = given.pop("branch", store.branch)
+        if branch != store.branch:
+            store = self._store = store.for_branch(branch)
+        self._timezone = given.get("timezone", "UTC")
+        latest = store.latest_schema()
+        check_branch(latest, store.branch, store.root)
+        given = state_options(latest.options, given)
+        self._state = resolve_state(store, latest, given)
+        between = resolve_between(store, given)
+        self._between = None if isinstance(between, Difference) else between
+        self._since = between.start if isinstance(between, Difference) else None
+        if isinstance(between, Difference):
+            self._state = replace(self._state, snapshot=between.end)
+        self._schema = self._state.schema
+        known = {k: v for k, v in given.items() if k != "timezone"}
+        check_known(known, own=False)
+        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
+        check_readable(latest, known)
+        self._fields, self._metadata = _resolve_columns(self._schema, columns)
+        self._predicate = self._bound(filter)
+        self._top_n = None if top_n is None else self._checked_order(top_n)
+
+    def _bound(self, filter_: str | Predicate | None) -> Predicate:
+        if filter_ is None or (isinstance(condition("filter", filter_), str) and not str(filter_).strip()):
+            return Const.TRUE
+        from paimon_pyds.predicate.bind import bind
+        from paimon_pyds.predicate.parse import parse_filter
+
+        tree = parse_filter(filter_, timezone=self._timezone) if isinstance(filter_, str) else filter_
+        return bind(tree, self._schema.fields, timezone=self._timezone)
+
+    def where(self, filter_: str | Predicate) -> Scan:
+        """The same scan with one more condition."""
+        return self._but(_predicate=make_and(self._predicate, self._bound(filter_)))
+
+    def _but(self, **changed: Any) -> Scan:
+        clone = object.__new__(Scan)
+        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"} | changed)
+        return clone
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema at the state this scan reads."""
+        return self._schema
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot this scan reads; None for a table that was never written."""
+        return self._state.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
+        return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def predicate(self) -> Predicate:
+        """The bound filter."""
+        return self._predicate
+
+    def _check_types(self) -> None:
+        """Raise UnsupportedError for a column of a type that can't be read, by its name."""
+        _ = self.arrow_schema
+
+    @property
+    def used_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the scan returns, filters by, or sorts by."""
+        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
+        return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return self._planned(self._fields)
+
+    def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
+        from paimon_pyds.scan.plan import plan_scan
+
+        self._warn_of_vectors()
+        return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _warn_of_vectors(self) -> None:
+        from paimon_pyds.scan.tasks import has_stray_vectors
+
+        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+            warnings.warn(
+                f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
+                "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
+                "the rows",
+                stacklevel=2,
+            )
+
+    def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
+        from paimon_pyds.scan.plan import ScanRequest
+
+        names = set(root_columns(self._predicate))
+        return ScanRequest(
+            state=self._state,
+            predicate=self._predicate,
+            fields=fields,
+            filter_fields=tuple(f for f in self._schema.fields if f.name in names),
+            options=self._options,
+            metadata_columns=self._metadata,
+            limit=self._limit if self._top_n is None else None,
+            between=self._between,
+            since=self._since,
+            explain=explain,
+        )
+
+    def plan(self) -> ScanPlan:
+        """The files to read, in splits. Reads metadata only; made once."""
+        return self._plan
+
+    def to_batches(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in bounded memory.
+
+        Args:
+            on_file: called with a trace of each file as it is done.
+        """
+        self._check_types()
+        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
+            return
+        if self._top_n is not None:
+            yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
+            return
+        from paimon_pyds.read import read_splits
+
+        plan = self.plan()
+        yield from read_splits(
+            plan.spec,
+            plan.tasks,
+            self._batch_rows,
+            limit=self._limit,
+            threads=os.cpu_count() or 1,
+            on_file=on_file,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def count(self) -> int:
+        """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
+        if self._predicate is Const.TRUE:
+            plan = self.plan()
+            tasks = plan.tasks
+            if not plan.rows_in_doubt and all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
+                live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in tasks)
+                return live if self.row_limit is None else min(live, self.row_limit)
+        return self.answer.count().value
+
+    @property
+    def answer(self) -> Answers:
+        """Questions to the rows as a whole, such as ``scan.answer.max("price").value``: see `Answers`."""
+        from paimon_pyds.query.aggregates import Answers
+
+        return Answers(self)
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.
+
+        Reads metadata, indexes, and the footers of some files; no data.
+
+        Args:
+            analyze: run the scan too, drop its rows, and add what reading each file took.
+        """
+        from paimon_pyds.explain.explain import explain, explain_run
+
+        self._check_types()
+        plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
+        query = None if self._top_n is None or not plan.tasks else self.top_n_query()
+        explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
+        if not analyze:
+            return explained
+        traces: list[FileTrace] = []
+        start = time.perf_counter()
+        spent = None
+        if query is None:
+            rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
+        else:
+            found = self.top_rows(on_file=traces.append)
+            rows, spent = found.value.num_rows, found.bytes_read
+        return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
+
+    def __repr__(self) -> str:
+        columns = visible(", ".join(f.name for f in self._fields))
+        return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
+
+    # ----------------------------------------------------------------------------------------------- for operations
+
+    @property
+    def row_limit(self) -> int | None:
+        """The rows that the scan gives at most, by its limit or its order; None when it is not limited."""
+        if self._top_n is None or self._limit is None:
+            return self._limit if self._top_n is None else self._top_n.n
+        return min(self._limit, self._top_n.n)
+
+    def field(self, name: str) -> DataField:
+        """The column of a name. Raises SchemaError when there is none."""
+        return _column(self._schema, text("column", name))
+
+    def selecting(self, fields: tuple[DataField, ...]) -> Scan:
+        """The same rows with these columns only."""
+        return self._but(_fields=fields, _metadata=())
+
+    def ordered(self, top_n: str | TopN) -> Scan:
+        """The first rows of this scan in an order. Raises OptionError, SchemaError, UnsupportedError."""
+        if self.row_limit is not None:
+            raise OptionError("top_n of a scan that has a limit or a top_n already", hint="give one of them")
+        return self._but(_top_n=self._checked_order(top_n))
+
+    def known(self, fields: tuple[DataField, ...]) -> KnownPlan:
+        """The plan with what metadata knows of its files, and of these columns in them."""
+        from paimon_pyds.scan.file_bounds import plan_known
+
+        self._warn_of_vectors()
+        return plan_known(self._store, self._request(self._fields), fields)
+
+    def top_n_query(self) -> TopNQuery:
+        """What finds the first rows of an ordered scan; it pickles."""
+        from paimon_pyds.query.top_n_run import make_query
+
+        self._check_types()
+        assert self._top_n is not None
+        assert self.row_limit is not None
+        fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return make_query(self.known(fields), self._top_n, fields, self.row_limit)
+
+    def top_rows(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Answer[pa.Table]:
+        """The first rows of an ordered scan, and what finding them took."""
+        from paimon_pyds.query.answer import Tally
+        from paimon_pyds.query.top_n_run import run_top_n
+
+        tally = Tally(on_file)
+        if self._predicate in (Const.FALSE, Const.UNKNOWN):
+            return tally.answer(self.arrow_schema.empty_table())
+        return tally.answer(run_top_n(self.top_n_query(), tally))
+
+    def _checked_order(self, top_n: str | TopN) -> TopN:
+        from paimon_pyds.query.top_n import TopN, check_order, parse_top_n
+
+        if not isinstance(top_n, TopN):
+            top_n = text("top_n", top_n)
+        return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
+
+    def empty(self) -> pa.RecordBatch:
+        """A batch of no rows with the result's schema."""
+        from paimon_pyds.read import empty_batch
+
+        return empty_batch(self.plan().spec)
+
+
+def _resolve_columns(
+    schema: TableSchema, columns: Sequence[str] | None
+) -> tuple[tuple[DataField, ...], tuple[str, ...]]:
+    if columns is None:
+        return schema.fields, ()
+    if isinstance(columns, str):
+        columns = [part.strip() for part in columns.split(",")]
+    fields: list[DataField] = []
+    metadata: list[str] = []
+    for name in texts("columns", columns):
+        if name in METADATA_FIELDS:
+            metadata.append(name)
+            continue
+        if metadata:
+            raise SchemaError(f"metadata columns come last; {name!r} follows {metadata[-1]!r}")
+        fields.append(_column(schema, name))
+    return tuple(fields), tuple(metadata)
+
+
+def _column(schema: TableSchema, name: str) -> DataField:
+    for field in schema.fields:
+        if field.name == name:
+            return field
+    folded = [f for f in schema.fields if f.name.casefold() == name.casefold()]
+    if len(folded) == 1:
+        return folded[0]
+    if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
+        raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
+    raise SchemaError(f"the table has no column {name!r}", hint=near_hint(name, schema.field_names, "its columns"))
+
+
+def scan_options(
+    snapshot: int | None, tag: str | None, timestamp: Any, options: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Keyword arguments of `Table.scan` as Paimon's options."""
+    from datetime import datetime
+
+    given = {str(k): v for k, v in mapping("options", options or {}).items() if v is not None}
+    if snapshot is not None:
+        given["scan.snapshot-id"] = snapshot
+    if tag is not None:
+        given["scan.tag-name"] = tag
+    if isinstance(timestamp, datetime):
+        given["scan.timestamp"] = timestamp.isoformat()
+    elif isinstance(timestamp, int):
+        given["scan.timestamp-millis"] = timestamp
+    elif timestamp is not None:
+        given["scan.timestamp"] = timestamp
+    # Python refuses to make texts of numbers of thousands of digits.
+    return {k: str(integer(k, v) if type(v) is int else v) for k, v in given.items()}

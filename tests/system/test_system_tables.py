@@ -1,0 +1,233 @@
+"""System tables: what Java Paimon says in its own, of the same tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.system.tables import SYSTEM_TABLES
+from support.fixtures import fixture_dir, fixture_names, json_lines, meta, requires_shared, table_path
+from support.oracle import Oracle, requires_java_oracle
+from support.values import json_rows
+
+OURS = {
+    "data_evolution": {"null_value_counts", "min_value_stats", "max_value_stats"},
+    "tags_branches": {"create_time"},
+    "pk_all_types_key": {"min_key", "max_key"},
+}
+"""Java takes the statistics of partial columns for those of others, and can't print bytes; a branch's time is that of
+its directory here."""
+
+NOT_IN_JAVA = {"pk_postpone": ("files", "partitions", "buckets"), "part_timestamp_legacy": ("partitions",)}
+"""Java shows no files that wait for a bucket, and fails where a partition's time has no seconds."""
+
+
+def _system_reads() -> Iterator[Any]:
+    """Reads of system tables, where the table on disk is still as it was then."""
+    for name in fixture_names():
+        if not meta(name).get("files_is_latest", True):
+            continue
+        for read in meta(name)["reads"]:
+            table = read.get("table", "").partition("$")[2]
+            if table in SYSTEM_TABLES:
+                yield pytest.param(name, table, read["expected"], id=f"{name}-{table}")
+
+
+def _comparable(row: dict[str, Any], left_out: set[str]) -> str:
+    """A row without the place where the fixture was made."""
+    kept = {k: v for k, v in row.items() if k not in left_out}
+    if "options" in kept and kept["options"] is not None:  # Java's have no order
+        kept["options"] = json.loads(kept["options"])
+    if "file_path" in kept:
+        kept["file_path"] = kept["file_path"].partition("/table/db.db/t/")[2]
+    return json.dumps(kept, sort_keys=True, ensure_ascii=False)
+
+
+def _assert_same(name: str, table: str, theirs: list[dict[str, Any]]) -> None:
+    """The columns that Java 1.4 has come first; of those that later versions added there is nothing to compare."""
+    ours = pp.Table.open(table_path(name)).system(table)
+    left_out = OURS.get(name, set())
+    columns = list(theirs[0]) if theirs else ours.schema.names
+    assert ours.schema.names[: len(columns)] == columns
+    rows = [_comparable(row, left_out) for row in json_rows(ours.select(columns))]
+    assert sorted(rows) == sorted(_comparable(row, left_out) for row in theirs), (name, table)
+
+
+@requires_shared
+@pytest.mark.parametrize(("name", "table", "expected"), list(_system_reads()))
+def test_system_tables_are_java_s(name: str, table: str, expected: str) -> None:
+    _assert_same(name, table, list(json_lines(fixture_dir(name) / expected)))
+
+
+@pytest.mark.parametrize("table", SYSTEM_TABLES)
+def test_every_table_has_every_system_table(table: str) -> None:
+    for name in fixture_names():
+        assert pp.Table.open(table_path(name)).system(table).num_columns
+
+
+def _assert_as_java_reads(oracle: Oracle, names: list[str]) -> None:
+    asked = [
+        (name, table)
+        for name in names
+        for table in SYSTEM_TABLES
+        if table != "file_indexes" and table not in NOT_IN_JAVA.get(name, ())
+    ]
+    with oracle.batch() as batch:
+        replies = [batch.read(Path(table_path(name)).parent.parent, f"db.t${table}") for name, table in asked]
+    for (name, table), reply in zip(asked, replies, strict=True):
+        _assert_same(name, table, reply.values)
+
+
+@requires_java_oracle
+def test_system_tables_of_nested_columns_are_java_s(oracle: Oracle) -> None:
+    """ORC and Avro files have counts of NULLs for them, Parquet files have no statistics at all."""
+    _assert_as_java_reads(oracle, ["append_orc", "append_avro", "append_all_types"])
+
+
+@pytest.mark.long
+@requires_java_oracle
+@requires_shared
+def test_all_system_tables_of_all_tables_are_java_s(oracle: Oracle) -> None:
+    _assert_as_java_reads(oracle, fixture_names())
+
+
+def test_what_later_versions_of_java_tell(tmp_path: Path) -> None:
+    """Who made a snapshot and how; the buckets of partitions, and their rows that are marked as deleted."""
+    options = {"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "id"}
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int32())])
+    table = pp.Table.create(tmp_path / "t", schema, partition_by=["p"], options=options)
+    table.append(pa.table({"id": range(20), "p": [0] * 10 + [1] * 10}, schema=schema))
+    table.delete("id IN (1, 2, 3)")
+    path = tmp_path / "t" / "snapshot" / "snapshot-1"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"operation": "MERGE", "writerVersion": "2.1"}))
+    told = pp.Table.open(tmp_path / "t").system("snapshots").select(["operation", "writer_version"])
+    assert told.to_pylist()[0] == {"operation": "MERGE", "writer_version": "2.1"}
+    assert told.to_pylist()[1] == {"operation": "DELETE", "writer_version": None}
+    names = ["partition", "total_buckets", "done", "deleted_record_count"]
+    rows = table.system("partitions").select(names).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [("p=0", 2, False, 3), ("p=1", 2, False, 0)]
+
+
+COLUMNS = [
+    "partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id", "column_name", "index_type",
+    "storage_type", "index_file_path", "index_size_in_bytes", "index_container_size_in_bytes", "is_empty",
+]  # fmt: skip
+
+
+def _indexed(path: Path) -> pp.Table:
+    schema = pa.schema([("id", pa.int64()), ("color", pa.string()), ("day", pa.int32())])
+    table = pp.Table.create(path, schema, partition_by=["day"], options={"file-index.bitmap.columns": "color"})
+    table.append(pa.table({"id": [1, 2], "color": ["red", None], "day": [1, None]}, schema=schema))
+    table.alter({"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.items": "1000"})
+    table.append(pa.table({"id": [3], "color": ["red"], "day": [1]}, schema=schema))
+    return table
+
+
+def test_every_index_of_every_file_is_listed(tmp_path: Path) -> None:
+    table = _indexed(tmp_path / "t")
+    listed = table.system("$file_indexes")
+    assert listed.schema.names == COLUMNS
+    rows = sorted(listed.to_pylist(), key=lambda r: (r["storage_type"], str(r["partition"]), r["index_type"]))
+    assert [(r["partition"], r["column_name"], r["index_type"], r["storage_type"], r["schema_id"]) for r in rows] == [
+        ("{1}", "color", "bitmap", "EMBEDDED", 0),
+        ("{null}", "color", "bitmap", "EMBEDDED", 0),
+        ("{1}", "color", "bitmap", "FILE", 1),
+        ("{1}", "id", "bloom-filter", "FILE", 1),
+    ]
+    side = rows[-1]
+    size = Path(side["index_file_path"]).stat().st_size
+    assert size == side["index_container_size_in_bytes"] > side["index_size_in_bytes"] > 500
+    assert Path(side["file_path"]).stat().st_size == side["file_size_in_bytes"]
+    assert {r["index_file_path"] for r in rows[:2]} == {None}
+    assert [r["record_count"] for r in rows] == [1, 1, 1, 1]
+    assert not any(r["is_empty"] for r in rows)
+    Path(side["index_file_path"]).write_bytes(b"x" * 100)
+    with pytest.raises(CorruptFileError, match="container"):
+        table.system("file_indexes")
+
+
+@requires_shared
+def test_indexes_of_java_s_tables_are_those_on_disk() -> None:
+    """One row for each index of the containers that the fixture lists."""
+    for name in ("append_mixed_index", "append_index_map", "pk_index", "append_bitmap_v1_embedded"):
+        table = pp.Table.open(table_path(name))
+        rows = table.system("file_indexes").to_pylist()
+        options = table.options
+        columns = {
+            (c.strip(), key.split(".")[1])
+            for key, value in options.items()
+            if key.startswith("file-index.") and key.endswith(".columns")
+            for c in value.split(",")
+        }
+        assert {(r["column_name"], r["index_type"]) for r in rows} == columns
+        files = {r["file_path"] for r in rows}
+        assert len(rows) == len(columns) * len(files)
+        assert files == set(table.system("files")["file_path"].to_pylist())
+
+
+def test_statistics_follow_the_columns(tmp_path: Path) -> None:
+    """Renamed, widened and added columns, under their names of today."""
+    schema = pa.schema([("a", pa.int32()), ("b", pa.string()), ("c", pa.binary()), ("d", pa.date32())])
+    table = pp.Table.create(tmp_path / "t", schema)
+    table.append(pa.table({"a": [3, None], "b": ["x", "y"], "c": [b"\x01\xff", None], "d": [1, 2]}, schema=schema))
+    table.alter(rename_columns={"b": "bb"}, change_types={"a": "DOUBLE"}, add_columns={"e": "INT"}, drop_columns=["d"])
+    (row,) = table.system("files").to_pylist()
+    assert row["null_value_counts"] == "{a=1, bb=0, c=1, e=2}"
+    assert row["min_value_stats"].startswith("{a=3.0, bb=x, c=")
+    assert row["max_value_stats"].endswith("e=null}")
+    assert (row["partition"], row["min_key"], row["file_source"], row["write_cols"]) == ("{}", None, "APPEND", None)
+
+
+def test_tables_that_were_never_written_have_nothing(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]), options={"bucket": "-1"})
+    counts = {name: table.system(name).num_rows for name in SYSTEM_TABLES}
+    assert {name for name, n in counts.items() if n} == {"schemas", "options"}
+    assert table.system("OPTIONS").to_pylist() == [{"key": "bucket", "value": "-1"}]
+
+
+@pytest.mark.parametrize(
+    ("created", "retained", "expected"),
+    [
+        ([2026, 1, 31, 12, 30], 86400.0, ("2026-01-31T12:30:00", "PT24H")),
+        ([2026, 1, 31, 12, 30, 5, 250_000_000], 5405, ("2026-01-31T12:30:05.250000", "PT1H30M5S")),
+        ([2026, 1, 31, 12, 30, 5], 0.25, ("2026-01-31T12:30:05", "PT0.25S")),
+        (None, 0, (None, "PT0S")),
+    ],
+)
+def test_times_of_tags(tmp_path: Path, created: Any, retained: Any, expected: tuple[str | None, str]) -> None:
+    table = _indexed(tmp_path / "t")
+    tag = json.loads(Path(table.store.paths.snapshot(1)).read_text())
+    Path(table.store.paths.tag_dir).mkdir()
+    Path(table.store.paths.tag("v1")).write_text(
+        json.dumps({**tag, "tagCreateTime": created, "tagTimeRetained": retained})
+    )
+    (row,) = table.system("tags").to_pylist()
+    made = None if row["create_time"] is None else row["create_time"].isoformat()
+    assert (row["tag_name"], row["snapshot_id"], row["record_count"]) == ("v1", 1, 2)
+    assert (made, row["time_retained"]) == expected
+
+
+@pytest.mark.parametrize("wrong", [{"tagCreateTime": [2026, 13, 1, 0, 0]}, {"tagCreateTime": "now"},
+                                   {"tagTimeRetained": -1}, {"tagTimeRetained": "1d"}])  # fmt: skip
+def test_damaged_times_of_tags(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    table = _indexed(tmp_path / "t")
+    tag = json.loads(Path(table.store.paths.snapshot(1)).read_text())
+    Path(table.store.paths.tag_dir).mkdir()
+    Path(table.store.paths.tag("v1")).write_text(json.dumps({**tag, **wrong}))
+    with pytest.raises(CorruptFileError, match="tag"):
+        table.system("tags")
+
+
+def test_other_names_are_refused(tmp_path: Path) -> None:
+    table = _indexed(tmp_path / "t")
+    with pytest.raises(OptionError, match="did you mean manifests"):
+        table.system("manifest")
+    with pytest.raises(UnsupportedError, match="audit_log"):
+        table.system("audit_log")
