@@ -9,11 +9,11 @@ import pyarrow as pa
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, encode_row, encode_rows
 from paimon_pyds.types import from_arrow_schema
-from paimon_pyds.write import BucketFiles
 
 PARTITIONS = 100
 SCHEMA = pa.schema([("p", pa.int32()), *[(f"c{i}", pa.int64()) for i in range(8)], ("s", pa.string())])

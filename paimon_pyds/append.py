@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -29,7 +30,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.types import DataField, Kind
-from paimon_pyds.write import BucketFiles, CommitMessage, TableWriter
+from paimon_pyds.write import TableWriter
 from paimon_pyds.write.conform import as_batches
 
 __all__ = [

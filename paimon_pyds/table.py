@@ -1,4 +1,4 @@
-"""Table: what a user holds. It only delegates: see `paimon_pyds.operations`."""
+"""Table: what a user holds. It only delegates, to the rooms that ARCHITECTURE.md lists."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explanation import Explanation
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.rowlevel.clauses import Clauses
     from paimon_pyds.table_scan import Scan
-    from paimon_pyds.write import CommitMessage, WriteContext
+    from paimon_pyds.write import WriteContext
 
 __all__ = ["Table"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats import trims_char
 from paimon_pyds.metadata.batches import one_batch
@@ -16,7 +17,7 @@ from paimon_pyds.read import read_split
 from paimon_pyds.sort.external import SortSpec, sorted_batches
 from paimon_pyds.split import FileTask, ReadSpec, Split
 from paimon_pyds.types import DataField
-from paimon_pyds.write import BucketFiles, CommitMessage, WriteContext
+from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import Conformer
 from paimon_pyds.write.defaults import without_defaults
 from paimon_pyds.write.rolling import RollingWriter

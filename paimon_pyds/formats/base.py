@@ -1,7 +1,7 @@
 """The seam between the house and a data file format: an object with these methods, found by `formats.by_name`.
 
 Formats know nothing of tables: they are given the columns as the *file's* schema names them, and give Arrow batches of
-exactly those columns. Mapping old schemas to new ones is `read/evolution.py`.
+exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
@@ -36,7 +37,7 @@ from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
-from paimon_pyds.write import CommitMessage, TableWriter
+from paimon_pyds.write import TableWriter
 from paimon_pyds.write.row_ids import KEPT, holds_ids
 
 __all__ = ["Delete", "Insert", "Update", "merge_into"]

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.positions import live_rows
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, new_versions
 from paimon_pyds.rowlevel.target import Candidate
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
-from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.row_ids import holds_ids, with_ids
 
 __all__ = ["MergeTask", "Merged", "merge_files"]

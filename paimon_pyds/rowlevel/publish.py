@@ -21,6 +21,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.commit import Changes, VectorPlace, commit
 from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import Bucket, NewVectors
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
@@ -30,7 +31,6 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
-from paimon_pyds.write import CommitMessage
 
 __all__ = ["Published", "RemovedRows", "RowEdits", "Tries", "publish"]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from pyroaring import BitMap
 
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression import Condition
@@ -25,7 +26,6 @@ from paimon_pyds.rowlevel.publish import RowEdits
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import FoundRows
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.write import CommitMessage
 
 __all__ = ["check_replaceable", "replace_rows"]
 

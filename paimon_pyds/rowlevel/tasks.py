@@ -9,6 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.expression import Residual
 from paimon_pyds.predicate.tree import Const, root_columns
@@ -18,7 +19,7 @@ from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
-from paimon_pyds.write import CommitMessage, TableWriter, WriteContext
+from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.row_ids import KEPT, holds_ids, with_ids
 
 __all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression import BoundExpression, Condition, Operand, Scope, bind_expression, split_condition
@@ -40,7 +41,7 @@ from paimon_pyds.rowlevel.tasks import (
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
-from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write import WriteContext
 from paimon_pyds.write.defaults import fill_default
 from paimon_pyds.write.row_ids import KEPT, SEQUENCE_NUMBER, holds_ids
 

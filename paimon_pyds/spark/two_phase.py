@@ -19,12 +19,13 @@ from typing import Generic, TypeVar
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.commit.earlier import check_same_table
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.table import Table
-from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write import WriteContext
 
 __all__ = ["PaimonCommitMessage", "TwoPhaseWriter"]
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.write import CommitMessage, WriteContext
+from paimon_pyds.write import WriteContext
 
 __all__ = ["KEPT", "SEQUENCE_NUMBER", "holds_ids", "keeping_ids", "with_ids"]
 

@@ -10,6 +10,7 @@ import pytest
 from faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -19,7 +20,6 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write import CommitMessage
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 
 

@@ -10,11 +10,11 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import DataField, arrow_schema, parse_type
-from paimon_pyds.write import BucketFiles
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 

@@ -10,10 +10,11 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.rowlevel import publish as row_changes_publish
 from paimon_pyds.rowlevel.replace_rows import replace_rows
-from paimon_pyds.write import CommitMessage, TableWriter
+from paimon_pyds.write import TableWriter
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.string())])
 _MODES = {"vectors": {"deletion-vectors.enabled": "true"}, "rewrite": {}}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.write import CommitMessage, TableWriter
+from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.write import TableWriter
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
