@@ -18,6 +18,7 @@ Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts f
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -210,8 +211,12 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     if not checksums:
         return b"".join([head, b"\0\0\0\0", *bodies])
     head += struct.pack(">i", _EXTRA_BYTES)
-    whole = b"".join([head, TAG, struct.pack(">I", checksum(head)), *bodies])
-    return whole + encode_checksums(memoryview(whole)[head_length:])
+    whole = io.BytesIO()
+    whole.writelines([head, TAG, struct.pack(">I", checksum(head)), *bodies])
+    with whole.getbuffer() as view:
+        sums = encode_checksums(view[head_length:])
+    whole.write(sums)
+    return whole.getvalue()
 
 
 def _checked_name(text: str) -> bytes:
