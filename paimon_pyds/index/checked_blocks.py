@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import TypeVar
 
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage.base import ByteSource
@@ -20,6 +21,8 @@ _SMALL = 1 << 10
 _LARGE = 1 << 16
 _REQUEST = 8 << 10
 """Reading and checking so many bytes costs about what one more request does."""
+
+_Bytes = TypeVar("_Bytes", bytes, memoryview)
 
 
 def encode_checksums(data: bytes | memoryview) -> bytes:
@@ -75,6 +78,7 @@ class CheckedBlocks:
     def read(self, offset: int, length: int) -> bytes:
         if self._sums is None or length > _LARGE:
             return self.read_many([(offset, length)])[0]
+        self._check_end(offset + length)
         at = offset - self._start
         first = at // _SMALL
         stop = -(-(at + length) // _SMALL)
@@ -87,7 +91,17 @@ class CheckedBlocks:
         if len(ranges) == 1 and self._sums is not None and ranges[0][1] <= _LARGE:
             return [self.read(*ranges[0])]
         runs = self._runs(ranges)
-        parts = self._fetch(runs)
+        return self._cut(ranges, runs, self._fetch(runs))
+
+    def views(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """As `read_many`, without a copy of what is long: the blocks around it are kept as long as it is."""
+        runs = self._runs(ranges)
+        return self._cut(ranges, runs, [memoryview(part) for part in self._fetch(runs)])
+
+    def _cut(
+        self, ranges: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]], parts: Sequence[_Bytes]
+    ) -> list[_Bytes]:
+        """What lies at these places, out of the bytes of runs of blocks."""
         if len(runs) == 1:
             begin, part = self._start + runs[0][0], parts[0]
             return [part[offset - begin : offset - begin + length] for offset, length in ranges]
@@ -105,6 +119,7 @@ class CheckedBlocks:
         start, end = self._start, self._length
         runs: list[tuple[int, int]] = []
         for offset, length in sorted(ranges):
+            self._check_end(offset + length)
             first = (offset - start) // _SMALL * _SMALL
             stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
             if runs and first <= runs[-1][1] + _REQUEST:
@@ -113,6 +128,10 @@ class CheckedBlocks:
             else:
                 runs.append((first, stop))
         return runs
+
+    def _check_end(self, end: int) -> None:
+        if end > self.size:
+            raise corrupt(self, f"bytes up to {end} wanted, those with checksums end at {self.size}", offset=self.size)
 
     def _fetch(self, runs: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of runs of blocks, which have their checksums."""

@@ -12,6 +12,8 @@ Containers written here have checksums, as an index has none and a flipped bit i
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
     after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
+That of the head is of `paimon_pyds.checksum`, those of the bodies of `checked_blocks`.
+
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
 """
