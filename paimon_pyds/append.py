@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.commit import Changes, Overwrite, commit
+from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit.retry import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
-    CommitOutcomeUnknownError,
     OptionError,
     PaimonError,
     SchemaError,
@@ -107,26 +108,22 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
-    replaced = None
-    try:
+
+    def remove() -> None:
+        if fresh or _surely_not_committed(store, buckets):
+            abort_messages(store, messages)
+
+    with removing_unpublished(remove):
+        first, compaction = increments_of(buckets)
         if replace:
             schema = store.latest_schema()
             check_partition(schema, partition, dynamic)
             replaced = _overwrite(schema, {b.partition for b in buckets}, partition, dynamic)
-        changes = Changes(
-            added=buckets,
-            overwrite=replaced,
-            kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
-            operation=Operation.OVERWRITE if replace else Operation.WRITE,
-        )
+            first = dataclasses.replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
+            compaction = dataclasses.replace(compaction, changelog=None)  # as in Java: who reads it misses what went
+        first = dataclasses.replace(first, operation=Operation.OVERWRITE if replace else Operation.WRITE)
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
-        snapshot = commit(store, changes, table_options)
-    except (AlreadyCommittedError, CommitOutcomeUnknownError):
-        raise
-    except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
-        if fresh or _surely_not_committed(store, buckets):
-            abort_messages(store, messages)
-        raise
+        snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is not None and snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import settle_vectors
 
@@ -155,16 +152,18 @@ def _surely_not_committed(store: TableStore, buckets: Sequence[BucketFiles]) -> 
 
 
 def _check_uncommitted(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
-    try:
-        landed = EarlierCommits(store, buckets).find(store.latest_snapshot(), Changes(added=buckets))
-    except CommitConflictError:  # some are gone, and no snapshot names any
-        return
-    if landed is not None:
-        raise AlreadyCommittedError(
-            f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
-            path=store.root,
-            hint="nothing was removed; delete the rows, or overwrite them, if they should go",
-        )
+    latest = store.latest_snapshot()
+    for increment in increments_of(buckets):
+        try:
+            landed = EarlierCommits(store, increment).find(latest)
+        except CommitConflictError:  # some are gone, and no snapshot names any
+            continue
+        if landed is not None:
+            raise AlreadyCommittedError(
+                f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
+                path=store.root,
+                hint="nothing was removed; delete the rows, or overwrite them, if they should go",
+            )
 
 
 def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
