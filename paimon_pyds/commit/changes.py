@@ -125,10 +125,12 @@ class Changes:
 def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]:
     """The new files of what writers hand to a commit, and its compactions.
 
-    A compaction's data files are ``added`` there, so that a commit that is made again knows them.
+    A compaction's data files are ``added`` there, so that a commit that is made again knows them. Deletion vectors
+    beside new files make it an overwrite, as in Java: it is no append that others may pass over.
     """
     indexes, compacted = _merged(b.indexes for b in buckets), _merged(b.compact.indexes for b in buckets)
     append = Increment(
+        kind=CommitKind.OVERWRITE if vector_places(indexes.new_files) else CommitKind.APPEND,
         added=tuple(buckets),
         changelog=_entries((b, b.changelog_files) for b in buckets),
         index_entries=indexes.new_files,

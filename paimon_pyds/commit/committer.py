@@ -147,7 +147,7 @@ class _Commit:
                 self.replaced = True  # the files stay: another commit may have built on them
             else:
                 return snapshot
-            retries.wait(
+            retries.again(
                 CommitError(
                     f"{retries.count} other commits were faster in a row",
                     path=self.store.root,

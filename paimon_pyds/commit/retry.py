@@ -53,14 +53,18 @@ class Retries:
         """As often as ``commit.max-retries`` says."""
         return Retries(int(options.get("commit.max-retries")), options)
 
+    def again(self, error: CommitError) -> None:
+        """Wait, and begin the next try; raise the error, which ended this one, when there is none."""
+        self.wait(error)
+        self.count += 1
+
     def wait(self, error: CommitError) -> None:
-        """Wait for the next try; raise the error, which ended this one, when there is none."""
+        """Wait for the next try, which the caller counts when it begins; otherwise as `again`."""
         timeout = None if self.options is None else self.options.get("commit.timeout")
         if self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout):
             raise error
         if self.options is not None:
             pause(self.options, self.count)
-        self.count += 1
 
 
 def pause(options: TableOptions, tried: int) -> None:

@@ -66,7 +66,7 @@ def publish(
             with removing_unpublished(partial(files.discard, fresh)):
                 return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
         except CommitConflictError as error:
-            retries.wait(error)
+            retries.again(error)
         stale, state = _touched(store, plan, left, state)
         remove(store.io, [r for r in left if r.number in stale])
         left = [r for r in left if r.number not in stale]

@@ -103,7 +103,7 @@ def alter_table(
         if store.try_create_schema(new):
             return new
         what = f"{retries.count} other changes of the schema were faster"
-        retries.wait(CommitError(what, path=store.root, hint="alter the table when it is quiet"))
+        retries.again(CommitError(what, path=store.root, hint="alter the table when it is quiet"))
 
 
 def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:

@@ -301,7 +301,7 @@ def _publish(
         try:
             return commit(store, Changes((rewritten,)), options), left
         except CommitConflictError as error:
-            retries.wait(error)
+            retries.again(error)
         live = live_of(store, store.latest_snapshot())
         there = set(identities(live.filter(pc.is_in(live["file_name"], before["file_name"]))))
         alive = [identity in there for identity in identities(before)]

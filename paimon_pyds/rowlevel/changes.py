@@ -97,7 +97,7 @@ def change_rows(
             with removing_unpublished(partial(abort_messages, store, edits.messages)):
                 published = publish(target, edits, retries, executor)
         except CommitConflictError as error:
-            retries.wait(error)
+            retries.again(error)
             continue
         settle_vectors(store, published.snapshot)
         return _summary(edits, published, retries.count, time.perf_counter() - started)

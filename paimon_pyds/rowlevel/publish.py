@@ -124,6 +124,7 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
             retries.wait(error)
         now = RowTarget(target.store, target.given)
         attempt = _Attempt(target, now, edits, executor)
+        retries.count += 1
 
 
 @dataclass(slots=True)
@@ -163,7 +164,7 @@ class _Attempt:
         added, compaction = increments_of([b for m in self.edits.added for b in m.buckets])
         rows = replace(
             added,
-            kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
+            kind=CommitKind.OVERWRITE if removes else added.kind,
             operation=self.edits.operation,
             deleted=self._entries(self._gone),
             required=self._entries(self._stay),
