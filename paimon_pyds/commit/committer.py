@@ -7,9 +7,9 @@ did and tried again on top of it. (Source: Paimon documentation, concepts/concur
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -46,6 +46,8 @@ from paimon_pyds.storage.cleanup import discard
 
 __all__ = ["commit"]
 
+_log = logging.getLogger("paimon_pyds.commit")
+
 _ROW_ID = "_ROW_ID"
 """A column of files whose rows had row ids before they were written there."""
 
@@ -56,7 +58,7 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     The very commit that landed before gives the snapshot of then, and what is left of it is published. On CommitError
     nothing was published and the caller should remove the data files. On CommitOutcomeUnknownError the storage did not
     say, and on AlreadyCommittedError the table has them; the files must stay. Once a first increment is published,
-    which holds the rows, a later one that fails is a warning, and its files stay: the same changes can be committed
+    which holds the rows, the failure of a later one is logged, and its files stay: the same changes can be committed
     again.
 
     Raises:
@@ -77,10 +79,10 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     for increment in increments:
         try:
             snapshot = _Commit(store, replace(changes, increments=(increment,)), options).run()
-        except Exception as error:  # who is told of a failure removes the files, or writes the rows again
+        except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
             if published is None:
                 raise
-            warnings.warn(f"snapshot {published.id} is without its compaction: {error}", stacklevel=2)
+            _log.warning("snapshot %d is without its compaction: %s (%s)", published.id, error, store.root)
             break
         if snapshot is not None:
             remember(store, snapshot, replace(changes, increments=(increment,)))

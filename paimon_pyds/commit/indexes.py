@@ -56,8 +56,10 @@ def next_index_entries(
 
     Args:
         old: the entries of the snapshot that the commit lands on.
+        changes: what is committed.
         live: the live data files of that snapshot; may be None when the commit takes none away.
         removed: entries of the data files that the commit takes away, without those that come back.
+        conflicts: the checks of the same changes.
 
     Raises:
         CommitConflictError: an index file to replace is gone, or a data file would get a second vector.

@@ -11,7 +11,21 @@ from dataclasses import dataclass, field
 from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError
 from paimon_pyds.options import TableOptions
 
-__all__ = ["Retries", "pause", "removing_unpublished"]
+__all__ = ["Retries", "pause", "removing_unfinished", "removing_unpublished"]
+
+
+@contextmanager
+def removing_unfinished(remove: Callable[[], None]) -> Iterator[None]:
+    """Around what is written for a commit: on an error, or an interrupt, it is removed again.
+
+    Args:
+        remove: removes files, best effort; it raises nothing.
+    """
+    try:
+        yield
+    except BaseException:
+        remove()
+        raise
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_pyds.commit.retry import pause, removing_unpublished
+from paimon_pyds.commit.retry import pause, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.plan import Group, Place, Plan, Request, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
@@ -207,15 +207,12 @@ class _Run:
         """All results; on an error, or an interrupt, what was written is removed."""
         rows = sum(live for _, _, live in self.done)
         results: list[CompactResult] = []
-        try:
+        with removing_unfinished(partial(remove, self.store.io, results)):
             for result in self.executor.map(compact_one, _tasks(self.store, plan)):
                 results.append(result)
                 rows += result.rows
                 if self.progress is not None:
                     self.progress(rows)
-        except BaseException:
-            remove(self.store.io, results)
-            raise
         return results
 
     def summary(self) -> CompactSummary:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import (
     CommitConflictError,
     CorruptFileError,
@@ -177,15 +177,12 @@ def _run(
     """All results; on an error, or an interrupt, what was written is removed."""
     done: list[RewriteResult] = []
     rows = 0
-    try:
+    with removing_unfinished(partial(_remove, io, done)):
         for result in executor.map(rewrite_one, tasks):
             done.append(result)
             rows += result.row_count
             if progress is not None:
                 progress(rows)
-    except BaseException:
-        _remove(io, done)
-        raise
     return done
 
 

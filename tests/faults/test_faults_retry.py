@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,13 +70,6 @@ def test_a_retry_after_any_fault_never_doubles_rows_or_loses_files(
     assert unknown or forever is None
 
 
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 @pytest.mark.parametrize("mode", [BEFORE, AFTER])
 @pytest.mark.parametrize("what", ["interrupt", "fault", "down"])
 def test_a_message_that_got_half_way_is_finished_by_the_next_commit_of_it(tmp_path: Path, what: str, mode: str) -> None:
@@ -101,7 +93,7 @@ def test_a_message_that_got_half_way_is_finished_by_the_next_commit_of_it(tmp_pa
         path, moved = fresh(f"t{at}")
         error = {"error": lambda _: KeyboardInterrupt()} if what == "interrupt" else {}
         io = FaultyIO(at, mode, forever="down" if what == "down" else None, **error)  # type: ignore[arg-type]
-        with suppress(KeyboardInterrupt, PaimonError), _no_warnings():
+        with suppress(KeyboardInterrupt, PaimonError):
             pp.Table(TableStore(io, path)).commit([moved])
         table = pp.Table.open(path)
         halves += len(table.snapshots()) == 3
