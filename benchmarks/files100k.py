@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.options import TableOptions
@@ -54,4 +54,4 @@ def make(path: str, files: int) -> None:
             for i in range(each)
         )
         buckets.append(BucketFiles(partition, 0, -1, f"{path}/p={p}/bucket-0", metas))
-    commit(table.store, Changes(added=buckets), TableOptions(table.options))
+    commit(table.store, Changes([Increment(added=buckets)]), TableOptions(table.options))

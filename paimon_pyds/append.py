@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.commit import Changes, Overwrite, commit
+from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit.retry import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
-    CommitOutcomeUnknownError,
     OptionError,
     PaimonError,
     SchemaError,
@@ -34,6 +35,7 @@ from paimon_pyds.write import TableWriter
 from paimon_pyds.write.conform import as_batches
 
 __all__ = [
+    "OverwriteMode",
     "abort_messages",
     "abort_uncommitted",
     "append",
@@ -48,25 +50,49 @@ Progress = Callable[[int], None]
 def append(
     store: TableStore, data: Any, options: Mapping[str, str] | None = None, progress: Progress | None = None
 ) -> Snapshot | None:
-    """Append rows as one snapshot; None when there was no row."""
+    """Append rows as one snapshot; None when there was no row.
+
+    Args:
+        store: the table.
+        data: what `Table.append` takes.
+        options: over the table's own.
+        progress: called with the number of rows taken so far.
+    """
     return commit_messages(store, [_written(store, data, options, progress)], options=options, fresh=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteMode:
+    """What an overwrite replaces: the whole table, unless one of these is given.
+
+    Attributes:
+        partition: the partitions with these values, as {column: value}.
+        dynamic: the partitions that the data has rows in.
+    """
+
+    partition: Mapping[str, Any] | None = None
+    dynamic: bool = False
 
 
 def overwrite(
     store: TableStore,
     data: Any,
-    *,
-    partition: Mapping[str, Any] | None = None,
-    dynamic: bool = False,
+    mode: OverwriteMode,
     options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Snapshot | None:
-    """Replace the table, the named partitions, or (dynamic) the partitions that the data has rows in."""
-    check_partition(store.latest_schema(), partition, dynamic)
+    """Replace rows as one snapshot; None when there was nothing to replace, and no row.
+
+    Args:
+        store: the table.
+        data: what `Table.append` takes.
+        mode: what is replaced.
+        options: over the table's own.
+        progress: called with the number of rows taken so far.
+    """
+    check_mode(store.latest_schema(), mode)
     message = _written(store, data, options, progress)
-    return commit_messages(
-        store, [message], partition=partition, dynamic=dynamic, replace=True, options=options, fresh=True
-    )
+    return commit_messages(store, [message], overwrite=mode, options=options, fresh=True)
 
 
 def _written(
@@ -84,9 +110,7 @@ def commit_messages(
     store: TableStore,
     messages: Sequence[CommitMessage],
     *,
-    replace: bool = False,
-    partition: Mapping[str, Any] | None = None,
-    dynamic: bool = False,
+    overwrite: OverwriteMode | None = None,
     options: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> Snapshot | None:
@@ -95,10 +119,10 @@ def commit_messages(
     Messages that were published before by the same call give the snapshot of then.
 
     Args:
+        store: the table.
         messages: of all writers, each once.
-        replace: an overwrite; else an append.
-        partition: the partitions that an overwrite replaces, as {column: value}; all when None.
-        dynamic: an overwrite replaces the partitions that the messages have rows in.
+        overwrite: what the rows replace; they are appended when None.
+        options: over the table's own.
         fresh: nobody else has seen the messages.
 
     Raises:
@@ -107,26 +131,22 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
-    replaced = None
-    try:
-        if replace:
-            schema = store.latest_schema()
-            check_partition(schema, partition, dynamic)
-            replaced = _overwrite(schema, {b.partition for b in buckets}, partition, dynamic)
-        changes = Changes(
-            added=buckets,
-            overwrite=replaced,
-            kind=CommitKind.OVERWRITE if replace else CommitKind.APPEND,
-            operation=Operation.OVERWRITE if replace else Operation.WRITE,
-        )
-        table_options = TableOptions({**store.latest_schema().options, **(options or {})})
-        snapshot = commit(store, changes, table_options)
-    except (AlreadyCommittedError, CommitOutcomeUnknownError):
-        raise
-    except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
+
+    def remove() -> None:
         if fresh or _surely_not_committed(store, buckets):
             abort_messages(store, messages)
-        raise
+
+    with removing_unpublished(remove):
+        first, compaction = increments_of(buckets)
+        if overwrite is not None:
+            schema = store.latest_schema()
+            check_mode(schema, overwrite)
+            replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
+            first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
+            compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
+        first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
+        table_options = TableOptions({**store.latest_schema().options, **(options or {})})
+        snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is not None and snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import settle_vectors
 
@@ -155,16 +175,18 @@ def _surely_not_committed(store: TableStore, buckets: Sequence[BucketFiles]) -> 
 
 
 def _check_uncommitted(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
-    try:
-        landed = EarlierCommits(store, buckets).find(store.latest_snapshot(), Changes(added=buckets))
-    except CommitConflictError:  # some are gone, and no snapshot names any
-        return
-    if landed is not None:
-        raise AlreadyCommittedError(
-            f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
-            path=store.root,
-            hint="nothing was removed; delete the rows, or overwrite them, if they should go",
-        )
+    latest = store.latest_snapshot()
+    for increment in increments_of(buckets):
+        try:
+            landed = EarlierCommits(store, increment).find(latest)
+        except CommitConflictError:  # some are gone, and no snapshot names any
+            continue
+        if landed is not None:
+            raise AlreadyCommittedError(
+                f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
+                path=store.root,
+                hint="nothing was removed; delete the rows, or overwrite them, if they should go",
+            )
 
 
 def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
@@ -178,11 +200,12 @@ def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None
     abort_messages(store, messages)
 
 
-def check_partition(schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool) -> None:
+def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
     """Raise OptionError for an overwrite that contradicts itself or the table."""
+    partition = mode.partition
     if partition is None:
         return
-    if dynamic:
+    if mode.dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
     unknown = [name for name in partition if name not in schema.partition_keys]
     if unknown:
@@ -206,14 +229,12 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
     return bind(make_and(*leaves), exact)
 
 
-def _overwrite(
-    schema: TableSchema, written: set[bytes], partition: Mapping[str, Any] | None, dynamic: bool
-) -> Overwrite:
-    if dynamic and schema.partition_keys:
+def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:
+    if mode.dynamic and schema.partition_keys:
         return Overwrite(lambda rows: written & set(rows))
-    if not partition:
+    if not mode.partition:
         return Overwrite()
-    predicate = partition_predicate(schema, partition)
+    predicate = partition_predicate(schema, mode.partition)
 
     def replaced(rows: Sequence[bytes]) -> set[bytes]:
         return set(_matching(schema, predicate, rows))

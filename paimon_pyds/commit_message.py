@@ -1,13 +1,17 @@
-"""What a writer hands to the committer."""
+"""What a writer hands to the committer: per bucket, the increments of a write and of a compaction.
+
+Source: Java Paimon's CommitMessageImpl, DataIncrement and CompactIncrement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.manifest import DataFile
 
-__all__ = ["BucketFiles", "CommitMessage", "WriteOrigin"]
+__all__ = ["BucketFiles", "CommitMessage", "CompactIncrement", "IndexIncrement", "WriteOrigin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,56 @@ class WriteOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketFiles:
-    """New data files of one bucket.
+class IndexIncrement:
+    """Index files of a bucket: deletion vectors, or hashes of keys.
 
-    ``partition`` is arity + BinaryRow; ``directory`` where the files are; ``origin`` None where it is not known.
+    Attributes:
+        new_files: those that come.
+        deleted_files: names of those that go; each must still be there.
+        paths: where the new ones are, for who has to remove them again.
+    """
+
+    new_files: tuple[IndexEntry, ...] = ()
+    deleted_files: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactIncrement:
+    """A compaction of a bucket: a snapshot of its own, after that of the bucket's new files.
+
+    Attributes:
+        before: data files that go; each must still be live.
+        after: data files that come in their place. One may be of ``before``, at another level.
+        changelog_files: the changelog that the compaction made.
+        indexes: index files that come and go with it.
+    """
+
+    before: tuple[DataFile, ...] = ()
+    after: tuple[DataFile, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
+    indexes: IndexIncrement = IndexIncrement()
+
+    @property
+    def written(self) -> tuple[DataFile, ...]:
+        """The data files and changelog files that were not there before."""
+        before = {file.file_name for file in self.before}
+        return (*(file for file in self.after if file.file_name not in before), *self.changelog_files)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """What was written to one bucket.
+
+    Attributes:
+        partition: arity + BinaryRow.
+        total_buckets: how many buckets the partition has; -1 for a table without buckets.
+        directory: where the data files and changelog files are.
+        files: new data files.
+        origin: the table as the writer saw it; None where it is not known.
+        changelog_files: the changelog of the new data files.
+        indexes: index files that come and go with them.
+        compact: a compaction, whose files may include the new ones.
     """
 
     partition: bytes
@@ -41,6 +91,17 @@ class BucketFiles:
     directory: str
     files: tuple[DataFile, ...]
     origin: WriteOrigin | None = None
+    changelog_files: tuple[DataFile, ...] = ()
+    indexes: IndexIncrement = IndexIncrement()
+    compact: CompactIncrement = CompactIncrement()
+
+    def paths(self) -> Iterator[str]:
+        """Every file written, side indexes and index files included."""
+        for file in (*self.files, *self.changelog_files, *self.compact.written):
+            for name in (file.file_name, *file.extra_files):
+                yield f"{self.directory}/{name}"
+        yield from self.indexes.paths
+        yield from self.compact.indexes.paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +112,20 @@ class CommitMessage:
 
     @property
     def row_count(self) -> int:
-        """Rows written."""
+        """Rows in new data files."""
         return sum(f.row_count for b in self.buckets for f in b.files)
 
     @property
     def file_count(self) -> int:
-        """Data files written."""
+        """New data files."""
         return sum(len(b.files) for b in self.buckets)
 
     @property
     def size(self) -> int:
-        """Bytes of data files written."""
+        """Bytes of new data files."""
         return sum(f.file_size for b in self.buckets for f in b.files)
 
     def paths(self) -> Iterable[str]:
-        """Every file written, side indexes included: what an abort removes."""
+        """Every file written: what an abort removes."""
         for bucket in self.buckets:
-            for file in bucket.files:
-                yield f"{bucket.directory}/{file.file_name}"
-                for extra in file.extra_files:
-                    yield f"{bucket.directory}/{extra}"
+            yield from bucket.paths()

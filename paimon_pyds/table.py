@@ -292,9 +292,9 @@ class Table:
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
         """
-        from paimon_pyds.append import overwrite
+        from paimon_pyds.append import OverwriteMode, overwrite
 
-        return overwrite(self._store, data, partition=partition, dynamic=dynamic, options=options, progress=progress)
+        return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
 
     def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles."""
@@ -311,7 +311,7 @@ class Table:
         dynamic: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Publish what `TableWriter`s wrote, as one snapshot.
+        """Publish what `TableWriter`s wrote, as one snapshot; a compaction that came with it makes a second one.
 
         After a CommitOutcomeUnknownError the same messages can be committed again: where they had landed, that snapshot
         is returned and none is made. On other errors the files are removed, unless the table has them.
@@ -322,16 +322,10 @@ class Table:
             CommitError: not published.
             CommitOutcomeUnknownError: the storage did not say; the files were kept.
         """
-        from paimon_pyds.append import commit_messages
+        from paimon_pyds.append import OverwriteMode, commit_messages
 
-        return commit_messages(
-            self._store,
-            messages,
-            replace=overwrite,
-            partition=partition,
-            dynamic=dynamic,
-            options=options,
-        )
+        mode = OverwriteMode(partition, dynamic) if overwrite else None
+        return commit_messages(self._store, messages, overwrite=mode, options=options)
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.

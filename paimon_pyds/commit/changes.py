@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.commit_message import BucketFiles, IndexIncrement
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
-__all__ = ["Changes", "Overwrite", "VectorPlace", "vector_places"]
+__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "increments_of", "vector_places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,20 @@ class Overwrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """One commit.
+class Increment:
+    """What one snapshot changes.
 
     Attributes:
-        added: new data files by bucket.
+        kind: of the snapshot. COMPACT leaves all rows as they are.
+        operation: what the snapshot is told to come from; None for one that only moves rows.
+        added: new data files by bucket. Unless it is a compaction, the commit gives them the sequence numbers and row
+            ids that append tables have.
+        deleted: entries (`ENTRY_SCHEMA`) that go and must still be live: the files before a compaction, and those that
+            row-level operations take away.
+        replacements: entries that come in place of ``deleted``, as they are: the files after a compaction, or the same
+            ones under other metadata, such as another file index. Of the same file, deletion vectors stay too.
+        changelog: entries of changelog files.
         overwrite: live files to replace, looked up in the snapshot the commit lands on.
-        deleted: entries (`ENTRY_SCHEMA`) that must still be live: compaction and row-level operations.
-        readded: entries of files of ``deleted`` that stay under other metadata, such as another file index: the same
-            rows at the same positions, so sequence numbers, row ids and deletion vectors stay too.
         required: entries that stay and must still be live: files that get a new deletion vector.
         expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
@@ -65,30 +71,25 @@ class Changes:
             when the changes do not hold there.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
-        operation: what the snapshot is told to come from; None for one that only moves rows.
-        commit_user: who commits; with ``identifier`` it names the commit.
     """
 
+    kind: CommitKind = CommitKind.APPEND
+    operation: Operation | None = None
     added: Sequence[BucketFiles] = ()
-    overwrite: Overwrite | None = None
     deleted: pa.RecordBatch | None = None
-    readded: pa.RecordBatch | None = None
+    replacements: pa.RecordBatch | None = None
+    changelog: pa.RecordBatch | None = None
+    overwrite: Overwrite | None = None
     required: pa.RecordBatch | None = None
     expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
     guard: Callable[[Snapshot | None, TableSchema], None] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
-    kind: CommitKind = CommitKind.APPEND
-    operation: Operation | None = None
-    commit_user: str = ""
-    identifier: int = BATCH_COMMIT_IDENTIFIER
-    watermark: int | None = None
-    properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def only_adds(self) -> bool:
         """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
-        return not any((self.deleted, self.readded, self.required, self.index_entries, self.replaced_index_files))
+        return not any((self.deleted, self.replacements, self.required, self.index_entries, self.replaced_index_files))
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +97,66 @@ class Changes:
         return (
             not any(b.files for b in self.added)
             and self.overwrite is None
-            and not any(batch is not None and batch.num_rows for batch in (self.deleted, self.readded))
+            and not any((self.deleted, self.replacements, self.changelog))
             and not self.index_entries
             and not self.replaced_index_files
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One commit.
+
+    Attributes:
+        increments: one snapshot each, in this order: an append, an overwrite or row-level changes, and then perhaps a
+            compaction. Empty ones make none.
+        commit_user: who commits; with ``identifier`` it names the commit. Empty for a name that nobody else has.
+        watermark: event time in milliseconds; a snapshot's never goes back.
+        properties: kept in the snapshots.
+    """
+
+    increments: Sequence[Increment]
+    commit_user: str = ""
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]:
+    """The new files of what writers hand to a commit, and its compactions.
+
+    A compaction's data files are ``added`` there, so that a commit that is made again knows them. Deletion vectors
+    beside new files make it an overwrite, as in Java: it is no append that others may pass over.
+    """
+    indexes, compacted = _merged(b.indexes for b in buckets), _merged(b.compact.indexes for b in buckets)
+    append = Increment(
+        kind=CommitKind.OVERWRITE if vector_places(indexes.new_files) else CommitKind.APPEND,
+        added=tuple(buckets),
+        changelog=_entries((b, b.changelog_files) for b in buckets),
+        index_entries=indexes.new_files,
+        replaced_index_files=indexes.deleted_files,
+    )
+    compact = Increment(
+        kind=CommitKind.COMPACT,
+        added=tuple(replace(b, files=b.compact.after) for b in buckets if b.compact.after),
+        deleted=_entries((b, b.compact.before) for b in buckets),
+        changelog=_entries((b, b.compact.changelog_files) for b in buckets),
+        index_entries=compacted.new_files,
+        replaced_index_files=compacted.deleted_files,
+    )
+    return append, compact
+
+
+def _entries(files: Iterable[tuple[BucketFiles, Sequence[DataFile]]]) -> pa.RecordBatch | None:
+    entries = [
+        ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file)
+        for bucket, part in files
+        for file in part
+    ]
+    return entries_to_batch(entries) if entries else None
+
+
+def _merged(indexes: Iterable[IndexIncrement]) -> IndexIncrement:
+    increments = list(indexes)
+    new = tuple(entry for i in increments for entry in i.new_files)
+    return IndexIncrement(new, frozenset().union(*(i.deleted_files for i in increments)))

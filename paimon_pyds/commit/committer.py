@@ -7,6 +7,7 @@ did and tried again on top of it. (Source: Paimon documentation, concepts/concur
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,15 +17,16 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.changes import Changes, vector_places
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.indexes import next_index_entries
+from paimon_pyds.commit.indexes import check_vector_files, next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.replaced import has_all, remember, replaced_since, stands, was_replaced
-from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit.publisher import publisher_of
+from paimon_pyds.commit.replaced import has_all, remember, replaced_since
+from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -37,23 +39,27 @@ from paimon_pyds.metadata.manifest import (
 )
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage.cleanup import discard
 
 __all__ = ["commit"]
 
+_log = logging.getLogger("paimon_pyds.commit")
+
 _ROW_ID = "_ROW_ID"
 """A column of files whose rows had row ids before they were written there."""
 
 
 def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapshot | None:
-    """Publish changes as one snapshot; None when there is nothing to publish.
+    """Publish changes, one snapshot for each increment; the last one, or None when there is nothing to publish.
 
-    The very commit that landed before gives the snapshot of then. On CommitError nothing was published and the caller
-    should remove the data files. On CommitOutcomeUnknownError the storage did not say, and on AlreadyCommittedError the
-    table has them; the files must stay.
+    The very commit that landed before gives the snapshot of then, and what is left of it is published. On CommitError
+    nothing was published and the caller should remove the data files. On CommitOutcomeUnknownError the storage did not
+    say, and on AlreadyCommittedError the table has them; the files must stay. Once a first increment is published,
+    which holds the rows, the failure of a later one is logged, and its files stay: the same changes can be committed
+    again.
 
     Raises:
         CommitConflictError: another commit deleted what this one builds on, put other deletion vectors on it, or
@@ -61,17 +67,27 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
         CommitError: no free snapshot number within ``commit.max-retries`` tries or ``commit.timeout``.
         AlreadyCommittedError, CommitOutcomeUnknownError: see above.
     """
-    if changes.is_empty:
+    increments = [increment for increment in changes.increments if not increment.is_empty]
+    if not increments:
         return None
     lost = replaced_since(store)
     if lost is not None:
         _bring_back(store, lost, options)
     if not changes.commit_user:
         changes = replace(changes, commit_user=_user(options))
-    snapshot = _Commit(store, changes, options).run()
-    if snapshot is not None:
-        remember(store, snapshot, changes)
-    return snapshot
+    published: Snapshot | None = None
+    for increment in increments:
+        try:
+            snapshot = _Commit(store, replace(changes, increments=(increment,)), options).run()
+        except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
+            if published is None:
+                raise
+            _log.warning("snapshot %d is without its compaction: %s (%s)", published.id, error, store.root)
+            break
+        if snapshot is not None:
+            remember(store, snapshot, replace(changes, increments=(increment,)))
+            published = snapshot
+    return published
 
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
@@ -100,24 +116,24 @@ class _Attempt:
 
 
 class _Commit:
+    """The commit of changes that have one increment."""
+
     def __init__(self, store: TableStore, changes: Changes, options: TableOptions, *, replaced: bool = False) -> None:
+        (self.increment,) = changes.increments
         self.store = store
         self.changes = changes
         self.options = options
-        self.earlier = EarlierCommits(store, changes.added)
+        self.earlier = EarlierCommits(store, self.increment)
         self.replaced = replaced
-        self.conflicts = Conflicts(changes, store.root, bucketed=int(options.get("bucket")) > 0)
+        self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
         self.attempt = _Attempt()
 
     def run(self) -> Snapshot | None:
-        started = time.monotonic()
-        timeout = self.options.get("commit.timeout")
-        retries = int(self.options.get("commit.max-retries"))
-        tried = 0
+        retries, publisher = Retries.of(self.options), publisher_of(self.store)
         while True:
             self.attempt = _Attempt()
-            latest = self.store.latest_snapshot()
-            try:
+            with removing_unpublished(self.clean):
+                latest = self.store.latest_snapshot()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
                 landed = self.landed_before(latest)
@@ -126,59 +142,26 @@ class _Commit:
                 snapshot = self.build(latest, schema)
                 if snapshot is None:
                     return None
-                published = stands(self.store, latest) and self.publish(snapshot)
-            except CommitOutcomeUnknownError:
-                raise
-            except Exception:
-                self.clean()
-                raise
-            # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
+                published = publisher.publish(self.store, snapshot, latest)
             if not published:
                 self.clean()
-            elif was_replaced(self.store, snapshot):
+            elif publisher.was_replaced(self.store, snapshot):
                 self.replaced = True  # the files stay: another commit may have built on them
             else:
                 return snapshot
-            tried += 1
-            waited = (time.monotonic() - started) * 1000
-            if tried > retries or (timeout is not None and waited > timeout):
-                raise CommitError(
-                    f"{tried} other commits were faster in a row",
+            retries.again(
+                CommitError(
+                    f"{retries.count} other commits were faster in a row",
                     path=self.store.root,
                     hint="write with fewer jobs at a time, or raise commit.max-retries",
                 )
-            pause(self.options, tried)
+            )
 
     def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that has all of this commit already, if there is one."""
-        if self.replaced and latest is not None and has_all(self.store, latest, self.changes):
+        if self.replaced and latest is not None and has_all(self.store, latest, self.increment):
             return latest
-        return self.earlier.find(latest, self.changes)
-
-    def publish(self, snapshot: Snapshot) -> bool:
-        try:
-            return self.store.try_create_snapshot(snapshot)
-        except Exception as error:  # whatever it was, the snapshot may be there
-            landed = self.landed(snapshot)
-            if landed is None:
-                raise CommitOutcomeUnknownError(
-                    f"the storage did not say whether snapshot {snapshot.id} was published ({error})",
-                    path=self.store.root,
-                    hint="look at the table's snapshots before writing again; the files were kept",
-                ) from error
-            if not landed and not self.store.io.exists(self.store.paths.snapshot(snapshot.id)):
-                raise
-            return landed
-
-    def landed(self, snapshot: Snapshot) -> bool | None:
-        """Whether our snapshot is there after all; None when the storage does not answer."""
-        try:
-            if not self.store.io.exists(self.store.paths.snapshot(snapshot.id)):
-                return False
-            there = self.store.snapshot(snapshot.id)
-        except (PaimonError, OSError):
-            return None
-        return there.delta_manifest_list == snapshot.delta_manifest_list
+        return self.earlier.find(latest)
 
     def clean(self) -> None:
         """Remove what this try wrote; best effort, as orphan files harm nobody."""
@@ -187,27 +170,28 @@ class _Commit:
     # ------------------------------------------------------------------------------------------------------ build
 
     def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        changes = self.changes
-        if changes.guard is not None:
-            changes.guard(latest, schema)
+        changes, increment = self.changes, self.increment
+        if increment.guard is not None:
+            increment.guard(latest, schema)
         base = self.store.manifests_of(latest)
         live = self.live(base) if self.needs_live() else None
         if live is not None:
             self.conflicts.check_files(live)
             self.conflicts.check_buckets(live)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
-        fresh, next_row_id = self.added_entries(live, schema, latest, next_row_id)
-        added = fresh if changes.readded is None else _concat([fresh, changes.readded])
+        new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
+        added = new if increment.replacements is None else _concat([new, increment.replacements])
         removed = self.removed_entries(live)
-        indexes = changes.index_entries or changes.replaced_index_files
-        if changes.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
+        indexes = increment.index_entries or increment.replaced_index_files
+        if increment.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
             return None
         writer = ManifestWriter(
             self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
         )
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base)))
+        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, added)))
         delta_list = self.write_list(delta)
+        changelog_list = self.write_list(writer.write(increment.changelog)) if increment.changelog else (None, None)
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
         return Snapshot(
@@ -217,18 +201,21 @@ class _Commit:
             base_manifest_list_size=base_list[1],
             delta_manifest_list=delta_list[0],
             delta_manifest_list_size=delta_list[1],
-            index_manifest=self.index_manifest(latest, live, removed),
+            changelog_manifest_list=changelog_list[0],
+            changelog_manifest_list_size=changelog_list[1],
+            index_manifest=self.index_manifest(latest, live, removed, added),
             commit_user=changes.commit_user,
             commit_identifier=changes.identifier,
-            commit_kind=changes.kind,
+            commit_kind=increment.kind,
             time_millis=self.now(latest),
             total_record_count=total + rows,
             delta_record_count=rows,
+            changelog_record_count=_rows(increment.changelog) if increment.changelog else None,
             watermark=_later(changes.watermark, None if latest is None else latest.watermark),
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
             properties=changes.properties or None,
             next_row_id=next_row_id,
-            operation=None if changes.operation is None else changes.operation.value,
+            operation=None if increment.operation is None else increment.operation.value,
         )
 
     @staticmethod
@@ -239,27 +226,31 @@ class _Commit:
 
     def needs_live(self) -> bool:
         """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
-        changes = self.changes
-        bucketed = any(b.total_buckets > 0 for b in changes.added)
-        named = changes.deleted is not None or changes.required is not None
-        return bucketed or named or changes.overwrite is not None
+        increment = self.increment
+        bucketed = any(b.total_buckets > 0 for b in increment.added)
+        named = increment.deleted is not None or increment.required is not None
+        vectors = bool(vector_places(increment.index_entries))
+        return bucketed or named or vectors or increment.overwrite is not None
 
     def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
         return one_batch(live_entries([self.store.entries_of(m) for m in base]))
 
-    def comes_back(self, base: Sequence[ManifestFile]) -> bool:
+    def comes_back(self, base: Sequence[ManifestFile], added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
-        readded = self.changes.readded
-        if readded is None or not readded.num_rows:
+        deleted = self.increment.deleted
+        if deleted is None:
             return False
-        wanted = set(identities(readded))
-        if self.changes.deleted is not None and not wanted.isdisjoint(identities(self.changes.deleted)):
+        again = added.filter(pc.is_in(added["file_name"], deleted["file_name"]))
+        if not again.num_rows:
+            return False
+        wanted = set(identities(again))
+        if not wanted.isdisjoint(identities(deleted)):
             raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
         for manifest in base:
             if manifest.num_deleted_files:
                 entries = self.store.entries_of(manifest)
                 gone = pc.and_(
-                    pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], readded["file_name"])
+                    pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], again["file_name"])
                 )
                 if not wanted.isdisjoint(identities(entries.filter(gone))):
                     return True
@@ -269,13 +260,16 @@ class _Commit:
         self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int
     ) -> tuple[pa.RecordBatch, int]:
         """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
+        compacted = self.increment.kind is CommitKind.COMPACT
         tracking = bool(self.options.get("row-tracking.enabled"))
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
-        for bucket in self.changes.added:
+        for bucket in self.increment.added:
             sequence = _next_sequence(live, bucket)
             for file in bucket.files:
-                if tracking and _ROW_ID in (file.write_cols or ()):
+                if compacted:
+                    pass  # its rows have their numbers
+                elif tracking and _ROW_ID in (file.write_cols or ()):
                     file = _changed_in(file, snapshot_id)
                 elif tracking and file.first_row_id is None:
                     file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
@@ -289,11 +283,11 @@ class _Commit:
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
         if live is None:
             return _nothing()
-        removed = [] if self.changes.deleted is None else [self.changes.deleted]
-        if self.changes.overwrite is not None:
+        removed = [] if self.increment.deleted is None else [self.increment.deleted]
+        if self.increment.overwrite is not None:
             coded = live["partition"].dictionary_encode()
             rows = coded.dictionary.to_pylist()
-            replaced = self.changes.overwrite.replaced(rows)
+            replaced = self.increment.overwrite.replaced(rows)
             mask = pa.array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
             removed.append(live.filter(mask))
         batch = _concat(removed)
@@ -301,13 +295,15 @@ class _Commit:
         return batch.set_column(0, ENTRY_SCHEMA.field(0), kind)
 
     def index_manifest(
-        self, latest: Snapshot | None, live: pa.RecordBatch | None, removed: pa.RecordBatch
+        self, latest: Snapshot | None, live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch
     ) -> str | None:
         """The name of the index manifest of the next snapshot; the old one when nothing changes."""
         old_name = None if latest is None else latest.index_manifest
         old = () if old_name is None else self.store.read_index_manifest(old_name)
         self.conflicts.check_vectors(old)
-        entries = next_index_entries(old, self.changes, live, removed, self.conflicts)
+        gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
+        check_vector_files(self.increment, live, gone, added, self.store.root)
+        entries = next_index_entries(old, self.increment, live, gone, self.conflicts)
         if entries is None:
             return old_name
         if not entries:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes, vector_places
+from paimon_pyds.commit.changes import Increment, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
@@ -29,7 +29,7 @@ class Conflicts:
     ``bucketed`` tells a table of fixed buckets: there, a bucket has one file of deletion vectors at most.
     """
 
-    changes: Changes
+    changes: Increment
     root: str
     bucketed: bool
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.commit.changes import Increment
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.schema import schema_digest
@@ -39,15 +39,17 @@ def check_same_table(store: TableStore, schema_id: int, digest: str) -> None:
 
 
 class EarlierCommits:
-    """What earlier commits did to the new files of a commit.
+    """What earlier commits did to the new files of an increment.
 
     Args:
         store: the table.
-        added: the new files.
+        increment: its new files are those that writers hand over.
     """
 
-    def __init__(self, store: TableStore, added: Sequence[BucketFiles]) -> None:
+    def __init__(self, store: TableStore, increment: Increment) -> None:
+        added = increment.added
         self._store = store
+        self._increment = increment
         self._paths = {f.file_name: f.external_path or f"{b.directory}/{f.file_name}" for b in added for f in b.files}
         self._fewest_rows = min((f.row_count for b in added for f in b.files), default=0)
         self._unseen = [self._paths[f.file_name] for b in added if b.origin is not None for f in b.files]
@@ -61,8 +63,8 @@ class EarlierCommits:
         for schema_id, digest in {(o.schema_id, o.schema_digest) for o in self._origins}:
             check_same_table(self._store, schema_id, digest)
 
-    def find(self, latest: Snapshot | None, changes: Changes) -> Snapshot | None:
-        """The snapshot that is this very commit, made before; None when the table has none of the files.
+    def find(self, latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot that is this very increment, made before; None when the table has none of the files.
 
         Args:
             latest: the table's latest snapshot. The next call looks at later ones only.
@@ -75,7 +77,7 @@ class EarlierCommits:
             return None
         found = None
         if latest is not None:
-            found = self._find(latest, changes)
+            found = self._find(latest)
             self._since = (latest.id, latest.delta_manifest_list)
         if found is None:
             self._check_files()
@@ -83,11 +85,11 @@ class EarlierCommits:
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    def _find(self, latest: Snapshot, changes: Changes) -> Snapshot | None:
+    def _find(self, latest: Snapshot) -> Snapshot | None:
         newer, complete = self._newer(latest)
         try:
             for snapshot in newer:
-                if self._is_this(snapshot, changes):
+                if self._is_this(snapshot):
                     return snapshot
         except SnapshotNotFoundError:  # it expired a moment ago
             complete = False
@@ -111,28 +113,32 @@ class EarlierCommits:
         except SnapshotNotFoundError:
             return True
 
-    def _is_this(self, snapshot: Snapshot, changes: Changes) -> bool:
-        """Whether a snapshot is this very commit; raises AlreadyCommittedError when it only shares files with it."""
-        appends = snapshot.commit_kind is CommitKind.APPEND
+    def _is_this(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is this very increment; raises AlreadyCommittedError when it only shares files with it."""
+        kind, increment = snapshot.commit_kind, self._increment
         rows = snapshot.delta_record_count
-        if (appends and rows is not None and rows < self._fewest_rows) or not (
-            appends or snapshot.commit_kind is CommitKind.OVERWRITE
-        ):
+        few = kind is CommitKind.APPEND and rows is not None and rows < self._fewest_rows
+        if few or kind is CommitKind.ANALYZE or (kind is CommitKind.COMPACT) != (increment.kind is CommitKind.COMPACT):
             return False
-        added = self._names(snapshot.delta_manifest_list, only_added=True)
+        added = self._names(snapshot.delta_manifest_list, FileKind.ADD)
         mine = self._paths.keys() & set(added)
         if not mine:
             return False
-        if len(mine) == len(self._paths) == len(added) and snapshot.commit_kind is changes.kind and changes.only_adds:
-            return True
+        if len(mine) == len(self._paths) == len(added) and kind is increment.kind:
+            if kind is not CommitKind.COMPACT:
+                same = not any((increment.deleted, increment.required))
+            else:
+                same = _file_names(increment.deleted) == set(self._names(snapshot.delta_manifest_list, FileKind.DELETE))
+            if same:
+                return True
         raise self._committed(len(mine), f"snapshot {snapshot.id}")
 
-    def _names(self, manifest_list: str, *, only_added: bool = False) -> list[str]:
-        """The files that the entries of a manifest list are about."""
+    def _names(self, manifest_list: str, kind: int | None = None) -> list[str]:
+        """The files that the entries of a manifest list are about, or those of one kind."""
         names: list[str] = []
         for manifest in self._store.read_manifest_list(manifest_list):
             entries = self._store.entries_of(manifest, ("kind", "file_name"))
-            kept = entries.filter(pc.equal(entries["kind"], FileKind.ADD)) if only_added else entries
+            kept = entries if kind is None else entries.filter(pc.equal(entries["kind"], kind))
             names += kept["file_name"].to_pylist()
         return names
 
@@ -171,3 +177,7 @@ class EarlierCommits:
             path=self._store.root,
             hint="nothing was published now, and no file removed; commit each message once",
         )
+
+
+def _file_names(entries: pa.RecordBatch | None) -> set[str]:
+    return set() if entries is None else set(entries["file_name"].to_pylist())

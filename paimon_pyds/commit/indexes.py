@@ -7,16 +7,43 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.changes import Increment, vector_places
 from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.metadata.index_manifest import IndexEntry
 
-__all__ = ["next_index_entries"]
+__all__ = ["check_vector_files", "next_index_entries"]
+
+
+def check_vector_files(
+    changes: Increment, live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch, root: str
+) -> None:
+    """Raise CommitConflictError for a new deletion vector of a data file that the next snapshot does not have.
+
+    Args:
+        changes: what is committed.
+        live: the data files of the snapshot that the commit lands on.
+        removed: entries of the data files that the commit takes away, without those that come back.
+        added: entries of those that come.
+        root: the table, for the error.
+    """
+    names = pa.array(sorted(vector_places(changes.index_entries)), pa.string())
+    there = pc.is_in(names, added["file_name"])
+    if live is not None:
+        kept = pc.and_not(pc.is_in(names, live["file_name"]), pc.is_in(names, removed["file_name"]))
+        there = pc.or_(there, kept)
+    missing = names.filter(pc.invert(there))
+    if len(missing):
+        raise CommitConflictError(
+            f"the data file {missing[0]} was removed by another commit meanwhile: it can't get a deletion vector",
+            path=root,
+            hint="run the operation again on the latest snapshot",
+        )
 
 
 def next_index_entries(
     old: Sequence[IndexEntry],
-    changes: Changes,
+    changes: Increment,
     live: pa.RecordBatch | None,
     removed: pa.RecordBatch,
     conflicts: Conflicts,
@@ -29,8 +56,10 @@ def next_index_entries(
 
     Args:
         old: the entries of the snapshot that the commit lands on.
+        changes: what is committed.
         live: the live data files of that snapshot; may be None when the commit takes none away.
-        removed: entries of the data files that the commit takes away.
+        removed: entries of the data files that the commit takes away, without those that come back.
+        conflicts: the checks of the same changes.
 
     Raises:
         CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
@@ -38,8 +67,6 @@ def next_index_entries(
     """
     conflicts.check_replaced(old)
     gone = set(removed["file_name"].to_pylist())
-    if changes.readded is not None:
-        gone -= set(changes.readded["file_name"].to_pylist())
     partitions = set() if changes.overwrite is None else set(removed["partition"].to_pylist())
     stay = [
         entry

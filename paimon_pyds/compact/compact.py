@@ -13,14 +13,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
-from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit.retry import pause, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.plan import Group, Place, Plan, Request, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
-from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.partition import partition_directory
@@ -188,16 +189,10 @@ class _Run:
             return set()
         self.attempts += 1
         results = self.rewrite(plan)
-        try:
+        with removing_unpublished(partial(remove, self.store.io, results)):
             written = [r for r in results if r.gone is None]
             check_gone(self.store, plan, [r for r in results if r.gone is not None])
             snapshot, published = publish(self.store, plan, written)
-        except CommitOutcomeUnknownError:
-            raise
-        except Exception:
-            remove(self.store.io, results)
-            raise
-        # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
         self.snapshot = snapshot or self.snapshot
         for result in published:
             group = plan.groups[result.number]
@@ -212,15 +207,12 @@ class _Run:
         """All results; on an error, or an interrupt, what was written is removed."""
         rows = sum(live for _, _, live in self.done)
         results: list[CompactResult] = []
-        try:
+        with removing_unfinished(partial(remove, self.store.io, results)):
             for result in self.executor.map(compact_one, _tasks(self.store, plan)):
                 results.append(result)
                 rows += result.rows
                 if self.progress is not None:
                     self.progress(rows)
-        except BaseException:
-            remove(self.store.io, results)
-            raise
         return results
 
     def summary(self) -> CompactSummary:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit import Changes, VectorPlace, commit
+from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.commit.manifests import identities
+from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.compact.plan import Group, Plan, Vector, vectors_of
 from paimon_pyds.compact.task import CompactResult
 from paimon_pyds.deletion.files import Bucket, NewVectors, VectorFiles
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -56,22 +58,15 @@ def publish(
         CommitError: not published; the caller removes the data files.
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    left, state, tries = list(results), _State(plan.snapshot, plan.vectors), 0
+    left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retries(_CONFLICTS)
     while left:
         files = _vector_files(store, plan, state.snapshot)
         fresh = files.write(_taken(plan, left, state))
         try:
-            return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
-        except CommitOutcomeUnknownError:
-            raise
-        except CommitConflictError:
-            files.discard(fresh)
-            tries += 1
-            if tries > _CONFLICTS:
-                raise
-        except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
-            files.discard(fresh)
-            raise
+            with removing_unpublished(partial(files.discard, fresh)):
+                return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
+        except CommitConflictError as error:
+            retries.again(error)
         stale, state = _touched(store, plan, left, state)
         remove(store.io, [r for r in left if r.number in stale])
         left = [r for r in left if r.number not in stale]
@@ -111,19 +106,20 @@ def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[
 
 
 def _changes(plan: Plan, results: Sequence[CompactResult], state: _State, fresh: NewVectors) -> Changes:
-    deleted = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
+    before = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
+    after = entries_to_batch([entry for r in results for entry in _entries(plan.groups[r.number], r.files)])
     expected: dict[str, VectorPlace | None] = {
-        name: state.vectors[name].place if name in state.vectors else None for name in deleted["file_name"].to_pylist()
+        name: state.vectors[name].place if name in state.vectors else None for name in before["file_name"].to_pylist()
     }
-    added = [entry for r in results for entry in _entries(plan.groups[r.number], r.files)]
-    return Changes(
-        deleted=deleted,
-        readded=entries_to_batch(added),
+    compaction = Increment(
+        kind=CommitKind.COMPACT,
+        deleted=before,
+        replacements=after,
         expected_vectors=expected,
         index_entries=fresh.entries,
         replaced_index_files=fresh.replaced,
-        kind=CommitKind.COMPACT,
     )
+    return Changes((compaction,))
 
 
 def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from paimon_pyds.commit.retry import Retries
 from paimon_pyds.ddl.changed_options import changed_options, renamed_options
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.create import texts
@@ -90,7 +91,8 @@ def alter_table(
         dict(column_comments or {}), dict(column_defaults or {}), dict(move_columns or {}), comment,
     )  # fmt: skip
     check_no_secrets(changes.set_options)
-    for _ in range(_RETRIES):
+    retries = Retries(_RETRIES)
+    while True:
         old = store.latest_schema()
         new = _altered(old, changes, has_snapshots=store.latest_snapshot_id() is not None)
         if new is None:
@@ -100,9 +102,8 @@ def alter_table(
         validate_schema(new)
         if store.try_create_schema(new):
             return new
-    raise CommitError(
-        f"{_RETRIES} other changes of the schema were faster", path=store.root, hint="alter the table when it is quiet"
-    )
+        what = f"{retries.count} other changes of the schema were faster"
+        retries.again(CommitError(what, path=store.root, hint="alter the table when it is quiet"))
 
 
 def _told_of_instants(store: TableStore, new: TableSchema) -> TableSchema:

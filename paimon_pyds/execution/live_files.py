@@ -76,6 +76,8 @@ def in_partitions(
     """The entries of the partitions that a condition keeps.
 
     Args:
+        schema: of the table.
+        entries: live ones.
         where: Spark SQL text or a tree, on partition columns alone.
         action: what is done with them, for the error.
 
@@ -110,11 +112,11 @@ def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     """
     columns: dict[tuple[int, tuple[str, ...] | None], tuple[DataField, ...]] = {}
     wanted = ("file_size", "row_count", "schema_id", "embedded_index", "write_cols")
-    told = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields) or repeat(())
+    instants_of = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields) or repeat(())
     found = []
     columns_of = (entries.column(c).to_pylist() for c in wanted)
     for (place, path, side), size, rows, schema_id, embedded, write_cols, instants in zip(
-        file_places(store, schema, entries), *columns_of, told, strict=False
+        file_places(store, schema, entries), *columns_of, instants_of, strict=False
     ):
         key = (schema_id, None if write_cols is None else tuple(write_cols))
         if key not in columns:

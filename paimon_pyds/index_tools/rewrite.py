@@ -12,16 +12,17 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
+from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import (
     CommitConflictError,
-    CommitOutcomeUnknownError,
     CorruptFileError,
     SnapshotNotFoundError,
     StorageError,
@@ -146,14 +147,8 @@ def rewrite_file_index(
     tasks = _tasks(store, schema, entries, specs, options, rebuild)
     done = _run(store.io, executor or LocalExecutor(), tasks, progress)
     changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
-    try:
+    with removing_unpublished(partial(_remove, store.io, changed)):
         snapshot, published = _publish(store, entries, changed, options)
-    except CommitOutcomeUnknownError:
-        raise
-    except Exception:
-        _remove(store.io, changed)
-        raise
-    # An interrupt goes through with all files in place: the snapshot may have been published a moment before.
     return _summary(len(tasks), entries, changed, published, snapshot, time.perf_counter() - started)
 
 
@@ -182,15 +177,12 @@ def _run(
     """All results; on an error, or an interrupt, what was written is removed."""
     done: list[RewriteResult] = []
     rows = 0
-    try:
+    with removing_unfinished(partial(_remove, io, done)):
         for result in executor.map(rewrite_one, tasks):
             done.append(result)
             rows += result.row_count
             if progress is not None:
                 progress(rows)
-    except BaseException:
-        _remove(io, done)
-        raise
     return done
 
 
@@ -299,33 +291,30 @@ def _publish(
     store: TableStore, entries: pa.RecordBatch, changed: Sequence[RewriteResult], options: TableOptions
 ) -> tuple[Snapshot | None, Sequence[RewriteResult]]:
     """Commit what changed, without the files that other commits take away meanwhile; and the results it published."""
-    left = list(changed)
-    for attempt in range(_CONFLICTS + 1):
-        if not left:
-            return None, left
-        deleted = entries.take(pa.array([r.number for r in left], pa.int64()))
-        changes = Changes(deleted=deleted, readded=_readded(deleted, left), kind=CommitKind.COMPACT)
+    left, retries = list(changed), Retries(_CONFLICTS)
+    while left:
+        before = entries.take(pa.array([r.number for r in left], pa.int64()))
+        rewritten = Increment(kind=CommitKind.COMPACT, deleted=before, replacements=_with_containers(before, left))
         try:
-            return commit(store, changes, options), left
-        except CommitConflictError:
-            if attempt == _CONFLICTS:
-                raise
+            return commit(store, Changes((rewritten,)), options), left
+        except CommitConflictError as error:
+            retries.again(error)
         live = live_of(store, store.latest_snapshot())
-        there = set(identities(live.filter(pc.is_in(live["file_name"], deleted["file_name"]))))
-        alive = [identity in there for identity in identities(deleted)]
+        there = set(identities(live.filter(pc.is_in(live["file_name"], before["file_name"]))))
+        alive = [identity in there for identity in identities(before)]
         _remove(store.io, [r for r, here in zip(left, alive, strict=True) if not here])
         left = [r for r, here in zip(left, alive, strict=True) if here]
-    return None, ()
+    return None, left
 
 
-def _readded(deleted: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.RecordBatch:
+def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.RecordBatch:
     """The same entries with the new containers."""
     extra = [
         [name for name in names if not name.endswith(".index")]
         + ([] if r.side is None else [r.side.rpartition("/")[2]])
-        for names, r in zip(deleted["extra_files"].to_pylist(), results, strict=True)
+        for names, r in zip(entries["extra_files"].to_pylist(), results, strict=True)
     ]
-    batch = deleted
+    batch = entries
     for name, values in (("extra_files", extra), ("embedded_index", [r.embedded for r in results])):
         at = ENTRY_SCHEMA.get_field_index(name)
         batch = batch.set_column(at, ENTRY_SCHEMA.field(at), pa.array(values, ENTRY_SCHEMA.field(at).type))

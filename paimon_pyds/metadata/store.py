@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from paimon_pyds.metadata.index_manifest import IndexEntry
     from paimon_pyds.metadata.manifest import ManifestFile
+    from paimon_pyds.metadata.publisher import SnapshotPublisher
 
 __all__ = ["TableStore"]
 
@@ -69,12 +70,21 @@ class _KnownSchema:
 class TableStore:
     """The metadata of one branch of one table. Cheap to make, safe to share between threads; it pickles."""
 
-    def __init__(self, io: FileIO, root: str, branch: str = MAIN_BRANCH, external: ExternalPaths | None = None) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        root: str,
+        branch: str = MAIN_BRANCH,
+        external: ExternalPaths | None = None,
+        publisher: SnapshotPublisher | None = None,
+    ) -> None:
         self.io = io
         self.root = root
         self.branch = branch
         self.external = external or ExternalPaths()
         self.paths = TablePaths(root, branch)
+        self.publisher = publisher
+        """Who publishes snapshots; None for the file system."""
         self.notes: dict[str, object] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
         self._schemas: dict[int, _KnownSchema] = {}
@@ -99,7 +109,7 @@ class TableStore:
         return f"TableStore({redact(self.root)!r}, branch={self.branch!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (TableStore, (self.io, self.root, self.branch, self.external))
+        return (TableStore, (self.io, self.root, self.branch, self.external, self.publisher))
 
     def again(self) -> TableStore:
         """The table for the next operation: schemas that are known are believed once one of them was read again."""
@@ -110,7 +120,7 @@ class TableStore:
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
-        store = TableStore(self.io, self.root, branch, self.external)
+        store = TableStore(self.io, self.root, branch, self.external, self.publisher)
         if not _is_file_name(branch):
             raise store._not_found()
         store.latest_schema()

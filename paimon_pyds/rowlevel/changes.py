@@ -21,13 +21,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.compact.compact import settle_vectors
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError
+from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.rowlevel.publish import Published, RemovedRows, RowEdits, Tries, publish
+from paimon_pyds.rowlevel.publish import Published, RemovedRows, RowEdits, publish
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import FoundRows, rewritten
 
@@ -83,28 +85,22 @@ def change_rows(
         UnsupportedError: a table whose rows can't be changed here.
     """
     started = time.perf_counter()
-    tries: Tries | None = None
+    retries: Retries | None = None
     while True:
         target = RowTarget(store, options)
-        tries = tries or Tries(int(target.options.get("commit.max-retries")))
+        retries = retries or Retries.of(target.options)
         edits = operation(target)
         if edits.is_empty:
             settle_vectors(store, target.snapshot)
-            return RowSummary(None, seconds=time.perf_counter() - started, attempts=tries.count)
+            return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
         try:
-            published = publish(target, edits, tries, executor)
-        except CommitOutcomeUnknownError:
-            raise
+            with removing_unpublished(partial(abort_messages, store, edits.messages)):
+                published = publish(target, edits, retries, executor)
         except CommitConflictError as error:
-            abort_messages(store, edits.messages)
-            tries.wait(target, error)
-            tries.count += 1
+            retries.again(error)
             continue
-        except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
-            abort_messages(store, edits.messages)
-            raise
         settle_vectors(store, published.snapshot)
-        return _summary(edits, published, tries.count, time.perf_counter() - started)
+        return _summary(edits, published, retries.count, time.perf_counter() - started)
 
 
 def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit.retry import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
@@ -35,7 +38,6 @@ from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter
 from paimon_pyds.write.row_ids import KEPT, holds_ids
@@ -139,13 +141,10 @@ class _Merge:
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
         done = _Done(self._target)
-        try:
+        with removing_unfinished(partial(abort_messages, self._target.store, done.messages)):
             self._change(done, executor, progress)
             if self._inserts:
                 self._insert(done)
-        except BaseException:
-            discard(self._target.store.io, (path for message in done.messages for path in message.paths()))
-            raise
         # A row that matches and stays as it is has kept a row of the source from being inserted.
         return replace(done.edits(), reads=Condition(self._predicate), kept=done.kept if self._inserts else {})
 

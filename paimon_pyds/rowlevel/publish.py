@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.commit import Changes, VectorPlace, commit
-from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
+from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import Bucket, NewVectors
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, SnapshotNotFoundError
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression import Condition
 from paimon_pyds.metadata.schema import TableSchema
@@ -32,7 +33,7 @@ from paimon_pyds.predicate.tree import Const
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 
-__all__ = ["Published", "RemovedRows", "RowEdits", "Tries", "publish"]
+__all__ = ["Published", "RemovedRows", "RowEdits", "publish"]
 
 _MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 """Kinds of commits that leave all rows as they are."""
@@ -88,20 +89,6 @@ class RowEdits:
         return not self.removed and not any(m.file_count for m in self.added)
 
 
-@dataclass(slots=True)
-class Tries:
-    """How often an operation may start over, and how often it has: ``commit.max-retries``."""
-
-    limit: int
-    count: int = 1
-
-    def wait(self, target: RowTarget, error: CommitConflictError) -> None:
-        """Wait for the next try, which the caller counts; raises the conflict when there is none."""
-        if self.count > self.limit:
-            raise error
-        pause(target.options, self.count)
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """What a commit did. ``vectors`` are the index files it made."""
@@ -111,10 +98,13 @@ class Published:
     files_removed: int
 
 
-def publish(target: RowTarget, edits: RowEdits, tries: Tries, executor: Executor | None = None) -> Published:
+def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor | None = None) -> Published:
     """Publish the edits as one snapshot.
 
     Args:
+        target: the state of the table that the edits were made from.
+        edits: what to publish.
+        retries: the operation's.
         executor: looks through files that other commits added meanwhile; the cores of this machine by default.
 
     Raises:
@@ -127,19 +117,14 @@ def publish(target: RowTarget, edits: RowEdits, tries: Tries, executor: Executor
     while True:
         vectors = now.vectors.write(attempt.vectors)
         try:
-            snapshot = commit(target.store, attempt.changes(vectors), target.options)
+            with removing_unpublished(partial(now.vectors.discard, vectors)):
+                snapshot = commit(target.store, attempt.changes(vectors), target.options)
             return Published(snapshot, vectors, attempt.files_removed)
-        except CommitOutcomeUnknownError:
-            raise
         except CommitConflictError as error:
-            now.vectors.discard(vectors)
-            tries.wait(target, error)
-        except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
-            now.vectors.discard(vectors)
-            raise
+            retries.wait(error)
         now = RowTarget(target.store, target.given)
         attempt = _Attempt(target, now, edits, executor)
-        tries.count += 1
+        retries.count += 1
 
 
 @dataclass(slots=True)
@@ -176,17 +161,19 @@ class _Attempt:
     def changes(self, vectors: NewVectors) -> Changes:
         """What to commit."""
         removes = bool(self._gone or self._stay)
-        return Changes(
-            added=tuple(b for m in self.edits.added for b in m.buckets),
+        added, compaction = increments_of([b for m in self.edits.added for b in m.buckets])
+        rows = replace(
+            added,
+            kind=CommitKind.OVERWRITE if removes else added.kind,
+            operation=self.edits.operation,
             deleted=self._entries(self._gone),
             required=self._entries(self._stay),
             expected_vectors=self._expected,
             guard=self._guard,
-            index_entries=vectors.entries,
-            replaced_index_files=vectors.replaced,
-            kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
-            operation=self.edits.operation,
+            index_entries=(*added.index_entries, *vectors.entries),
+            replaced_index_files=added.replaced_index_files | vectors.replaced,
         )
+        return Changes((rows, compaction))
 
     def _bucket(self, number: int) -> Bucket:
         return self.now.entries["partition"][number].as_py(), self.now.entries["bucket"][number].as_py()

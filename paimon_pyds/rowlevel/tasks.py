@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.commit.retry import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
+from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression import Residual
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.positions import live_rows, matching_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.split import ReadSpec
-from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.row_ids import KEPT, holds_ids, with_ids
@@ -95,11 +97,8 @@ def run_tasks(
 ) -> list[CommitMessage]:
     """The messages of all tasks; on an error, or an interrupt, the files of those that were done are removed."""
     done: list[CommitMessage] = []
-    try:
+    with removing_unfinished(partial(abort_messages, target.store, done)):
         done.extend(executor.map(function, tasks))
-    except BaseException:
-        discard(target.store.io, (path for message in done for path in message.paths()))
-        raise
     return done
 
 

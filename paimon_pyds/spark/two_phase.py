@@ -14,13 +14,15 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.commit.earlier import check_same_table
+from paimon_pyds.commit.retry import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError, PaimonError
+from paimon_pyds.errors import CommitError, PaimonError
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors
@@ -69,14 +71,9 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         told = [m for m in messages if isinstance(m, self._kind)]
         if len(told) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
-        try:
+        with removing_unpublished(partial(self._remove, told)):
             check_same_table(self._store(), self._context.schema.id, self._context.schema_digest)
             self._publish(told)
-        except (AlreadyCommittedError, CommitOutcomeUnknownError):
-            raise
-        except Exception:  # not an interrupt: it may have come a moment after the snapshot was published
-            self._remove(told)
-            raise
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -138,7 +138,8 @@ def test_after_a_rollback_numbers_are_of_other_snapshots(table: pp.Table) -> Non
 
 def test_files_of_unknown_origin_are_not_added_twice(table: pp.Table) -> None:
     bucket = written(table, 1).buckets[0]
-    changes = Changes(added=[type(bucket)(bucket.partition, 0, -1, bucket.directory, bucket.files)])
+    added = [type(bucket)(bucket.partition, 0, -1, bucket.directory, bucket.files)]
+    changes = Changes([Increment(added=added)])
     options = TableOptions(table.options)
     assert commit(table.store, changes, options) == commit(table.store, changes, options)
     table.append(data(2))

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import settings
 
 import paimon_pyds as pp
-from paimon_pyds.commit import committer
+from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 
@@ -71,15 +72,16 @@ class _Mover:
 
 def _before_success(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Act once, after a snapshot was published and before that is told."""
-    real, acted = committer.was_replaced, []
+    real, acted = FileSystemPublisher.publish, []
 
-    def look(store: TableStore, snapshot: object) -> bool:
-        if not acted:
+    def publish(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        published = real(self, store, snapshot, latest)
+        if published and not acted:
             acted.append(snapshot)
             act()
-        return real(store, snapshot)  # type: ignore[arg-type]
+        return published
 
-    monkeypatch.setattr(committer, "was_replaced", look)
+    monkeypatch.setattr(FileSystemPublisher, "publish", publish)
 
 
 _WRITES: dict[str, tuple[Callable[[pp.Table], object], list[tuple[int, int]]]] = {

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit, vector_places
+from paimon_pyds.commit import Changes, Increment, commit, vector_places
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
@@ -102,14 +102,14 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
                 file_size=len(data), row_count=len(whole), deletion_ranges=listed,
             )
         )  # fmt: skip
-    changes = Changes(
+    changes = Increment(
         required=named,
         expected_vectors={name: places.get(name) for name in vectors},
         index_entries=made,
         replaced_index_files=frozenset(replaced),
         kind=CommitKind.OVERWRITE,
     )
-    assert commit(table.store, changes, TableOptions(table.options)) is not None
+    assert commit(table.store, Changes([changes]), TableOptions(table.options)) is not None
 
 
 def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:

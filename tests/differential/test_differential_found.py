@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.options import TableOptions
 
@@ -57,6 +57,7 @@ def test_no_commit_deletes_what_it_adds(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", rows.schema)
     table.append(rows)
     entries = live_of(table.store, table.snapshot())
+    changes = Changes([Increment(deleted=entries, replacements=entries)])
     with pytest.raises(ValueError, match="comes back as it is"):
-        commit(table.store, Changes(deleted=entries, readded=entries), TableOptions(table.options))
+        commit(table.store, changes, TableOptions(table.options))
     assert table.count() == 3

@@ -12,7 +12,7 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.execution.live_files import live_of
@@ -54,7 +54,8 @@ def _vector_of(table: pp.Table, positions: BitMap) -> None:
     live = live_of(table.store, table.snapshot())
     files = VectorFiles(table.store, table.schema, options, (), live)
     made = files.write({(EMPTY_ROW, 0): {live["file_name"][0].as_py(): positions}})
-    assert commit(table.store, Changes(index_entries=made.entries, kind=CommitKind.OVERWRITE), options) is not None
+    changes = Changes([Increment(index_entries=made.entries, kind=CommitKind.OVERWRITE)])
+    assert commit(table.store, changes, options) is not None
 
 
 READS: dict[str, Callable[[pp.Table], Any]] = {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
+from paimon_pyds.commit import Changes, commit, increments_of
+from paimon_pyds.commit.committed import committed_identifiers
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -19,7 +23,10 @@ from paimon_pyds.errors import (
     StorageError,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from support.increments import with_compaction
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 
 
@@ -63,6 +70,43 @@ def test_a_retry_after_any_fault_never_doubles_rows_or_loses_files(
     assert unknown or forever is None
 
 
+@pytest.mark.parametrize("mode", [BEFORE, AFTER])
+@pytest.mark.parametrize("what", ["interrupt", "fault", "down"])
+def test_a_message_that_got_half_way_is_finished_by_the_next_commit_of_it(tmp_path: Path, what: str, mode: str) -> None:
+    """Every request that a commit makes once its append is published fails; nothing is doubled, nothing missing."""
+    source = table_of_one_row(tmp_path / "source")
+    source.append(data(1, 2))
+    message = with_compaction(source, [3, 4], [0, 1, 2])
+
+    def fresh(name: str) -> tuple[str, CommitMessage]:
+        path = str(shutil.copytree(source.path, tmp_path / name))
+        METADATA_CACHE.clear()
+        return path, CommitMessage(tuple(replace(b, directory=f"{path}/bucket-0") for b in message.buckets))
+
+    path, moved = fresh("whole")
+    counting = FaultyIO()
+    pp.Table(TableStore(counting, path)).commit([moved])
+    published = [at for at, name in enumerate(counting.done) if name == "create_if_absent"]
+    assert len(published) == 2
+    halves = 0
+    for at in range(published[0] + 1, len(counting.done)):
+        path, moved = fresh(f"t{at}")
+        error = {"error": lambda _: KeyboardInterrupt()} if what == "interrupt" else {}
+        io = FaultyIO(at, mode, forever="down" if what == "down" else None, **error)  # type: ignore[arg-type]
+        with suppress(KeyboardInterrupt, PaimonError):
+            pp.Table(TableStore(io, path)).commit([moved])
+        table = pp.Table.open(path)
+        halves += len(table.snapshots()) == 3
+        assert ids_of(table) == [0, 1, 2, 3, 4], counting.done[at]
+        for _ in range(2):
+            snapshot = table.commit([moved])
+            assert snapshot is not None and snapshot.id == 4
+            kinds = [s.commit_kind for s in table.snapshots()]
+            assert kinds == [CommitKind.APPEND] * 3 + [CommitKind.COMPACT], counting.done[at]
+            assert ids_of(table) == [0, 1, 2, 3, 4]
+    assert halves
+
+
 def test_a_failing_retry_keeps_files_that_are_in_the_table(table: pp.Table) -> None:
     message = written(table, 1)
     landed = table.commit([message])
@@ -89,3 +133,14 @@ def test_what_a_commit_asks_of_the_storage_does_not_grow_with_the_table(table: p
     for i in range(30):
         table.append(data(i))
     assert _requests(table, lambda t: t.append(data(1))) == few
+
+
+def test_looking_back_reads_no_more_than_it_has_to(table: pp.Table) -> None:
+    for i in range(30):
+        changes = Changes(increments_of(written(table, i).buckets), commit_user=f"user {i}", identifier=1)
+        commit(table.store, changes, TableOptions(table.options))
+    io = FaultyIO()
+    assert committed_identifiers(TableStore(io, table.path), "user 29", [1, 2]) == {1}
+    near = len(io.done)
+    assert committed_identifiers(TableStore(io, table.path), "user 26", [1, 2]) == {1}
+    assert near < len(io.done) - near < 30

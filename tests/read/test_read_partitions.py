@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.options import TableOptions
@@ -56,7 +56,7 @@ def migrated(tmp_path: Path) -> pp.Table:
             value_stats_cols=(),
         )
         buckets.append(BucketFiles(partition, 0, -1, str(directory), (meta,)))
-    commit(table.store, Changes(added=buckets), TableOptions(table.options))
+    commit(table.store, Changes([Increment(added=buckets)]), TableOptions(table.options))
     return pp.Table.open(tmp_path / "t")
 
 

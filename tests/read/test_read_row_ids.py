@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
@@ -29,7 +29,7 @@ def test_ids_that_a_file_holds_are_not_taken_for_none(tmp_path: Path) -> None:
         at = ENTRY_SCHEMA.get_field_index(name)
         field = ENTRY_SCHEMA.field(at)
         compacted = compacted.set_column(at, field, pa.array([value], field.type))
-    changes = Changes(deleted=entries, readded=compacted, kind=CommitKind.COMPACT)
+    changes = Changes([Increment(deleted=entries, replacements=compacted, kind=CommitKind.COMPACT)])
     assert commit(table.store, changes, TableOptions(table.options)) is not None
     assert table.scan().to_arrow()["id"].to_pylist() == [7, 8]
     for name in ("_ROW_ID", "_SEQUENCE_NUMBER"):

@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, VectorPlace, commit, vector_places
+from paimon_pyds.commit import Changes, Increment, VectorPlace, commit, vector_places
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.live_files import live_of
@@ -78,7 +78,7 @@ def _entry(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> IndexEntry:
 
 def _commit(table: pp.Table, **changes: Any) -> None:
     options = TableOptions(table.options)
-    assert commit(table.store, Changes(kind=CommitKind.OVERWRITE, **changes), options) is not None
+    assert commit(table.store, Changes([Increment(kind=CommitKind.OVERWRITE, **changes)]), options) is not None
 
 
 def _delete(table: pp.Table, vectors: Mapping[str, Sequence[int]], base: Sequence[IndexEntry]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits, Tries, publish
+from paimon_pyds.commit.retry import Retries
+from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits, publish
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.storage.local import LocalFileIO
 
@@ -121,7 +122,7 @@ def test_a_file_whose_rows_are_all_deleted_is_never_opened(
     table = _table(tmp_path / "t", _MODES[mode] | {"file-index.bitmap.columns": "s"})
     target = RowTarget(table.store)
     gone = target.name(1)
-    publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Tries(1))
+    publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Retries(1))
     assert len(table.scan().plan().tasks) == 3
     opened = _Opened(monkeypatch)
     left = sorted(i for i in _ids(table) if i is not None)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -45,7 +45,8 @@ def _rewritten_by_java(path: Path) -> pp.Table:
     }.items():  # fmt: skip
         i = ENTRY_SCHEMA.get_field_index(column)
         new = new.set_column(i, ENTRY_SCHEMA.field(i), pa.array([value], ENTRY_SCHEMA.field(i).type))
-    commit(table.store, Changes(deleted=old, readded=new, kind=CommitKind.OVERWRITE), TableOptions(table.options))
+    changes = Increment(deleted=old, replacements=new, kind=CommitKind.OVERWRITE)
+    commit(table.store, Changes([changes]), TableOptions(table.options))
     return table
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import paimon_pyds as pp
-from paimon_pyds.commit import committer
+from paimon_pyds.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.source import PaimonDataSource
@@ -98,7 +98,7 @@ class SlowStorage:
             raise StorageError("timed out")
 
         monkeypatch.setattr(TableStore, "try_create_snapshot", silent)
-        monkeypatch.setattr(committer._Commit, "landed", lambda *_: None)
+        monkeypatch.setattr(publisher, "_was_created", lambda *_: None)
 
     def show(self) -> None:
         assert self._publish is not None
