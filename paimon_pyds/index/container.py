@@ -12,12 +12,15 @@ Containers written here have checksums, as an index has none and a flipped bit i
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
     after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
+That of the head is of `paimon_pyds.checksum`, those of the bodies of `checked_blocks`.
+
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
 """
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -210,8 +213,12 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     if not checksums:
         return b"".join([head, b"\0\0\0\0", *bodies])
     head += struct.pack(">i", _EXTRA_BYTES)
-    whole = b"".join([head, TAG, struct.pack(">I", checksum(head)), *bodies])
-    return whole + encode_checksums(memoryview(whole)[head_length:])
+    whole = io.BytesIO()
+    whole.writelines([head, TAG, struct.pack(">I", checksum(head)), *bodies])
+    with whole.getbuffer() as view:
+        sums = encode_checksums(view[head_length:])
+    whole.write(sums)
+    return whole.getvalue()
 
 
 def _checked_name(text: str) -> bytes:

@@ -113,7 +113,9 @@ class KeyCodec:
 
     def _flip(self, bits: npt.NDArray[Any], sign: int) -> npt.NDArray[Any]:
         """IEEE bits to ordered keys, and back: it is its own inverse."""
-        flipped: npt.NDArray[Any] = bits ^ ((bits >> sign) & bits.dtype.type(self.high))
+        flipped: npt.NDArray[Any] = bits >> sign
+        flipped &= bits.dtype.type(self.high)
+        flipped ^= bits
         return flipped
 
     def serialize(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt"]
+__all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt", "views"]
 
 _WHOLE = 64 << 10
 _PREFIX = 16 << 10
@@ -63,6 +63,18 @@ class Window:
         for offset, length in ranges:
             self._check(offset, length)
         return self._source.read_many([(self._start + o, n) for o, n in ranges])
+
+    def views(self, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        """As `read_many`, without copies of what is long."""
+        for offset, length in ranges:
+            self._check(offset, length)
+        return views(self._source, [(self._start + o, n) for o, n in ranges])
+
+
+def views(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+    """What lies there: views of what was read, where the source gives them."""
+    read: Callable[..., Sequence[bytes | memoryview]] = getattr(source, "views", source.read_many)
+    return read(ranges)
 
 
 class Held:

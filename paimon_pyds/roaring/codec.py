@@ -58,16 +58,17 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
         CorruptFileError: no RoaringBitmap, a wrong length, containers that contradict themselves, or
             positions beyond the file.
     """
-    raw = bytes(data)
+    raw = data if len(data) >= _LARGE else bytes(data)
     if len(raw) < _LEAST:
         raise CorruptFileError(f"{len(raw)} bytes are no bitmap", path=path, offset=origin, field="cookie")
     try:
-        bitmap = BitMap.deserialize(raw)  # members out of order, or not as many as told, are errors
+        # Members out of order, or not as many as told, are errors. Any buffer will do.
+        bitmap = BitMap.deserialize(raw)  # type: ignore[arg-type]
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
-    if len(raw) >= _LARGE and raw.startswith(_PLAIN_COOKIE):
+    if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
         _check_size(layout(raw, path=path, origin=origin), raw, path, origin)  # the rest was checked: there are no runs
-    elif bitmap.serialize() != raw:
+    elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         message = f"position {bitmap.max()} in a file of {row_count} rows"
@@ -75,7 +76,7 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
     return bitmap
 
 
-def _check_size(found: RoaringLayout, raw: bytes, path: object, origin: int) -> None:
+def _check_size(found: RoaringLayout, raw: bytes | memoryview, path: object, origin: int) -> None:
     if found.size != len(raw):
         message = f"a bitmap of {found.size} bytes in {len(raw)}"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")

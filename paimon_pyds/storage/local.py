@@ -50,16 +50,16 @@ class LocalFileIO:
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises FileNotFoundError when it is not there, StorageError for anything else."""
         with storage_faults("read", path, missing_passes=True):
-            fd = _open_regular(path)
+            fd, _ = _open_regular(path)
             with io.FileIO(fd) as file:
                 return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
         with storage_faults("read", path, missing_passes=True):
-            fd = _open_regular(path)
+            fd, size = _open_regular(path)
             try:
-                check_range(path, offset, length, os.fstat(fd).st_size)
+                check_range(path, offset, length, size)
                 return _pread(fd, path, offset, length)
             finally:
                 os.close(fd)
@@ -69,9 +69,8 @@ class LocalFileIO:
         if not ranges:
             return []
         with storage_faults("read", path, missing_passes=True):
-            fd = _open_regular(path)
+            fd, size = _open_regular(path)
             try:
-                size = os.fstat(fd).st_size
                 for offset, length in ranges:
                     check_range(path, offset, length, size)
                 return read_coalesced(lambda o, n: _pread(fd, path, o, n), ranges, _GAP, _MAX_REQUEST)
@@ -81,7 +80,7 @@ class LocalFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
         with storage_faults("open", path, missing_passes=True):
-            os.close(_open_regular(path))
+            os.close(_open_regular(path)[0])
             return pa.OSFile(path, "rb")
 
     def size(self, path: str) -> int:
@@ -269,8 +268,10 @@ class _RawSink(io.RawIOBase):
             os.close(self._fd)
 
 
-def _open_regular(path: str) -> int:
-    """A descriptor to read a file, links followed. A FIFO would wait for a writer, and a device may have no end.
+def _open_regular(path: str) -> tuple[int, int]:
+    """A descriptor to read a file, and its size; links followed.
+
+    A FIFO would wait for a writer, and a device may have no end.
 
     Raises:
         StorageError: something else than a file is there.
@@ -278,11 +279,12 @@ def _open_regular(path: str) -> int:
     """
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
-        _check_regular(os.fstat(fd).st_mode, path)
+        info = os.fstat(fd)
+        _check_regular(info.st_mode, path)
     except BaseException:
         os.close(fd)
         raise
-    return fd
+    return fd, info.st_size
 
 
 def _check_regular(mode: int, path: str) -> None:

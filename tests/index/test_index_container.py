@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, SchemaError
+from paimon_pyds.index import checked_blocks
 from paimon_pyds.index.checked_blocks import CheckedBlocks, blocks_in, encode_checksums
 from paimon_pyds.index.container import (
     MAGIC,
@@ -193,7 +194,19 @@ _RANGES = st.lists(st.tuples(st.integers(0, 300_001), st.integers(0, 200_000) | 
 def test_any_ranges_of_checked_blocks(ranges: list[tuple[int, int]]) -> None:
     ranges = [(at, min(length, len(_BODY) - at)) for at, length in ranges]
     blocks = CheckedBlocks(BytesSource(b"head" + _BODY + encode_checksums(_BODY)), 4, len(_BODY))
-    assert blocks.read_many([(4 + at, n) for at, n in ranges]) == [_BODY[at : at + n] for at, n in ranges]
+    places, right = [(4 + at, n) for at, n in ranges], [_BODY[at : at + n] for at, n in ranges]
+    for _ in range(3):  # the last times by checksums that were kept
+        assert blocks.read_many(places) == list(map(bytes, blocks.views(places))) == right
+        assert [blocks.read(*place) for place in places] == right
+
+
+def test_nothing_behind_the_checked_blocks_is_read() -> None:
+    blocks = CheckedBlocks(BytesSource(b"head" + _BODY + encode_checksums(_BODY)), 4, len(_BODY))
+    for _ in range(2):
+        for place in ((len(_BODY), 5), (len(_BODY) + 4, 1)):
+            with pytest.raises(CorruptFileError, match="those with checksums end at 300005"):
+                blocks.read(*place)
+        assert blocks.read_many([(4, 9), (99_999, 9)])[0] == _BODY[:9]
 
 
 @given(st.integers(0, 300_000), st.integers(1, 200_000) | st.integers(1, 3000), st.integers(0, 299_999))
@@ -201,8 +214,22 @@ def test_a_damaged_byte_among_those_that_are_read(at: int, length: int, flipped:
     length = min(length, len(_BODY) - at)
     bad = bytearray(b"head" + _BODY + encode_checksums(_BODY))
     bad[4 + at + flipped % length] ^= 1
-    with pytest.raises(CorruptFileError, match="checksum"):
-        CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY)).read(4 + at, length)
+    blocks = CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY))
+    for read in (blocks.read, lambda *place: blocks.views([place])):
+        with pytest.raises(CorruptFileError, match="do not have their checksum"):
+            read(4 + at, length)
+
+
+def test_checksums_that_are_asked_for_before_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked_blocks, "_REQUEST", 1)
+    whole = b"head" + _BODY + encode_checksums(_BODY)
+    for at, length in ((0, 1), (1000, 100), (60_000, 200_000), (65_536, 131_072), (299_000, 1001)):
+        assert CheckedBlocks(BytesSource(whole), 4, len(_BODY)).read(4 + at, length) == _BODY[at : at + length]
+        for flipped in {at, at + length // 2, at + length - 1}:
+            bad = bytearray(whole)
+            bad[4 + flipped] ^= 1
+            with pytest.raises(CorruptFileError, match="do not have their checksum"):
+                CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY)).read(4 + at, length)
 
 
 @given(st.integers(0, 5_000_000))

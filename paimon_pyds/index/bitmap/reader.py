@@ -216,8 +216,12 @@ class BitmapReader:
     def _union(self, places: Sequence[tuple[int, int]]) -> BitMap:
         """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
         if len(places) == 1 and places[0][0] >= 0:
-            cached: BitMap | None = self._cache.get((self._owner, "bitmap", places[0][0]))
-            return next(self._decoded(places)) if cached is None else cached
+            offset, length = places[0]
+            cached: BitMap | None = self._cache.get((self._owner, "bitmap", offset))
+            if cached is None:
+                length = length if length >= 0 else self._measure(offset)
+                cached = self._bitmap(offset, self._body.read(offset, length))
+            return cached
         single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
         if len(single) and int(single.max()) >= self.row_count:
             message = f"position {int(single.max())} in a file of {self.row_count} rows"
@@ -239,11 +243,15 @@ class BitmapReader:
     def _decoded(self, places: Sequence[tuple[int, int]]) -> Iterator[BitMap]:
         """The bitmaps at these offsets of the body, read in one request."""
         places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
-        for (offset, length), data in zip(places, self._body.read_many(places), strict=True):
-            origin = self._body.origin + offset
-            bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
-            self._cache.put((self._owner, "bitmap", offset), bitmap, length + 64)
-            yield bitmap
+        for (offset, _), data in zip(places, self._body.read_many(places), strict=True):
+            yield self._bitmap(offset, data)
+
+    def _bitmap(self, offset: int, data: bytes) -> BitMap:
+        """The bitmap at this offset of the body, which is kept."""
+        origin = self._body.origin + offset
+        bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
+        self._cache.put((self._owner, "bitmap", offset), bitmap, len(data) + 64)
+        return bitmap
 
     def _measure(self, offset: int) -> int:
         """The length of a bitmap whose entry doesn't tell it."""

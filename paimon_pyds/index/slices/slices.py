@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from paimon_pyds.buffers import keep_freed_memory
 from paimon_pyds.index.slices.containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.slices.order import RowOrder, SliceOrders
-from paimon_pyds.index.source import ByteCache
+from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring import codec as roaring
 from paimon_pyds.storage.base import ByteSource
 
@@ -121,7 +121,7 @@ class BitSlices:
             if sum(length for _, length in missing) >= _LARGE:
                 keep_freed_memory()
             name, origin = self._source.name, getattr(self._source, "origin", 0)
-            for (offset, length), data in zip(missing, self._source.read_many(missing), strict=True):
+            for (offset, length), data in zip(missing, views(self._source, missing), strict=True):
                 bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)
                 self._cache.put((self._owner, offset), bitmap, length + 64)
                 loaded[offset] = bitmap
