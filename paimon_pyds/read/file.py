@@ -63,7 +63,7 @@ class FileTrace:
 
 def file_evolution(spec: ReadSpec, task: FileTask, fields: Sequence[DataField]) -> Evolution:
     """How to turn the columns of this file into ``fields`` of the table."""
-    trims = formats.trims_char(task.path)
+    trims = formats.traits_of(task.path).trims_char
     partition = partition_scalars(spec.partition_fields, task.partition) if spec.partition_fields else None
     file_fields = spec.schemas[task.schema_id]
     return plan_evolution(file_fields, fields, task.write_cols, trims_char=trims, partition=partition)
