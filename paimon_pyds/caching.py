@@ -1,11 +1,14 @@
-"""Values of an object that are worked out once."""
+"""Values that are worked out once: of an object, and of a process within a bound in bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar, cast, overload
 
-__all__ = ["cached_property"]
+__all__ = ["ByteLimitedCache", "cached_property"]
 
 _T = TypeVar("_T")
 
@@ -36,3 +39,97 @@ class cached_property(Generic[_T]):
         # Not a data descriptor: from now on the instance's own attribute is found first.
         value = instance.__dict__[self._name] = self._function(instance)
         return value
+
+
+class ByteLimitedCache:
+    """A thread-safe map that forgets values once they weigh more than ``limit`` bytes together.
+
+    Values that threads share are loaded by `get_or_load`: two may load one at once, and the second result is dropped.
+    Values that one thread at a time may use are taken out by `take` and come back by `put`. What exceeds the limit is
+    not kept.
+
+    Such a map lives as long as the process, and its lock works in a child that was forked while a thread held it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def get_or_load(self, key: Hashable, load: Callable[[], _T], weigh: Callable[[_T], int]) -> _T:
+        """The value of a key; ``load`` gives it and ``weigh`` its size in bytes when it is not here.
+
+        What was used least recently makes room for it.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+                return cast(_T, entry[0])
+        value = load()
+        weight = weigh(value)
+        with self._lock:
+            if key not in self._entries and weight <= self._limit:
+                self._entries[key] = (value, weight)
+                self._weight += weight
+                self._shrink()
+        return value
+
+    def peek(self, key: Hashable) -> Any:
+        """The value of a key if it is here, else None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry[0]
+
+    def take(self, key: Hashable) -> Any:
+        """The value of a key, which is no longer here afterwards; None when it was not here."""
+        with self._lock:
+            value, weight = self._entries.pop(key, (None, 0))
+            self._weight -= weight
+            return value
+
+    def put(self, key: Hashable, value: Any, weight: int) -> None:
+        """Keep a value of ``weight`` bytes; what had the key before is forgotten.
+
+        Values make room at random: were it the oldest, who asks in turn for more than fits would find nothing of it
+        when the turn begins again.
+        """
+        import random
+
+        with self._lock:
+            self._weight -= self._entries.pop(key, (None, 0))[1]
+            if weight > self._limit:
+                return
+            while self._weight + weight > self._limit:
+                self._weight -= self._entries.pop(random.choice(tuple(self._entries)))[1]
+            self._entries[key] = (value, weight)
+            self._weight += weight
+
+    @property
+    def weight(self) -> int:
+        """The weight of what is kept, in bytes."""
+        return self._weight
+
+    @property
+    def limit(self) -> int:
+        """The bound in bytes."""
+        return self._limit
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._weight = 0
+
+    def _forked(self) -> None:
+        if self._lock.locked():  # by a thread that the child does not have: what it was at is half done
+            self._lock = threading.Lock()
+            self.clear()
+
+    def _shrink(self) -> None:
+        while self._weight > self._limit:
+            _, (_, weight) = self._entries.popitem(last=False)
+            self._weight -= weight

@@ -26,6 +26,7 @@ from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types.names import fields_named
 
 if TYPE_CHECKING:
     from paimon_pyds.explain.explanation import Explanation
@@ -362,12 +363,9 @@ def _resolve_columns(
 
 
 def _column(schema: TableSchema, name: str) -> DataField:
-    for field in schema.fields:
-        if field.name == name:
-            return field
-    folded = [f for f in schema.fields if f.name.casefold() == name.casefold()]
-    if len(folded) == 1:
-        return folded[0]
+    found = fields_named(name, schema.fields)
+    if len(found) == 1:
+        return found[0]
     if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
         raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
     raise SchemaError(f"the table has no column {name!r}", hint=near_hint(name, schema.field_names, "its columns"))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.formats import trims_char
+from paimon_pyds.formats import traits_of
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.read import read_split
@@ -79,7 +79,7 @@ def compact_one(task: CompactTask) -> CompactResult:
     pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
     writer = RollingWriter(task.context, task.directory, pools)
     context = task.context
-    trims, keys = trims_char(context.file_suffix), context.schema.partition_keys
+    trims, keys = traits_of(context.file_suffix).trims_char, context.schema.partition_keys
     conformer = Conformer(without_defaults(context.fields), context.root, trims_char=trims, partition_keys=keys)
     rows = 0
     try:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.formats import traits_of
 from paimon_pyds.index.config import BSI, parse_index_specs
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
@@ -202,12 +203,13 @@ def _check_indexes(schema: TableSchema) -> None:
 
 
 def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
-    if str(options.get("file.format")).lower() != "avro":
-        return
+    name = str(options.get("file.format")).lower()
+    most = traits_of(name).timestamp_digits
     for field in fields:
-        if field.type.kind in TIMESTAMP_KINDS and (getattr(field.type, "precision", 0) or 0) > 6:
+        if field.type.kind in TIMESTAMP_KINDS and (getattr(field.type, "precision", 0) or 0) > most:
             raise SchemaError(
-                f"column {field.name}: Avro has no {field.type}", hint="use a precision up to 6, or parquet or orc"
+                f"column {field.name}: {name.title()} has no {field.type}",
+                hint=f"use a precision up to {most}, or parquet or orc",
             )
 
 

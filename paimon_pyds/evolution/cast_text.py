@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.texts import java_float_text
 from paimon_pyds.types import INTEGER_BITS, INTEGER_KINDS, AtomicType, Kind, timestamp_unit
+from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
 __all__ = [
     "PARSERS",
@@ -44,7 +45,7 @@ def timestamp_texts(array: pa.Array, precision: int) -> pa.Array:
     """``2020-01-31 23:59:59.120``: as many digits of fraction as the precision has, more where they are not zero."""
     unit = array.type.unit
     text = pc.cast(array.view(pa.int64()).view(pa.timestamp(unit)), pa.string())
-    if precision < {"ms": 3, "us": 6, "ns": 9}[unit]:
+    if precision < UNIT_DIGITS[unit]:
         text = pc.replace_substring_regex(text, rf"(\.\d{{{precision},}}?)0+$", r"\1")
         if precision == 0:
             text = pc.replace_substring_regex(text, r"\.$", "")
@@ -144,12 +145,9 @@ def _parse_time(text: str, type_: AtomicType) -> int:
     return (int(match[1]) * 3600 + int(match[2] or 0) * 60 + int(match[3] or 0)) * 1000 + millis
 
 
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
 def _parse_timestamp(text: str, type_: AtomicType) -> int:
     precision = type_.precision or 0
-    per_second: int = _PER_SECOND[timestamp_unit(type_)]
+    per_second: int = UNITS_PER_SECOND[timestamp_unit(type_)]
     if type_.kind is Kind.TIMESTAMP and text.isascii() and text.isdigit():
         if precision not in (0, 3, 6, 9):
             raise _refuse(text, type_)

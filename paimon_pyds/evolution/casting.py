@@ -34,6 +34,7 @@ from paimon_pyds.types import (
     arrow_type,
     timestamp_unit,
 )
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["cast_atomic", "cast_keeps_nulls", "can_cast"]
 
@@ -278,12 +279,9 @@ def _floor_divide(array: pa.Array, divisor: int) -> pa.Array:
     return pa.array(values // divisor, pa.int64(), mask=np.asarray(array.is_null()))
 
 
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
 def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """Fewer digits are cut off, towards the past; an instant is its clock time in UTC."""
-    a, b = _PER_SECOND[timestamp_unit(source)], _PER_SECOND[timestamp_unit(target)]
+    a, b = UNITS_PER_SECOND[timestamp_unit(source)], UNITS_PER_SECOND[timestamp_unit(target)]
     counts = array.view(pa.int64())
     kept = target.precision or 0
     if kept < (source.precision or 0):
@@ -307,7 +305,7 @@ def _cut(counts: pa.Array, per_second: int, digits: int) -> pa.Array:
 
 def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     counts = array.view(pa.int64())
-    millis = _in_unit(counts, _PER_SECOND[timestamp_unit(source)], 1000, pa.timestamp("ms"))
+    millis = _in_unit(counts, UNITS_PER_SECOND[timestamp_unit(source)], 1000, pa.timestamp("ms"))
     values = millis.fill_null(0).to_numpy(zero_copy_only=False)
     if target.kind is Kind.DATE:
         return _int32(values // 86_400_000, millis).view(pa.date32())
@@ -325,9 +323,9 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
     whole = pc.cast(array.view(pa.int32()), pa.int64())
     millis = whole if source.kind is Kind.TIME else pc.multiply(whole, pa.scalar(86_400_000, pa.int64()))
     type_ = arrow_type(target)
-    return _in_unit(millis, 1000, _PER_SECOND[timestamp_unit(target)], type_).view(type_)
+    return _in_unit(millis, 1000, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)
 
 
 def _seconds_to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     type_ = arrow_type(target)
-    return _in_unit(pc.cast(array, pa.int64()), 1, _PER_SECOND[timestamp_unit(target)], type_).view(type_)
+    return _in_unit(pc.cast(array, pa.int64()), 1, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)

@@ -224,7 +224,7 @@ def plan_evolution(
         available: names of the columns that the file holds (``_WRITE_COLS``); all of them when None. What is not there
             reads as NULL.
         trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
-            (`formats.trims_char`).
+            (`FormatTraits.trims_char`).
         partition: the values of partition columns, of which nothing is read then.
 
     Raises:

@@ -28,6 +28,7 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["devolve_leaf"]
 
@@ -104,13 +105,10 @@ def _floor(file: AtomicType, read: AtomicType) -> _Floor | None:
     if a is Kind.DECIMAL and b is Kind.DECIMAL and widens_to_decimal(file, read):
         return _decimal_floor(file)
     if a in TIMESTAMP_KINDS and b in TIMESTAMP_KINDS and (file.precision or 0) <= (read.precision or 0):
-        return _count_floor(_PER_SECOND[timestamp_unit(read)] // _PER_SECOND[timestamp_unit(file)], 64)
+        return _count_floor(UNITS_PER_SECOND[timestamp_unit(read)] // UNITS_PER_SECOND[timestamp_unit(file)], 64)
     if a is Kind.DATE and b in TIMESTAMP_KINDS:
-        return _count_floor(86_400 * _PER_SECOND[timestamp_unit(read)], 32)
+        return _count_floor(86_400 * UNITS_PER_SECOND[timestamp_unit(read)], 32)
     return None
-
-
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def _clamped(value: int, exact: bool, bits: int) -> tuple[int | None, bool]:

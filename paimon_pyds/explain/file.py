@@ -21,8 +21,6 @@ from paimon_pyds.split import FileTask, ReadSpec
 __all__ = ["FileFacts", "explain_file"]
 
 _MOST_NAMES = 3
-_UNITS = {"orc": "stripes", "avro": "blocks"}
-"""What formats other than Parquet read at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def _pages(
             return PagesTold(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
         if not isinstance(reader, PlansGroups):
             used = sum(not selection.window(*g).is_none for g in reader.groups())
-            unit = _UNITS.get(format_.name, "file")
+            unit = format_.traits.group
             return PagesTold(rows, used, groups, task.size, task.size, choice=unit, why="the whole file at most")
         if filtering.settles(spec.predicate, devolved):
             return _told(list(reader.plan(output.file_fields, selection)), rows, groups, False)

@@ -19,6 +19,7 @@ from paimon_pyds.predicate import casts, values
 from paimon_pyds.predicate.lexer import placed_error
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.types import STRING_KINDS, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
+from paimon_pyds.types.names import fields_named
 
 __all__ = ["Binder", "Scope"]
 
@@ -262,8 +263,5 @@ def _char(type_: DataType) -> int | None:
 
 def _field(fields: Sequence[DataField], name: str) -> DataField | None:
     """The field of this name, or else the only one that differs from it in case."""
-    for field in fields:
-        if field.name == name:
-            return field
-    folded = [f for f in fields if f.name.casefold() == name.casefold()]
-    return folded[0] if len(folded) == 1 else None
+    found = fields_named(name, fields)
+    return found[0] if len(found) == 1 else None

@@ -34,10 +34,10 @@ from paimon_pyds.types import (
     internal_to_scalar,
     timestamp_unit,
 )
+from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
 __all__ = ["can_cast", "cast_array"]
 
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY = 86_400
 _Cast = Callable[[pa.Array, AtomicType, AtomicType, str], pa.Array]
 
@@ -109,7 +109,7 @@ def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str)
     if kind is Kind.TIME:
         return by_distinct(array.view(pa.int32()), lambda value: casts.time_text(value * 1_000_000), pa.string())
     local = to_local(array, source, zone) if kind is Kind.TIMESTAMP_LTZ else array
-    step = 1_000_000_000 // _PER_SECOND[timestamp_unit(source)]
+    step = 1_000_000_000 // UNITS_PER_SECOND[timestamp_unit(source)]
     return by_distinct(local.view(pa.int64()), lambda value: casts.timestamp_text(value * step), pa.string())
 
 
@@ -118,7 +118,7 @@ def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
     if kind in BINARY_KINDS:
         return array.cast(wanted)
     if kind in TIMESTAMP_KINDS or kind is Kind.TIME:
-        unit = 1_000_000 if kind is Kind.TIME else 1_000_000_000 // _PER_SECOND[timestamp_unit(target)]
+        unit = 1_000_000 if kind is Kind.TIME else 1_000_000_000 // UNITS_PER_SECOND[timestamp_unit(target)]
         storage = pa.int32() if kind is Kind.TIME else pa.int64()
 
         def parsed(text: str) -> int:
@@ -199,7 +199,7 @@ def _rounded(value: float, target: AtomicType) -> Decimal:
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     """Seconds since the epoch."""
-    factor = _PER_SECOND[timestamp_unit(target)]
+    factor = UNITS_PER_SECOND[timestamp_unit(target)]
     if source.kind in EXACT and source.kind is not Kind.DECIMAL:
         counts = pc.multiply_checked(array.cast(pa.int64()), factor)
     elif source.kind is Kind.DECIMAL:
@@ -225,13 +225,13 @@ _FROM_NUMBERS: dict[Kind, _Cast] = {
 
 def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     """An instant as seconds since the epoch, whole ones for integers."""
-    factor = _PER_SECOND[timestamp_unit(source)]
+    factor = UNITS_PER_SECOND[timestamp_unit(source)]
     counts = filled(array.view(pa.int64()))
     if target.kind in INTEGER_KINDS:
         whole = pa.array(counts // factor, pa.int64(), mask=~valid(array))
         return _to_integer(whole, casts.LONG, target, zone)
     if target.kind is Kind.DECIMAL:
-        digits = {"ms": 3, "us": 6, "ns": 9}[timestamp_unit(source)]
+        digits = UNIT_DIGITS[timestamp_unit(source)]
         return from_unscaled(rescale(counts, digits, target.scale or 0), valid(array), target)
     return pa.array(counts / factor, pa.float64(), mask=~valid(array)).cast(arrow_type(target), safe=False)
 
@@ -240,12 +240,12 @@ def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
     """Between dates, wall-clock times and instants; finer units and days are cut, towards the past."""
     if source.kind is Kind.DATE:
         counts = array.view(pa.int32()).cast(pa.int64())
-        unit = _PER_SECOND[timestamp_unit(target)]
+        unit = UNITS_PER_SECOND[timestamp_unit(target)]
         local = pc.multiply_checked(counts, _DAY * unit).view(pa.timestamp(timestamp_unit(target)))
         return to_instant(local, target, zone) if target.kind is Kind.TIMESTAMP_LTZ else local
     here = to_local(array, source, zone) if source.kind is Kind.TIMESTAMP_LTZ is not target.kind else array
     if target.kind is Kind.DATE:
-        days = filled(here.view(pa.int64())) // (_DAY * _PER_SECOND[timestamp_unit(source)])
+        days = filled(here.view(pa.int64())) // (_DAY * UNITS_PER_SECOND[timestamp_unit(source)])
         return pa.array(days.astype(np.int32), pa.int32(), mask=~valid(array)).view(pa.date32())
     scaled = _in_unit(here.view(pa.int64()), timestamp_unit(source), timestamp_unit(target))
     if target.kind is Kind.TIMESTAMP_LTZ and source.kind is Kind.TIMESTAMP:
@@ -254,7 +254,7 @@ def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
 
 
 def _in_unit(counts: pa.Array, source: str, target: str) -> pa.Array:
-    a, b = _PER_SECOND[source], _PER_SECOND[target]
+    a, b = UNITS_PER_SECOND[source], UNITS_PER_SECOND[target]
     if b >= a:
         return pc.multiply_checked(counts, b // a)
     return pa.array(filled(counts) // (a // b), pa.int64(), mask=~valid(counts))
@@ -275,7 +275,7 @@ def to_instant(array: pa.Array, target: AtomicType, zone: str) -> pa.Array:
 def _shifted(
     array: pa.Array, unit: str, zone: str, convert: Callable[[int, dt.tzinfo], int], direction: int
 ) -> pa.Array:
-    where, per_second = values.time_zone(zone), _PER_SECOND[unit]
+    where, per_second = values.time_zone(zone), UNITS_PER_SECOND[unit]
     counts = array.view(pa.int64())
     if where is values.UTC:
         return counts

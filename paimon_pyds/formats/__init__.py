@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import FileFormat
+from paimon_pyds.formats.base import TRAITS, FileFormat, FormatTraits
 
-__all__ = ["by_name", "by_path", "trims_char"]
+__all__ = ["by_name", "by_path", "traits_of"]
 
 _FORMATS: dict[str, FileFormat] = {}
+_NO_TRAITS = FormatTraits()
 
 
 def by_name(name: str) -> FileFormat:
@@ -38,12 +39,9 @@ def by_path(path: str) -> FileFormat:
         raise UnsupportedError(error.message, path=path, hint=error.hint) from None
 
 
-def trims_char(name: str) -> bool:
-    """Whether a format, or the file of a name, gives CHAR values without the blanks at their end.
-
-    Who wrote the file may have had them there: Java's indexes and buckets are of the values before.
-    """
-    return name.rpartition(".")[2].lower() == "orc"
+def traits_of(name: str) -> FormatTraits:
+    """What a format can do, by its name or the name of a file; the least for one that is not known."""
+    return TRAITS.get(name.rpartition(".")[2].lower(), _NO_TRAITS)
 
 
 def _load(name: str) -> FileFormat:

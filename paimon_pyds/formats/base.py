@@ -18,8 +18,10 @@ from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
 __all__ = [
+    "TRAITS",
     "FileFormat",
     "FormatReader",
+    "FormatTraits",
     "FormatWriter",
     "GroupPlan",
     "InstantBounds",
@@ -39,6 +41,40 @@ class ReadHints:
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTraits:
+    """What a format can and can't do, to be known without loading it.
+
+    Attributes:
+        trims_char: CHAR values are given without the blanks at their end. Who wrote the file may have had them there:
+            Java's indexes and buckets are of the values before.
+        reads_windows: a part of a file's rows is read without decoding those before it.
+        has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
+        counts_nested: Java's statistics of a file count the NULLs of nested columns.
+        bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
+        timestamp_digits: digits of a second's fraction that timestamps may have.
+        group: what is read of a file at least.
+    """
+
+    trims_char: bool = False
+    reads_windows: bool = False
+    has_page_statistics: bool = False
+    counts_nested: bool = True
+    bounds_digits: int = 9
+    timestamp_digits: int = 9
+    group: str = "file"
+
+
+TRAITS: Mapping[str, FormatTraits] = {
+    "parquet": FormatTraits(
+        reads_windows=True, has_page_statistics=True, counts_nested=False, bounds_digits=6, group="row groups"
+    ),
+    "orc": FormatTraits(trims_char=True, group="stripes"),
+    "avro": FormatTraits(timestamp_digits=6, group="blocks"),
+}
+"""By the names of formats."""
 
 
 @dataclass(slots=True)
@@ -140,6 +176,7 @@ class FileFormat(Protocol):
     """Parquet, ORC, Avro: found by name or by a file's suffix."""
 
     name: str
+    traits: FormatTraits
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None

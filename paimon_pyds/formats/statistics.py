@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.formats.base import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.types import (
     BINARY_KINDS,
@@ -171,8 +172,9 @@ class _Column:
         kind = field.type.kind
         nested = kind in NESTED_KINDS or kind in REFUSED_KINDS
         self.field = field
-        self.counts = name != "none" and not (nested and file_format == "parquet")
-        self.bounds = self.counts and name != "counts" and _has_bounds(field.type, file_format)
+        traits = TRAITS[file_format]
+        self.counts = name != "none" and (traits.counts_nested or not nested)
+        self.bounds = self.counts and name != "counts" and _has_bounds(field.type, traits)
         self.minimum: Any = None
         self.maximum: Any = None
         self.nan = False
@@ -237,11 +239,11 @@ class _Column:
         return ColumnStats(self.field, low, high, self.nulls)
 
 
-def _has_bounds(type_: DataType, file_format: str) -> bool:
+def _has_bounds(type_: DataType, traits: FormatTraits) -> bool:
     if type_.kind in NESTED_KINDS or type_.kind in BINARY_KINDS or type_.kind in REFUSED_KINDS:
         return False
-    if file_format == "parquet" and type_.kind in TIMESTAMP_KINDS and isinstance(type_, AtomicType):
-        return (type_.precision or 0) <= 6
+    if type_.kind in TIMESTAMP_KINDS and isinstance(type_, AtomicType):
+        return (type_.precision or 0) <= traits.bounds_digits
     return True
 
 

@@ -145,6 +145,7 @@ class BsiReader:
         self.row_count: int = cursor.i32("row count")
         if self.row_count < 0:
             raise corrupt(source, f"{self.row_count} rows", offset=1, field="row count")
+        self.nbytes = len(data)
         parts: list[_Part | None] = []
         for field in ("has positive value", "has negative value"):
             there = cursor.u8(field)

@@ -26,6 +26,7 @@ from paimon_pyds.types import (
     Kind,
     MapType,
 )
+from paimon_pyds.types.names import fields_named
 
 __all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "parse_index_specs", "supports"]
 
@@ -180,12 +181,11 @@ def _columns(key: str, value: str, fields: Sequence[DataField]) -> list[tuple[Da
 
 
 def _field(name: str, fields: Sequence[DataField], key: str) -> DataField:
-    exact = [f for f in fields if f.name == name]
-    near = exact or [f for f in fields if f.name.lower() == name.lower()]
-    if len(near) == 1:
-        return near[0]
-    if near:
-        raise OptionError(f"{key}: {name} could mean {' or '.join(f.name for f in near)}", hint="spell it exactly")
+    found = fields_named(name, fields)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise OptionError(f"{key}: {name} could mean {' or '.join(f.name for f in found)}", hint="spell it exactly")
     columns = ", ".join(f.name for f in fields)
     raise OptionError(f"{key}: the table has no column {name}", hint=f"its columns are {columns}"[:500])
 

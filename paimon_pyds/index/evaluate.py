@@ -29,6 +29,8 @@ from paimon_pyds.types import DataType
 __all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace"]
 
 DEFAULT_CACHE = 32 << 20
+_OBJECTS_BYTES = 8192
+_BYTES_PER_CHECKSUM = 1024 // 4
 EMPTY = "empty"
 
 _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
@@ -112,8 +114,20 @@ class FileIndex:
 
     @property
     def bytes_read(self) -> int:
-        """What the storage was asked for so far."""
+        """What the storage was asked for so far, or since `reset_bytes_read`."""
         return self._source.bytes_read
+
+    def reset_bytes_read(self) -> None:
+        """Count from here on what the storage is asked for."""
+        self._source.bytes_read = self._reported = 0
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes."""
+        readers = [reader for column in self._columns.values() for reader in column.readers.values()]
+        checksums = (self.head.checked_bytes or 0) // _BYTES_PER_CHECKSUM
+        kept = self._source.nbytes + checksums + self._cache.used + sum(r.nbytes for r in readers)
+        return kept + _OBJECTS_BYTES * (1 + len(readers))
 
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
         """The open index of a column; None when there is none, it is EMPTY, or its type is not known.

@@ -81,6 +81,10 @@ class IndexReader(Protocol):
     def row_count(self) -> int | None:
         """Rows of the data file as the index says, None when it doesn't."""
 
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes, besides what it put in a cache."""
+
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
         """The rows that may match, or None when this index can't tell.
 

@@ -119,6 +119,11 @@ class MeteredSource:
     def size(self) -> int:
         return self._source.size
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return len(self._prefix or b"")
+
     def _load_prefix(self) -> bytes:
         if self._prefix is None:
             size = self._source.size

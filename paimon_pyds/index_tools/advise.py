@@ -24,6 +24,7 @@ from typing import Any
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, in_partitions, live_of, refs_of
 from paimon_pyds.explain.data import human_bytes
+from paimon_pyds.formats import traits_of
 from paimon_pyds.index.bloom.filter import bloom_size
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, IndexSpec, parse_index_specs, supports
 from paimon_pyds.index_tools.cost import build_one
@@ -127,7 +128,7 @@ class _Advisor:
         entries = in_partitions(self.schema, live_of(store, store.latest_snapshot()), where, "index advise")
         self.live = refs_of(store, self.schema, entries)
         self.chosen = sample_files(self.live, files)
-        self.parquet = str(TableOptions(self.schema.options).get("file.format")).lower() == "parquet"
+        self.page_statistics = traits_of(TableOptions(self.schema.options).get("file.format")).has_page_statistics
         self.notes: list[str] = []
 
     def run(self, recorded: Sequence[RecordedFilter]) -> AdviceReport:
@@ -205,7 +206,7 @@ class _Advisor:
         if need.share("rows") > _KEEPS_TOO_MUCH:
             return None, f"its filters keep {need.share('rows'):.0%} of the rows"
         left, hold = need.share("statistics"), need.share("pages")
-        if self.parquet and left <= _STATISTICS_LEAVE and left <= _STATISTICS_DO * hold + 0.01:
+        if self.page_statistics and left <= _STATISTICS_LEAVE and left <= _STATISTICS_DO * hold + 0.01:
             return None, f"statistics leave {left:.1%} of the pages already, and {hold:.1%} hold a match"
         values = f"{need.distinct:,} values in {need.rows:,} rows of a file"
         if RANGE in need.kinds:

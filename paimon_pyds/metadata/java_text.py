@@ -15,11 +15,11 @@ import numpy as np
 
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, timestamp_unit
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["java_double", "java_float", "partition_text"]
 
 _DAY_MILLIS = 86_400_000
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -121,7 +121,7 @@ def _plain_decimal(value: decimal.Decimal, scale: int) -> str:
 
 
 def _seconds_and_nanos(value: int, unit: str) -> tuple[int, int]:
-    per_second = _PER_SECOND[unit]
+    per_second = UNITS_PER_SECOND[unit]
     seconds, fraction = divmod(value, per_second)
     return seconds, fraction * (1_000_000_000 // per_second)
 

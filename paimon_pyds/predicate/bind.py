@@ -38,6 +38,7 @@ from paimon_pyds.types import (
     MapType,
     RowType,
 )
+from paimon_pyds.types.names import fields_named
 
 __all__ = ["bind", "internal_literal"]
 
@@ -131,15 +132,12 @@ class _Binder:
         return ColumnRef(name, tuple(path), type_, field.id)
 
     def _field(self, name: str, fields: Sequence[DataField], where: str) -> DataField:
-        for field in fields:
-            if field.name == name:
-                return field
-        near = [f for f in fields if f.name.lower() == name.lower()]
-        if len(near) == 1 and not self._exact:
-            return near[0]
-        if near:
-            names = ", ".join(f.name for f in near)
-            what = "there are" if len(near) > 1 else "there is"
+        found = fields_named(name, fields)
+        if len(found) == 1 and (not self._exact or found[0].name == name):
+            return found[0]
+        if found:
+            names = ", ".join(f.name for f in found)
+            what = "there are" if len(found) > 1 else "there is"
             hint = f"names tell case apart here; {what} {names}"
             raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
         lowered = {f.name.lower(): f.name for f in fields}

@@ -22,6 +22,7 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
+from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = [
     "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
@@ -38,7 +39,6 @@ STRING = AtomicType(Kind.VARCHAR, length=MAX_LENGTH)
 BYTES = AtomicType(Kind.VARBINARY, length=MAX_LENGTH)
 DATE = AtomicType(Kind.DATE)
 
-_UNIT_NANOS = {"ms": 1_000_000, "us": 1000, "ns": 1}
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DECIMAL}
 _NUMERIC_KINDS = _EXACT_KINDS | {Kind.FLOAT, Kind.DOUBLE}
 _SUFFIX_KIND = {"Y": Kind.TINYINT, "S": Kind.SMALLINT, "L": Kind.BIGINT}
@@ -133,7 +133,7 @@ def literal_nanos(literal: Literal) -> int:
     """The value of a TIME, TIMESTAMP or TIMESTAMP_LTZ literal in nanoseconds."""
     assert literal.type is not None
     value: int = literal.value
-    return value * _UNIT_NANOS[timestamp_unit(literal.type)]
+    return value * NANOS_PER_UNIT[timestamp_unit(literal.type)]
 
 
 def from_python(value: object) -> Literal:

@@ -26,10 +26,10 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
+from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour"]
 
-_NANOS = {"ms": 1_000_000, "us": 1000, "ns": 1}
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 _INEXACT = frozenset({Kind.FLOAT, Kind.DOUBLE})
@@ -203,7 +203,7 @@ def _midnight_cut(instant: int, zone: str) -> Cut:
 
 def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
     assert literal.type is not None
-    given, unit = literal.type.kind, _NANOS[timestamp_unit(type_)]
+    given, unit = literal.type.kind, NANOS_PER_UNIT[timestamp_unit(type_)]
     if given is Kind.DATE:
         literal = casts.cast_literal(literal, AtomicType(type_.kind, precision=6), zone)
         given = type_.kind
@@ -248,7 +248,7 @@ def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour 
     turn = None if where is values.UTC else _turn(micros, where)
     if turn is None or not turn.at <= micros < turn.at + turn.after - turn.before:
         return None
-    unit = _NANOS[timestamp_unit(type_)]
+    unit = NANOS_PER_UNIT[timestamp_unit(type_)]
     start, stop = ((turn.at + offset) * 1000 // unit for offset in (turn.before, turn.after))
     return SkippedHour(start, stop, _ratio_cut((micros + turn.before) * 1000 + rest, unit))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import ExitStack
 
 from pyroaring import BitMap
 
@@ -11,6 +12,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.evolution.columns import Evolution, same_type
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.open_indexes import open_embedded_index, open_side_index
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.deletions import deleted_rows
@@ -18,7 +20,6 @@ from paimon_pyds.read.file import file_evolution
 from paimon_pyds.scan.file_bounds import KnownFile
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileTask, ReadSpec
-from paimon_pyds.storage.base import BytesSource, FileSource
 from paimon_pyds.types import DataField
 
 __all__ = ["IndexedFile"]
@@ -39,6 +40,7 @@ class IndexedFile:
         self.task: FileTask = file.task
         self.asked_index = False
         self._opened: list[FileIndex] = []
+        self._in_use = ExitStack()
 
     @property
     def bytes_read(self) -> int:
@@ -52,27 +54,22 @@ class IndexedFile:
         return self.file.predicate is Const.TRUE and (deletion is None or deletion.cardinality is not None)
 
     def close(self) -> None:
-        """Let go of indexes and what they keep in memory. What was asked is still known."""
+        """Let go of indexes, which the next query may use. What was asked is still known."""
         self._bytes = self.bytes_read
         self._opened.clear()
-        for name in ("_indexes", "_embedded"):
-            self.__dict__.pop(name, None)
-
-    @cached_property
-    def _embedded(self) -> FileIndex | None:
-        if self.file.embedded is None:
-            return None
-        name = self.task.path.rsplit("/", 1)[-1]
-        return FileIndex.open(BytesSource(self.file.embedded, f"{name} (embedded index)"))
+        self._in_use.close()
+        self.__dict__.pop("_indexes", None)
 
     @cached_property
     def _indexes(self) -> list[FileIndex]:
         if not self._spec.use_index:
             return []
-        found = [] if self._embedded is None else [self._embedded]
+        found = []
+        if self.file.embedded is not None:
+            found.append(self._in_use.enter_context(open_embedded_index(self.file.embedded, self.task.name)))
         if self.task.index_path is not None:
             try:
-                self._opened.append(FileIndex.open(FileSource(self._spec.io, self.task.index_path)))
+                self._opened.append(self._in_use.enter_context(open_side_index(self._spec.io, self.task.index_path)))
             except FileNotFoundError as error:
                 raise SnapshotNotFoundError.of_file(self.task.index_path) from error
         return [*found, *self._opened]

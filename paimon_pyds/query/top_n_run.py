@@ -122,6 +122,7 @@ class _Run:
                 self._by_index(number, file, rows, indexes[0])
             else:
                 self._read(number, file)
+        file.close()
 
     def _constant(self, number: int, file: IndexedFile, rows: RowSelection | None, column: KnownColumn) -> None:
         """A file all of whose rows have one first value."""

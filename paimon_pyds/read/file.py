@@ -21,7 +21,8 @@ from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
 from paimon_pyds.formats.base import FormatReader, ReadCounters
-from paimon_pyds.index.evaluate import FileIndex, IndexResult
+from paimon_pyds.index.evaluate import IndexResult
+from paimon_pyds.index.open_indexes import open_side_index
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate
@@ -31,7 +32,6 @@ from paimon_pyds.read.row_counts import check_row_count
 from paimon_pyds.roaring.codec import decode_roaring
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileTask, ReadSpec, result_schema
-from paimon_pyds.storage.base import FileSource
 from paimon_pyds.types import DataField, arrow_schema
 
 __all__ = ["FileTrace", "file_evolution", "passes", "read_file", "select_rows"]
@@ -63,7 +63,7 @@ class FileTrace:
 
 def file_evolution(spec: ReadSpec, task: FileTask, fields: Sequence[DataField]) -> Evolution:
     """How to turn the columns of this file into ``fields`` of the table."""
-    trims = formats.trims_char(task.path)
+    trims = formats.traits_of(task.path).trims_char
     partition = partition_scalars(spec.partition_fields, task.partition) if spec.partition_fields else None
     file_fields = spec.schemas[task.schema_id]
     return plan_evolution(file_fields, fields, task.write_cols, trims_char=trims, partition=partition)
@@ -77,10 +77,10 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
     if task.window is not None:
         selection = selection & RowSelection.of(range(*task.window))
     if spec.use_index and task.index_path is not None and devolved is not Const.TRUE:
-        source = FileSource(spec.io, task.index_path)
-        trace.index = FileIndex.open(source).evaluate(devolved, task.row_count)
-        trace.counters.index_bytes += source.bytes_read
-        trace.counters.bytes_read += source.bytes_read
+        with open_side_index(spec.io, task.index_path) as index:
+            trace.index = index.evaluate(devolved, task.row_count)
+            trace.counters.index_bytes += index.bytes_read
+            trace.counters.bytes_read += index.bytes_read
         selection = selection & trace.index.selection
     trace.rows_after_index = selection.count(task.row_count)
     if task.deletion is not None and not selection.is_none:

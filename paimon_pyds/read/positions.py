@@ -17,13 +17,13 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.evolution.columns import Evolution
-from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.open_indexes import open_embedded_index, open_side_index
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.file import file_evolution, read_file
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileTask, ReadSpec
-from paimon_pyds.storage.base import BytesSource, FileIO, FileSource
+from paimon_pyds.storage.base import FileIO
 
 __all__ = ["ROW_INDEX", "live_rows", "matching_rows"]
 
@@ -83,12 +83,14 @@ def _ask(
     """What the file's index says, and whether that is exact; None when indexes are not to be asked."""
     if not spec.use_index:
         return None
+    devolved = filtering.devolve(spec.predicate)
     if task.index_path is not None:
-        index = FileIndex.open(FileSource(spec.io, task.index_path))
+        opened = open_side_index(spec.io, task.index_path)
     else:
         assert container is not None
-        index = FileIndex.open(BytesSource(container, f"{task.path} (embedded index)"))
-    result = index.evaluate(filtering.devolve(spec.predicate), task.row_count)
+        opened = open_embedded_index(container, task.path)
+    with opened as index:
+        result = index.evaluate(devolved, task.row_count)
     return result.selection, result.exact
 
 

@@ -41,6 +41,7 @@ from paimon_pyds.rowlevel.tasks import (
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
+from paimon_pyds.types.names import fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.defaults import fill_default
 from paimon_pyds.write.row_ids import KEPT, SEQUENCE_NUMBER, holds_ids
@@ -124,8 +125,7 @@ def assignments_of(
 
 
 def _column(schema: TableSchema, name: str) -> DataField:
-    exact = [f for f in schema.fields if f.name == name]
-    found = exact or [f for f in schema.fields if f.name.casefold() == name.casefold()]
+    found = fields_named(name, schema.fields)
     if len(found) == 1:
         return found[0]
     names = [f.name for f in schema.fields]

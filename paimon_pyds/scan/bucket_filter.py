@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import array, to_numpy
-from paimon_pyds.formats import trims_char
+from paimon_pyds.formats import traits_of
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Leaf, Op, Predicate, conjuncts
@@ -40,7 +40,8 @@ def bucket_mask(
     fields = [schema.field(name) for name in keys]
     if any(f.type.kind in FLOAT_KINDS for f in fields):
         return None  # the filter takes -0.0 and 0.0 for one value, the hash does not
-    if any(f.type.kind is Kind.CHAR for f in fields) and any(map(trims_char, entries.column("file_name").to_pylist())):
+    names = entries.column("file_name").to_pylist() if any(f.type.kind is Kind.CHAR for f in fields) else ()
+    if any(traits_of(name).trims_char for name in names):
         return None  # Java's hashes are of blanks, too, that are not read
     values = [_values(predicate, name) for name in keys]
     combinations = list(itertools.islice(_product(values), _MAX_KEYS + 1))

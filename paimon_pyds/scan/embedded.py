@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import is_true
-from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.open_indexes import open_embedded_index
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.result import PlannedSkip
 from paimon_pyds.scan.verdict import Verdict, verdicts
-from paimon_pyds.storage.base import BytesSource
 
 __all__ = ["EmbeddedAnswers", "ask_embedded"]
 
@@ -64,8 +63,8 @@ def ask_embedded(
     wanted = ("partition", "bucket", "file_name", "row_count", "file_size", "schema_id", "write_cols")
     for row in np.flatnonzero(is_true(embedded.is_valid())).tolist():
         partition, bucket, name, rows, size, schema_id, write_cols = (entries.column(c)[row].as_py() for c in wanted)
-        source = BytesSource(embedded[row].as_py(), f"{name} (embedded index)")
-        result = FileIndex.open(source).evaluate(devolved(name, schema_id, write_cols), rows)
+        with open_embedded_index(embedded[row].as_py(), name) as index:
+            result = index.evaluate(devolved(name, schema_id, write_cols), rows)
         said = verdicts(result.trace, rows) if explain else ()
         if result.selection.is_none:
             answers.keep[row] = False

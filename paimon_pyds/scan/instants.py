@@ -17,10 +17,9 @@ from paimon_pyds.formats.orc.zones import has_kind, is_legacy
 from paimon_pyds.predicate.tree import ColumnRef
 from paimon_pyds.scan.statistics import statistics_groups
 from paimon_pyds.types import DataField, Kind, timestamp_unit
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["instant_bounds"]
-
-_PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 def instant_bounds(
@@ -48,7 +47,7 @@ def instant_bounds(
             bounds = stats.of(ColumnRef(field.name))
             if bounds is None:
                 continue
-            per_milli = _PER_MILLI[timestamp_unit(field.type)]
+            per_milli = UNITS_PER_SECOND[timestamp_unit(field.type)] // 1000
             low, high = (pc.cast(a, pa.int64()).to_pylist() for a in (bounds.min, bounds.max))
             for i, least, most in zip(rows, low, high, strict=True):
                 if least is not None and most is not None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.formats import trims_char
+from paimon_pyds.formats import traits_of
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -291,7 +291,7 @@ class Planner:
 
         def devolved(name: str, schema_id: int, write_cols: list[str] | None) -> Predicate:
             fields, wanted = self.fields_of(schema_id), self.request.filter_fields
-            evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims_char(name))
+            evolution = plan_evolution(fields, wanted, write_cols, trims_char=traits_of(name).trims_char)
             return evolution.devolve(self.request.predicate)
 
         answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from paimon_pyds.formats import traits_of
 from paimon_pyds.scan.verdict import Verdict
 from paimon_pyds.split import FileTask, ReadSpec, Split
 
@@ -106,7 +107,7 @@ def pack(tasks: Sequence[FileTask], target_size: int, open_file_cost: int) -> It
 def _windows(task: FileTask, size: int) -> Iterator[FileTask]:
     """The file in windows of about ``size`` bytes, at the edges of this package's row groups where it has such."""
     parts = round(task.size / max(size, 1))
-    if parts < 2 or task.window is not None or not task.path.endswith(".parquet"):
+    if parts < 2 or task.window is not None or not traits_of(task.path).reads_windows:
         yield task
         return
     step = max(-(-task.row_count // parts), 1)

@@ -17,10 +17,10 @@ from paimon_pyds.predicate.values import parse_timestamp
 from paimon_pyds.row import decode_row
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField, Kind, timestamp_unit
+from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["ZonedPartitions"]
 
-_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _FARTHEST = 18 * 3600 * 1_000_000_000
 """No zone is further from UTC, in nanoseconds."""
 
@@ -68,7 +68,7 @@ class ZonedPartitions:
         if field.type.kind is not Kind.TIMESTAMP_LTZ or value is None:
             return
         start = f"{escape_path_name(field.name)}="
-        nanos = value * _NANOS[timestamp_unit(field.type)]
+        nanos = value * NANOS_PER_UNIT[timestamp_unit(field.type)]
         for name, is_dir in self._names(f"{self._paths.data_root}/{outer}".rstrip("/")).items():
             if is_dir and name != own and name.startswith(start) and _is_near(unquote(name[len(start) :]), nanos):
                 yield name

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_strict_member
 
 __all__ = ["check_castable", "conform_batch", "find_name"]
-
-_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -59,7 +58,7 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
 
 def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     """Another unit: rounded down when coarser, checked for overflow when finer."""
-    have, want = _UNITS[array.type.unit], _UNITS[target.unit]
+    have, want = UNITS_PER_SECOND[array.type.unit], UNITS_PER_SECOND[target.unit]
     if have <= want:
         try:
             return array.cast(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from paimon_pyds.metadata.cache import ByteLimitedCache
+from paimon_pyds.caching import ByteLimitedCache
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot

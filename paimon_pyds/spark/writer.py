@@ -20,6 +20,7 @@ from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
 from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types.names import positions_named
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import match_columns
 
@@ -136,11 +137,9 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
 
 
 def _exact(name: str, names: Sequence[str], option: str) -> str:
-    folded = [n for n in names if n.casefold() == name.casefold()]
-    if name in names:
-        return name
-    if len(folded) == 1:
-        return folded[0]
+    found = positions_named(name, names)
+    if len(found) == 1:
+        return names[found[0]]
     raise OptionError(f"{option} names {name!r}, which is no column", hint=f"the DataFrame has {', '.join(names)}")
 
 

@@ -8,9 +8,11 @@ Paths are whole URIs (``s3://bucket/key``), as people know them from their table
 
 from __future__ import annotations
 
+import os
 from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from hashlib import sha256
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -55,6 +57,8 @@ _AZURE_OPTIONS = {
 _HDFS_OPTIONS = {"hdfs.user": "user", "hdfs.replication": "replication", "hdfs.kerberos-ticket": "kerb_ticket"}
 _FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
 _PREFIXES = {"s3": ("s3.", "s3a.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "KRB5")
+"""Where credentials come from that no option gives."""
 _FLAGS = frozenset({"anonymous"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
 
@@ -63,7 +67,8 @@ class ArrowFileIO:
     """FileIO over the pyarrow file system that serves ``root``'s scheme.
 
     ``options`` are Paimon's names (``s3.access-key``, ``s3.endpoint``, ``s3.path-style-access``, …); anything not given
-    comes from the environment, as the vendor's tools do it. It connects at first use, and again after unpickling.
+    comes from the environment, as the vendor's tools do it. It connects at first use, and again after unpickling. Two
+    are equal that reach the same place with the same options and environment.
 
     Raises:
         OptionError: an option of this scheme that is not known, or credentials in the address.
@@ -82,6 +87,14 @@ class ArrowFileIO:
         self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
         self._fs: Any = None
         self._arguments = _arguments(scheme_of(root), self._options)
+        ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(_ENVIRONMENT))
+        self._identity = sha256(repr((root, sorted(self._options.items()), ambient)).encode()).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArrowFileIO) and other._identity == self._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __repr__(self) -> str:
         return f"ArrowFileIO({scheme_of(self._root)}://…)"

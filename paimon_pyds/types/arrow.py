@@ -24,6 +24,7 @@ from paimon_pyds.types.model import (
     MultisetType,
     RowType,
 )
+from paimon_pyds.types.time_units import UNIT_DIGITS
 
 __all__ = [
     "arrow_schema",
@@ -137,7 +138,7 @@ def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: boo
     if t.is_time(type_):
         return AtomicType(Kind.TIME, precision=0 if str(type_) == "time32[s]" else 3, nullable=nullable)
     if t.is_timestamp(type_):
-        precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[type_.unit]
+        precision = UNIT_DIGITS[type_.unit]
         stamp = Kind.TIMESTAMP if type_.tz is None else Kind.TIMESTAMP_LTZ
         return AtomicType(stamp, precision=precision, nullable=nullable)
     if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):

@@ -92,8 +92,8 @@ class Conformer:
     Args:
         fields: the table's columns.
         table: where it is, for errors.
-        trims_char: take off the blanks at the end of CHAR values (`formats.trims_char`), so that indexes, statistics
-            and buckets are of the values that will be read.
+        trims_char: take off the blanks at the end of CHAR values, so that indexes, statistics and buckets are of
+            the values that will be read.
         partition_keys: columns that are read from the partition, blanks and all.
     """
 

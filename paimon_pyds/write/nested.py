@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.types.names import positions_named
 
 __all__ = ["TIME_HINT", "LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
 
@@ -28,12 +29,10 @@ def find_name(names: Sequence[str], wanted: str) -> int | None:
     Raises:
         SchemaError: several names differ from it in case only.
     """
-    if wanted in names:
-        return list(names).index(wanted)
-    folded = [i for i, name in enumerate(names) if name.casefold() == wanted.casefold()]
-    if len(folded) > 1:
-        raise SchemaError(f"{wanted!r} could be any of {', '.join(repr(names[i]) for i in folded)}")
-    return folded[0] if folded else None
+    found = positions_named(wanted, names)
+    if len(found) > 1:
+        raise SchemaError(f"{wanted!r} could be any of {', '.join(repr(names[i]) for i in found)}")
+    return found[0] if found else None
 
 
 @lru_cache(maxsize=1024)

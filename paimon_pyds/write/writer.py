@@ -16,7 +16,7 @@ from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError, UnsupportedError
-from paimon_pyds.formats import trims_char
+from paimon_pyds.formats import traits_of
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.store import TableStore
@@ -95,7 +95,7 @@ class TableWriter:
         self._conformer = Conformer(
             self._schema.fields,
             context.root,
-            trims_char=trims_char(context.file_suffix),
+            trims_char=traits_of(context.file_suffix).trims_char,
             partition_keys=self._schema.partition_keys,
         )
         self._partition_at = [_index(self._schema.fields, name) for name in self._schema.partition_keys]

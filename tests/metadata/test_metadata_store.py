@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import (
     BranchNotFoundError,
     CorruptFileError,
@@ -20,7 +21,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE, ByteLimitedCache
+from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore

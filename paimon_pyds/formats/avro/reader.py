@@ -17,7 +17,7 @@ from paimon_pyds.formats.avro.blocks import BlockReader, avro_codec
 from paimon_pyds.formats.avro.decode import RecordDecoder, to_batch
 from paimon_pyds.formats.avro.encode import encode_rows
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO, OutputFile
@@ -33,6 +33,7 @@ class AvroFormat:
     """Avro as a `FileFormat`."""
 
     name = "avro"
+    traits: FormatTraits = TRAITS["avro"]
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None

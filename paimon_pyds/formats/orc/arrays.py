@@ -21,6 +21,7 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
+from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["check_type", "from_orc"]
 
@@ -121,7 +122,7 @@ def _reckoned(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa
 
 
 def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
-    factor = {"ms": 1_000_000, "us": 1_000, "ns": 1}[target.unit]
+    factor = NANOS_PER_UNIT[target.unit]
     counts = array.view(pa.int64())
     if factor > 1:
         values = counts.fill_null(0).to_numpy(zero_copy_only=False)

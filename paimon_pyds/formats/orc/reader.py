@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.formats.orc.arrays import check_type, from_orc
 from paimon_pyds.formats.orc.checksums import CheckedRanges
 from paimon_pyds.formats.orc.single_stripe import LoneStripe
@@ -61,6 +61,7 @@ class OrcFormat:
     """ORC as a `FileFormat`."""
 
     name = "orc"
+    traits: FormatTraits = TRAITS["orc"]
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None

@@ -17,12 +17,12 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc.compression import unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import Clocks
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["decode_timestamps"]
 
 _DIRECT_V2 = 2
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-_UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _Words = npt.NDArray[np.uint64]
 
 
@@ -88,7 +88,7 @@ def _assemble(
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
         raise CorruptFileError("seconds out of any range", path=path, field="DATA")
     seconds = clocks.seconds(seconds, nanos, clock_time=type_.kind is OrcKind.TIMESTAMP, path=path)
-    factor = _UNITS[target.unit]
+    factor = UNITS_PER_SECOND[target.unit]
     limit = (2**63 - 1) // factor - 1
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > limit:
         raise UnsupportedError(

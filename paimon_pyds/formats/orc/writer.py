@@ -34,13 +34,13 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
+from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
 
-_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -155,7 +155,7 @@ class OrcWriter:
                 number = self._gather(list_window(present, present.keys), key, number + 1, found)
                 return self._gather(list_window(present, present.items), value, number, found)
         counts = present.view(pa.int64()).to_numpy()
-        found.append((number, split_moments(counts, _PER_SECOND[array.type.unit], self._path)))
+        found.append((number, split_moments(counts, UNITS_PER_SECOND[array.type.unit], self._path)))
         return number + 1
 
     def _check(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
@@ -20,6 +20,7 @@ class ParquetFormat:
     """`FileFormat` of Parquet."""
 
     name: str = "parquet"
+    traits: FormatTraits = TRAITS["parquet"]
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None

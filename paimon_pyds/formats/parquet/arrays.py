@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
+from paimon_pyds.types.time_units import UNIT_DIGITS
 
 __all__ = ["all_but", "conform", "conform_batch", "rows_at_once", "without_rows"]
 
-_UNITS = ("s", "ms", "us", "ns")
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
 """What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""
@@ -68,7 +68,7 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return array.cast(type_)
     unit = array.type.unit
     array = array.view(pa.timestamp(unit))  # the zone is a label: the number counts from the epoch in UTC
-    if _UNITS.index(unit) > _UNITS.index(type_.unit):  # a finer unit in the file is cut, as Java does
+    if UNIT_DIGITS[unit] > UNIT_DIGITS[type_.unit]:  # a finer unit in the file is cut, as Java does
         array = pc.floor_temporal(array, unit=_UNIT_NAMES[type_.unit])
     return array.cast(pa.timestamp(type_.unit)).view(type_)
 

@@ -61,6 +61,7 @@ class BitmapReader:
         self._source = source
         self._codec = codec
         self._cache = cache if cache is not None else ByteCache(_CACHE)
+        self._owner = object()
         cursor = Cursor(source)
         self.version = cursor.u8("version")
         if self.version not in (1, 2):
@@ -80,6 +81,11 @@ class BitmapReader:
     def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> BitmapReader:
         """Open the index of a column of this type. Raises CorruptFileError."""
         return BitmapReader(source, key_codec(type_), cache)
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes, besides what it put in a cache."""
+        return self._whole.nbytes if self._whole is not None else 80 * len(self._first_keys)
 
     @property
     def _entry_bytes(self) -> int:
@@ -148,7 +154,7 @@ class BitmapReader:
         loaded: dict[int, _Block] = {}
         missing = []
         for number in numbers:
-            block = self._cache.get((id(self), "block", number))
+            block = self._cache.get((self._owner, "block", number))
             if block is None:
                 missing.append(number)
             else:
@@ -170,7 +176,7 @@ class BitmapReader:
         if not len(keys) or keys[0] != self._first_keys[number]:
             raise corrupt(source, "an index block that begins with another value", offset=4, field="value")
         block = _Block(keys, tails[:, 0], tails[:, 1])
-        self._cache.put((id(self), "block", number), block, block.nbytes)
+        self._cache.put((self._owner, "block", number), block, block.nbytes)
         return block
 
     def _find(self, keys: Sequence[Key]) -> list[tuple[int, int]]:
@@ -211,7 +217,7 @@ class BitmapReader:
         """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
         if len(places) == 1 and places[0][0] >= 0:
             offset, length = places[0]
-            cached: BitMap | None = self._cache.get((id(self), "bitmap", offset))
+            cached: BitMap | None = self._cache.get((self._owner, "bitmap", offset))
             if cached is None:
                 length = length if length >= 0 else self._measure(offset)
                 cached = self._bitmap(offset, self._body.read(offset, length))
@@ -225,7 +231,7 @@ class BitmapReader:
         for offset, length in places:
             if offset < 0:
                 continue
-            bitmap = self._cache.get((id(self), "bitmap", offset))
+            bitmap = self._cache.get((self._owner, "bitmap", offset))
             if bitmap is not None:
                 union |= bitmap
             else:
@@ -244,7 +250,7 @@ class BitmapReader:
         """The bitmap at this offset of the body, which is kept."""
         origin = self._body.origin + offset
         bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
-        self._cache.put((id(self), "bitmap", offset), bitmap, len(data) + 64)
+        self._cache.put((self._owner, "bitmap", offset), bitmap, len(data) + 64)
         return bitmap
 
     def _measure(self, offset: int) -> int:

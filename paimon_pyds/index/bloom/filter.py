@@ -148,6 +148,11 @@ class BloomReader:
         """Open the index of a column of this type. Raises CorruptFileError."""
         return BloomReader(source, key_codec(type_))
 
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes."""
+        return len(self._data or b"")
+
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
         """NONE when the filter holds none of the points; it can't tell anything else."""
         if not isinstance(probe, Points) or probe.negated:

@@ -130,6 +130,7 @@ class RangeDictionary:
         self._source = source
         self._codec = codec
         self._cache = cache
+        self._owner = object()
         cursor = Cursor(source, step=_HEADER + 4)
         header, version = cursor.i32("header length"), cursor.u8("version")
         if version != _VERSION or header != _HEADER:
@@ -196,9 +197,14 @@ class RangeDictionary:
         if not right or not _ascends(self._firsts):
             raise corrupt(self._source, "chunks that contradict each other", offset=at, field="chunk")
 
+    @property
+    def nbytes(self) -> int:
+        """About the memory it takes, besides what it put in a cache."""
+        return 120 * len(self._codes)
+
     def _others(self, number: int) -> Any:
         """The keys of a chunk, its first one left out."""
-        keys = self._cache.get((id(self), number))
+        keys = self._cache.get((self._owner, number))
         if keys is not None:
             return keys
         offset = self._keys_at + int(self._offsets[number])
@@ -211,7 +217,7 @@ class RangeDictionary:
             keys = self._codec.deserialize(np.frombuffer(data.read(0, length), self._codec.dtype))
         if not _ascends(keys) or (count and not self._firsts[number] < keys[0]):
             raise corrupt(data, "keys out of order", offset=table, field="keys")
-        self._cache.put((id(self), number), keys, length + 64 * count if self._codec.is_binary else 8 * count)
+        self._cache.put((self._owner, number), keys, length + 64 * count if self._codec.is_binary else 8 * count)
         return keys
 
     def _variable_keys(self, data: Held, count: int, table: int) -> list[bytes]:

@@ -151,6 +151,11 @@ class RangeBitmapReader:
         return RangeBitmapReader(source, key_codec(type_), cache)
 
     @property
+    def nbytes(self) -> int:
+        """About the memory it takes, besides what it put in a cache."""
+        return 0 if self._open_dictionary is None else self._open_dictionary.nbytes
+
+    @property
     def _dictionary(self) -> RangeDictionary:
         if self._open_dictionary is None:
             window = self._dictionary_window

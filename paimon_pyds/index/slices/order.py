@@ -84,7 +84,7 @@ class SliceOrders:
         owner: what tells these slices from the others in the cache.
     """
 
-    def __init__(self, row_count: int, cache: ByteCache, owner: int) -> None:
+    def __init__(self, row_count: int, cache: ByteCache, owner: object) -> None:
         self._row_count = row_count
         self._cache = cache
         self._key = (owner, "order")

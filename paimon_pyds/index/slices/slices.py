@@ -53,7 +53,8 @@ class BitSlices:
         self._places = places
         self._row_count = row_count
         self._cache = cache
-        self._orders = SliceOrders(row_count, cache, id(self))
+        self._owner = object()
+        self._orders = SliceOrders(row_count, cache, self._owner)
         self._parts_asked = 0
 
     @property
@@ -99,19 +100,19 @@ class BitSlices:
         return read_containers(self._source, places, containers, self._row_count)
 
     def _load_list(self, name: int, places: Sequence[Place]) -> list[BitMap]:
-        loaded: list[BitMap] | None = self._cache.get((id(self), name, len(places)))
+        loaded: list[BitMap] | None = self._cache.get((self._owner, name, len(places)))
         if loaded is None:
             loaded = self._load(places)
             size = sum(length + 64 for _, length in places)
             if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
-                self._cache.put((id(self), name, len(places)), loaded, size)
+                self._cache.put((self._owner, name, len(places)), loaded, size)
         return loaded
 
     def _load(self, places: Sequence[Place]) -> list[BitMap]:
         loaded: dict[int, BitMap] = {}
         missing = []
         for place in places:
-            bitmap = self._cache.get((id(self), place[0]))
+            bitmap = self._cache.get((self._owner, place[0]))
             if bitmap is None:
                 missing.append(place)
             else:
@@ -122,19 +123,19 @@ class BitSlices:
             name, origin = self._source.name, getattr(self._source, "origin", 0)
             for (offset, length), data in zip(missing, views(self._source, missing), strict=True):
                 bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)
-                self._cache.put((id(self), offset), bitmap, length + 64)
+                self._cache.put((self._owner, offset), bitmap, length + 64)
                 loaded[offset] = bitmap
         return [loaded[offset] for offset, _ in places]
 
     def recall(self, highest: int) -> BitMap | None:
         """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
         are still there."""
-        found: BitMap | None = self._cache.get((id(self), "highest", highest))
+        found: BitMap | None = self._cache.get((self._owner, "highest", highest))
         return found
 
     def remember(self, highest: int, rows: BitMap) -> None:
         """Keep the rows that have these highest bits, as long as there is room."""
-        self._cache.put((id(self), "highest", highest), rows, _most_bytes(rows))
+        self._cache.put((self._owner, "highest", highest), rows, _most_bytes(rows))
 
     def order(self) -> RowOrder | None:
         """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""

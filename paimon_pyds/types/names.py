@@ -1,0 +1,22 @@
+"""Names of columns as people write them: spelled exactly, or in other case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paimon_pyds.types.model import DataField
+
+__all__ = ["fields_named", "positions_named"]
+
+
+def positions_named(wanted: str, names: Iterable[str]) -> list[int]:
+    """Where a name stands: spelled exactly, or else wherever it differs in case only. More than one are ambiguous."""
+    names = list(names)
+    if wanted in names:
+        return [names.index(wanted)]
+    return [i for i, name in enumerate(names) if name.casefold() == wanted.casefold()]
+
+
+def fields_named(wanted: str, fields: Sequence[DataField]) -> list[DataField]:
+    """The fields of a name: see `positions_named`."""
+    return [fields[i] for i in positions_named(wanted, (field.name for field in fields))]
