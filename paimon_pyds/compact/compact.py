@@ -31,7 +31,6 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.tasks import file_tasks, has_stray_vectors
 from paimon_pyds.split import FileTask, ReadSpec
-from paimon_pyds.write.row_ids import KEPT, holds_ids
 
 __all__ = ["CompactSummary", "compact", "settle_vectors"]
 
@@ -253,13 +252,13 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         partition_fields=schema.partition_fields,
         options=without_secrets(schema.options),
         use_index=False,
-        metadata_columns=KEPT if holds_ids(context) else (),
+        metadata_columns=context.layout.trailing_names,
     )
     tasks = []
     for number, group in enumerate(plan.groups):
         directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
         mine = tuple(next(files) for _ in group.files)
-        tasks.append(CompactTask(number, context, spec, mine, directory, plan.sort))
+        tasks.append(CompactTask(number, context, spec, mine, directory, group.first_sequence, plan.sort))
     return tasks
 
 

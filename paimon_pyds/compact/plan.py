@@ -24,7 +24,6 @@ from paimon_pyds.sort.keys import STRATEGIES, can_sort
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
-from paimon_pyds.write.row_ids import keeping_ids
 
 __all__ = [
     "Group",
@@ -92,9 +91,8 @@ class Request:
 class Plan:
     """The groups of a snapshot, and how they are written.
 
-    ``schema`` is the table's; ``context`` has the columns of row ids besides, where rows have ids. ``entries`` are the
-    live files of ``snapshot`` looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that stay in
-    their order.
+    ``entries`` are the live files of ``snapshot`` looked at, ``vectors`` by the names of data files; ``sort`` is None
+    for rows that stay in their order.
     """
 
     snapshot: Snapshot | None
@@ -185,7 +183,7 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
     """
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
-    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT)
+    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT, existing_rows=True)
     schema = context.schema
     _check_compactable(context.options)
     rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
@@ -202,8 +200,6 @@ def plan_compaction(store: TableStore, request: Request, places: set[Place] | No
         else:
             picked = pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
-    if context.options.get("row-tracking.enabled"):
-        context = keeping_ids(context)
     return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 

@@ -34,11 +34,9 @@ from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
 from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
-from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter
-from paimon_pyds.write.row_ids import KEPT, holds_ids
 
 __all__ = ["Delete", "Insert", "Update", "merge_into"]
 
@@ -178,9 +176,8 @@ class _Merge:
     def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
         for total, files in by_total_buckets(iter(candidates.files)):
             context = self._target.moving_context(total)
-            kept = KEPT if holds_ids(context) else ()
-            metadata = (*kept, ROW_INDEX)
-            fields = (*self._target.schema.fields, *(METADATA_FIELDS[name] for name in kept))
+            metadata = (*context.layout.trailing_names, ROW_INDEX)
+            fields = (*self._target.schema.fields, *context.layout.trailing)
             spec, rewrite = candidates.spec, None
             if self._target.merge_on_read:
                 spec = replace(spec, metadata_columns=metadata)

@@ -20,7 +20,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.row_ids import KEPT, holds_ids, with_ids
 
 __all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]
 
@@ -108,8 +107,7 @@ def write_rows(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Comm
     with TableWriter(context) as writer:
         for batch in batches:
             writer.write(batch)
-        message = writer.prepare_commit()
-        return with_ids(context, message) if holds_ids(context) else message
+        return writer.prepare_commit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ def rewritten(
     tasks: list[_RewriteTask] = []
     for total, files in by_total_buckets(c for c in candidates.files if c.number in out):
         context = target.moving_context(total)
-        spec = reading(candidates.spec, target.schema.fields, metadata=KEPT if holds_ids(context) else ())
+        spec = reading(candidates.spec, target.schema.fields, metadata=context.layout.trailing_names)
         groups = candidates.packed(files)
         tasks.extend(_RewriteTask(spec, tuple((c, out[c.number]) for c in group), context) for group in groups)
     return run_tasks(executor, _rewrite, tasks, target)
