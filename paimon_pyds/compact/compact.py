@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from paimon_pyds.commit.retry import pause
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Group, Place, Plan, Request, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
@@ -257,8 +258,9 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
     tasks = []
     for number, group in enumerate(plan.groups):
         directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
-        mine = tuple(next(files) for _ in group.files)
-        tasks.append(CompactTask(number, context, spec, mine, directory, group.first_sequence, plan.sort))
+        bucket = BucketFiles(group.partition, group.bucket, group.total_buckets, directory, ())
+        old = tuple(next(files) for _ in group.files)
+        tasks.append(CompactTask(number, context, spec, old, bucket, group.first_sequence, plan.sort))
     return tasks
 
 

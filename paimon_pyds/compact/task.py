@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
@@ -26,16 +27,16 @@ _GATHER_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """Data files that become new ones in ``directory``, in this order unless ``sort`` names another. It pickles.
+    """Data files of a bucket that become new ones, in this order unless ``sort`` names another. It pickles.
 
-    The sequence numbers of the new files begin at ``first_sequence``.
+    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``.
     """
 
     number: int
     context: WriteContext
     spec: ReadSpec
     files: tuple[FileTask, ...]
-    directory: str
+    bucket: BucketFiles
     first_sequence: int
     sort: SortSpec | None = None
 
@@ -76,7 +77,7 @@ def compact_one(task: CompactTask) -> CompactResult:
         StorageError: a file can't be read or written.
     """
     threads = WriterThreads()
-    writer = AppendBucketWriter(task.context, task.directory, threads, task.first_sequence)
+    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence)
     conformer = task.context.conformer()
     rows = 0
     try:
@@ -85,18 +86,18 @@ def compact_one(task: CompactTask) -> CompactResult:
             writer.write(conformer.conform(batch))
         if task.live_rows not in (None, rows):
             raise CorruptFileError(
-                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.directory
+                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
             )
-        files = writer.close()
+        files = writer.close().files
     except SnapshotNotFoundError as error:
         writer.abort()
-        return CompactResult(task.number, task.directory, (), 0, error)
+        return CompactResult(task.number, task.bucket.directory, (), 0, error)
     except BaseException:
         writer.abort()
         raise
     finally:
         threads.shutdown()
-    return CompactResult(task.number, task.directory, files, rows)
+    return CompactResult(task.number, task.bucket.directory, files, rows)
 
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:

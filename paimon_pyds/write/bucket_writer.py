@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.layout import SEQUENCE_NUMBER
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
@@ -28,22 +29,22 @@ class BucketWriter(Protocol):
     def flush(self) -> None:
         """Finish what is open: afterwards the writer holds neither rows nor a file descriptor."""
 
-    def close(self) -> tuple[DataFile, ...]:
-        """Finish; the files of the bucket that are new."""
+    def close(self) -> BucketFiles:
+        """Finish; what was written, for the commit."""
 
     def abort(self) -> None:
         """Remove every file written so far."""
 
 
-def open_bucket_writer(context: WriteContext, directory: str, threads: WriterThreads) -> BucketWriter:
+def open_bucket_writer(context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> BucketWriter:
     """The writer of a bucket that the table's kind asks for.
 
     Args:
         context: the table as it is written to.
-        directory: the bucket's.
+        bucket: which one, without files yet.
         threads: where files are encoded and measured.
     """
-    return AppendBucketWriter(context, directory, threads)
+    return AppendBucketWriter(context, bucket, threads)
 
 
 class AppendBucketWriter:
@@ -51,17 +52,20 @@ class AppendBucketWriter:
 
     Args:
         context: the table as it is written to.
-        directory: the bucket's.
+        bucket: which one, without files yet.
         threads: where files are encoded and measured.
         first_sequence: the sequence number of the first row; those of new rows in fixed buckets are given by the
             commit. Rows that bring their row ids along have sequence numbers of their own.
     """
 
-    def __init__(self, context: WriteContext, directory: str, threads: WriterThreads, first_sequence: int = 0) -> None:
+    def __init__(
+        self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads, first_sequence: int = 0
+    ) -> None:
+        self._bucket = bucket
         names = [field.name for field in context.layout.physical]
         self._sequence_at = names.index(SEQUENCE_NUMBER) if context.layout.trailing else None
         self._first_sequence = first_sequence
-        self._rolling = RollingWriter(context, directory, threads, self._collector)
+        self._rolling = RollingWriter(context, bucket.directory, threads, self._collector)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `BucketWriter`."""
@@ -76,9 +80,9 @@ class AppendBucketWriter:
         """See `BucketWriter`."""
         self._rolling.roll()
 
-    def close(self) -> tuple[DataFile, ...]:
+    def close(self) -> BucketFiles:
         """See `BucketWriter`."""
-        return self._rolling.close()
+        return replace(self._bucket, files=self._rolling.close())
 
     def abort(self) -> None:
         """See `BucketWriter`."""

@@ -7,7 +7,7 @@ rows wait here, in bounded memory and with a bounded number of open files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -96,7 +96,6 @@ class TableWriter:
         self._gathered: dict[PartitionBucket, _Gathered] = {}
         self._held = 0
         self._writers: dict[PartitionBucket, BucketWriter] = {}
-        self._directories: dict[PartitionBucket, str] = {}
         self._open_bytes: dict[PartitionBucket, int] = {}
         self._recent: set[PartitionBucket] = set()
         self._most_open = max(1, int(context.options.get("write-max-writers-to-spill")))
@@ -142,15 +141,9 @@ class TableWriter:
         try:
             self._route_rows()
             self._write_all()
-            closed = {key: writer.close() for key, writer in self._writers.items()}
-            origin = self._origin() if any(closed.values()) else None
-            message = CommitMessage(
-                tuple(
-                    BucketFiles(*key, self._assigner.total_buckets(key[0]), self._directories[key], files, origin)
-                    for key, files in closed.items()
-                    if files
-                )
-            )
+            written = [bucket for writer in self._writers.values() if (bucket := writer.close()).files]
+            origin = self._origin() if written else None
+            message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in written))
             if message.row_count != self.rows_written:
                 raise StorageError(
                     f"{self.rows_written:,} rows were given, {message.row_count:,} are in the files",
@@ -256,6 +249,7 @@ class TableWriter:
         if writer is None:
             partition, bucket = key
             inner = partition_directory(self._context.schema, partition)
-            directory = self._directories[key] = self._context.paths.bucket_dir(inner, bucket)
-            writer = self._writers[key] = open_bucket_writer(self._context, directory, self._threads)
+            directory = self._context.paths.bucket_dir(inner, bucket)
+            empty = BucketFiles(partition, bucket, self._assigner.total_buckets(partition), directory, ())
+            writer = self._writers[key] = open_bucket_writer(self._context, empty, self._threads)
         return writer
