@@ -103,9 +103,8 @@ def compact_one(task: CompactTask) -> CompactResult:
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
         return gathered(_read(task, task.spec.fields))
-    return sorted_batches(
-        lambda fields: _read(task, fields), task.spec.fields, sum(f.row_count for f in task.files), task.sort
-    )
+    rows = sum(f.row_count for f in task.files)
+    return gathered(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
 
 
 def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:

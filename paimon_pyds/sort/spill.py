@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -24,13 +25,12 @@ class SpillFile(Generic[_K]):
     The file is made with the first batch, and is gone after `close`, or with the process.
 
     Args:
-        schema: of all batches.
         compression: ``zstd``, ``lz4`` or ``none``.
         what: the rows, for the message of an error.
     """
 
-    def __init__(self, schema: pa.Schema, compression: str, what: str) -> None:
-        self._schema = schema
+    def __init__(self, compression: str, what: str) -> None:
+        self._schema: pa.Schema | None = None
         self._compression = None if compression == "none" else compression
         self._what = what
         self._messages: dict[_K, list[tuple[int, int]]] = {}
@@ -50,8 +50,9 @@ class SpillFile(Generic[_K]):
             if self._writer is None:
                 self._file = tempfile.TemporaryFile(prefix="paimon-pyds-spill-")  # noqa: SIM115 - closed by close
                 options = pa.ipc.IpcWriteOptions(compression=self._compression)
-                self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), self._schema, options=options)
-                self._writer.write_batch(pa.RecordBatch.from_pylist([], self._schema))  # the schema goes before it
+                self._schema = batch.schema
+                self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema, options=options)
+                self._writer.write_batch(batch.slice(0, 0))  # the schema goes before it
             start = self._file.seek(0, os.SEEK_END)  # rows may have been read in between
             self._writer.write_batch(batch)
             self.size = self._file.tell()
@@ -70,5 +71,6 @@ class SpillFile(Generic[_K]):
         self._messages.clear()
         self.size = 0
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of bytes that nobody reads any more
+                self._file.close()
             self._file = self._writer = None

@@ -21,7 +21,6 @@ from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sort.spill import SPILL_CODECS, SpillFile
-from paimon_pyds.types import arrow_schema
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import WriterThreads
@@ -102,8 +101,7 @@ class TableWriter:
         self._most_spilled = int(context.options.get("write-buffer-spill.max-disk-size"))
         codec = str(context.options.get("spill-compression")).lower()
         codec = codec if codec in SPILL_CODECS else SPILL_CODECS[0]
-        schema = arrow_schema(context.layout.incoming)
-        self._spill: SpillFile[PartitionBucket] = SpillFile(schema, codec, "rows of many buckets")
+        self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
         self._threads = WriterThreads()
         self.rows_written = 0
 
