@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
+from paimon_pyds.options.arguments import columns, keywords_of, mapping, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict, redact, visible
+from paimon_pyds.rowlevel.options import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.query.top_n import TopN
     from paimon_pyds.rowlevel.changes import RowSummary
-    from paimon_pyds.rowlevel.clauses import Clauses
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
 
@@ -394,17 +395,15 @@ class Table:
 
         return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
 
+    @keywords_of(MergeOptions)
     def merge(
         self,
         source: Any,
         on: str | Sequence[str] | Operand,
         *,
-        when_matched: Clauses = None,
-        when_not_matched: Clauses = None,
-        when_not_matched_by_source: Clauses = None,
         executor: Executor | None = None,
         progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        **named: Any,
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
@@ -412,31 +411,16 @@ class Table:
             source: data as for `append`; it is held in memory.
             on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
-            when_matched: what to do to rows of the table that match: "update", "delete", or clauses such as
-                ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]`` or
-                ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]``, of which the first whose condition
-                is true acts.
-            when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
-            when_not_matched_by_source: "delete", or clauses, for rows of the table that match nothing.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are looked through so far.
+            **named: see `MergeOptions`.
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
         """
         from paimon_pyds.rowlevel.merge import merge_into
 
-        return merge_into(
-            self._store,
-            source,
-            on,
-            when_matched=when_matched,
-            when_not_matched=when_not_matched,
-            when_not_matched_by_source=when_not_matched_by_source,
-            executor=executor,
-            progress=progress,
-            options=options,
-        )
+        return merge_into(self._store, source, on, MergeOptions(**named), executor=executor, progress=progress)
 
     def rewrite_file_index(
         self,
@@ -458,43 +442,24 @@ class Table:
 
         return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
 
+    @keywords_of(CompactOptions)
     def compact(
         self,
-        where: str | Predicate | None = None,
-        order_by: str | Sequence[str] | None = None,
-        *,
-        order: str = "order",
-        full: bool = False,
-        dry_run: bool = False,
-        options: Mapping[str, str] | None = None,
+        *positional: Any,
         executor: Executor | None = None,
         progress: Callable[[int], None] | None = None,
+        **named: Any,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
         Args:
-            where: a condition on partition columns.
-            order_by: columns to order the rows of each partition by, so that filters on them skip files.
-            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (near in any of the columns).
-            full: drop every deleted row, and merge small files however few there are.
-            dry_run: only tell what would be rewritten.
-            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows written so far.
+            *positional, **named: see `CompactOptions`.
         """
         from paimon_pyds.compact.compact import compact
 
-        return compact(
-            self._store,
-            where,
-            order_by if order_by is None or isinstance(order_by, str) else texts("order_by", order_by),
-            order=order,
-            full=full,
-            dry_run=dry_run,
-            options=options,
-            executor=executor,
-            progress=progress,
-        )
+        return compact(self._store, CompactOptions(*positional, **named), executor, progress)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 
+from paimon_pyds.bucket import PartitionBucket
 from paimon_pyds.commit.retry import pause, removing_unfinished, removing_unpublished
-from paimon_pyds.compact.plan import Group, Place, Plan, Request, plan_compaction
+from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
 from paimon_pyds.errors import PaimonError
@@ -28,11 +31,9 @@ from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.tasks import file_tasks, has_stray_vectors
 from paimon_pyds.split import FileTask, ReadSpec
-from paimon_pyds.write.row_ids import KEPT, holds_ids
 
 __all__ = ["CompactSummary", "compact", "settle_vectors"]
 
@@ -74,27 +75,15 @@ class CompactSummary:
 
 def compact(
     store: TableStore,
-    where: str | Predicate | None = None,
-    order_by: str | Sequence[str] | None = None,
-    *,
-    order: str = "order",
-    full: bool = False,
-    dry_run: bool = False,
-    options: Mapping[str, str] | None = None,
+    options: CompactOptions,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> CompactSummary:
     """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
 
     Args:
-        where: a condition on partition columns; all partitions when None.
-        order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket); then all its
-            files are rewritten. More rows than ``write-buffer-size`` are spilled to local disk.
-        order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near each
-            other in any of the columns.
-        full: drop every deleted row, and merge small files however few there are.
-        dry_run: only tell what would be rewritten.
-        options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+        store: an append table.
+        options: what is asked for.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows written so far.
 
@@ -105,11 +94,11 @@ def compact(
         CommitError: not published; what was written was removed again.
     """
     started = time.perf_counter()
-    request = Request(where=where, order_by=order_by, order=order, full=full, options=options)
-    if not dry_run:
+    if not options.dry_run:
         settle_vectors(store, store.latest_snapshot(), executor)
-    run = _compacted(store, request, executor, progress, dry_run=dry_run)
-    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=dry_run)
+    run = _Run(store, executor or LocalExecutor(), progress)
+    run.repeat(options)
+    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=options.dry_run)
 
 
 def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
@@ -120,7 +109,9 @@ def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Execu
     published before is not undone.
 
     Args:
+        store: the table.
         snapshot: the newest.
+        executor: where the work runs; the cores of this machine by default.
     """
     try:
         if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
@@ -128,35 +119,13 @@ def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Execu
     except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
         return
     state = f"{store.root} has deletion vectors, and deletion-vectors.enabled is off: Java Paimon gives their rows back"
+    run = _Run(store, executor or LocalExecutor(), None)
     try:
-        run = _compacted(store, Request(vectors_only=True), executor, None)
+        run.repeat(CompactOptions(), vectors_only=True)
     except PaimonError as error:
         warnings.warn(f"{state}, and they could not be dropped: {error}", stacklevel=3)
         return
     warnings.warn(f"{state}, so {run.summary().rows_dropped} of them were dropped for good", stacklevel=3)
-
-
-def _compacted(
-    store: TableStore,
-    request: Request,
-    executor: Executor | None,
-    progress: Progress | None,
-    *,
-    dry_run: bool = False,
-) -> _Run:
-    """What was asked for, done; groups that other commits touch are tried again."""
-    run = _Run(store, executor or LocalExecutor(), progress)
-    places: set[Place] | None = None
-    tried = 0
-    while True:
-        plan = plan_compaction(store, request, places)
-        run.files = run.files or plan.entries.num_rows
-        places = run.dry(plan) if dry_run else run.once(plan)
-        if not places or tried >= int(plan.context.options.get("commit.max-retries")):
-            break
-        tried += 1
-        pause(plan.context.options, tried)
-    return run
 
 
 @dataclass(slots=True)
@@ -174,7 +143,20 @@ class _Run:
     """Groups that were rewritten, with the rows that were deleted and those that are left."""
     new_files: list[DataFile] = field(default_factory=list)
 
-    def dry(self, plan: Plan) -> set[Place]:
+    def repeat(self, options: CompactOptions, *, vectors_only: bool = False) -> None:
+        """Do what is asked for; groups that other commits touch are tried again."""
+        buckets: set[PartitionBucket] | None = None
+        tried = 0
+        while True:
+            plan = plan_compaction(self.store, options, buckets, vectors_only=vectors_only)
+            self.files = self.files or plan.entries.num_rows
+            buckets = self.dry(plan) if options.dry_run else self.once(plan)
+            if not buckets or tried >= int(plan.context.options.get("commit.max-retries")):
+                return
+            tried += 1
+            pause(plan.context.options, tried)
+
+    def dry(self, plan: Plan) -> set[PartitionBucket]:
         """Count the groups as done; nothing is left to do."""
         for group in plan.groups:
             rows = sum(file.rows for file in group.files)
@@ -182,8 +164,8 @@ class _Run:
             self.done.append((group, deleted, rows - deleted))
         return set()
 
-    def once(self, plan: Plan) -> set[Place]:
-        """Rewrite and publish the groups; the places of those that have to be tried again."""
+    def once(self, plan: Plan) -> set[PartitionBucket]:
+        """Rewrite and publish the groups; the buckets of those that have to be tried again."""
         self.skipped = 0
         if not plan.groups:
             return set()
@@ -201,7 +183,7 @@ class _Run:
             self.new_files += result.files
         left = {r.number for r in results} - {r.number for r in published}
         self.skipped = len(left)
-        return {plan.groups[number].place for number in left}
+        return {plan.groups[number].key for number in left}
 
     def rewrite(self, plan: Plan) -> list[CompactResult]:
         """All results; on an error, or an interrupt, what was written is removed."""
@@ -245,13 +227,14 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
         partition_fields=schema.partition_fields,
         options=without_secrets(schema.options),
         use_index=False,
-        metadata_columns=KEPT if holds_ids(context) else (),
+        metadata_columns=context.layout.trailing_names,
     )
     tasks = []
     for number, group in enumerate(plan.groups):
         directory = context.paths.bucket_dir(partition_directory(schema, group.partition), group.bucket)
-        mine = tuple(next(files) for _ in group.files)
-        tasks.append(CompactTask(number, context, spec, mine, directory, plan.sort))
+        bucket = BucketFiles(group.partition, group.bucket, group.total_buckets, directory, ())
+        old = tuple(next(files) for _ in group.files)
+        tasks.append(CompactTask(number, context, spec, old, bucket, group.first_sequence, plan.sort))
     return tasks
 
 

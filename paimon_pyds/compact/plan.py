@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.bucket import PartitionBucket
 from paimon_pyds.commit import VectorPlace
 from paimon_pyds.compact.grouping import LiveFile, PickRules, pick_bucket, pick_unaware
+from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import in_partitions, live_of
 from paimon_pyds.execution.writing import write_context
@@ -17,27 +19,22 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.options.arguments import texts
 from paimon_pyds.scan.tasks import deletion_files
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES, can_sort
+from paimon_pyds.sort.spill import SPILL_CODECS
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
-from paimon_pyds.write.row_ids import keeping_ids
 
 __all__ = [
     "Group",
-    "Place",
     "Plan",
-    "Request",
     "Vector",
     "plan_compaction",
     "vectors_of",
 ]
-
-Place = tuple[bytes, int]
-"""A partition row and a bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Group:
     files: tuple[LiveFile, ...]
 
     @property
-    def place(self) -> Place:
+    def key(self) -> PartitionBucket:
         """The partition and bucket."""
         return self.partition, self.bucket
 
@@ -73,28 +70,12 @@ class Group:
         return min(file.sequence for file in self.files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is asked for: the arguments of `paimon_pyds.compact.compact.compact`.
-
-    ``vectors_only`` rewrites the files with deletion vectors, each by itself, and no other.
-    """
-
-    where: str | Predicate | None = None
-    order_by: str | Sequence[str] | None = None
-    order: str = "order"
-    full: bool = False
-    vectors_only: bool = False
-    options: Mapping[str, str] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The groups of a snapshot, and how they are written.
 
-    ``schema`` is the table's; ``context`` has the columns of row ids besides, where rows have ids. ``entries`` are the
-    live files of ``snapshot`` looked at, ``vectors`` by the names of data files; ``sort`` is None for rows that stay in
-    their order.
+    ``entries`` are the live files of ``snapshot`` looked at, ``vectors`` by the names of data files; ``sort`` is None
+    for rows that stay in their order.
     """
 
     snapshot: Snapshot | None
@@ -138,7 +119,7 @@ def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, orde
         SchemaError: an unknown column.
         UnsupportedError: buckets whose rows have an order of their own.
     """
-    names = [n.strip() for n in order_by.split(",")] if isinstance(order_by, str) else list(order_by or ())
+    names = [n.strip() for n in order_by.split(",")] if isinstance(order_by, str) else texts("order_by", order_by or ())
     if order not in STRATEGIES:
         raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
     if not names:
@@ -151,18 +132,18 @@ def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, orde
             "rows of fixed buckets can't be ordered while bucket-append-ordered is true: their order is that of writes",
             hint="set bucket-append-ordered to false where no reader relies on it",
         )
-    known = {f.name: f for f in schema.fields}
+    fields = {f.name: f for f in schema.fields}
     for name in names:
-        if name not in known:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(known)}")
+        if name not in fields:
+            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(fields)}")
         if name in schema.partition_keys:
             raise OptionError(f"rows of one partition can't be ordered by its column {name!r}", hint="leave it out")
-        if not can_sort(known[name]):
-            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {known[name].type}")
+        if not can_sort(fields[name]):
+            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {fields[name].type}")
     if len(set(names)) < len(names):
         raise OptionError(f"a column is named twice in order_by: {', '.join(names)}")
     return SortSpec(
-        fields=tuple(known[name] for name in names),
+        fields=tuple(fields[name] for name in names),
         strategy=order,
         buffer=int(options.get("write-buffer-size")),
         compression=_codec(str(options.get("spill-compression"))),
@@ -170,44 +151,52 @@ def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, orde
 
 
 def _codec(name: str) -> str:
-    if name.lower() not in ("zstd", "lz4", "none"):
-        raise OptionError(f"rows can't be spilled with spill-compression={name}", hint="zstd, lz4 and none work")
+    if name.lower() not in SPILL_CODECS:
+        hint = f"it is one of {', '.join(SPILL_CODECS)}"
+        raise OptionError(f"rows can't be spilled with spill-compression={name}", hint=hint)
     return name.lower()
 
 
-def plan_compaction(store: TableStore, request: Request, places: set[Place] | None = None) -> Plan:
+def plan_compaction(
+    store: TableStore,
+    request: CompactOptions,
+    buckets: set[PartitionBucket] | None = None,
+    *,
+    vectors_only: bool = False,
+) -> Plan:
     """The groups of the latest snapshot.
 
     Args:
-        places: only these partitions and buckets; all when None.
+        store: an append table.
+        request: what is asked for.
+        buckets: only these; all when None.
+        vectors_only: rewrite the files with deletion vectors, each by itself, and no other.
 
     Raises:
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
     """
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
-    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT)
+    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT, existing_rows=True)
     schema = context.schema
     _check_compactable(context.options)
     rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
     entries = in_partitions(schema, live_of(store, snapshot), request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
     groups = []
-    for (partition, bucket, total), files in _by_place(entries, vectors).items():
-        if places is not None and (partition, bucket) not in places:
+    for (partition, bucket, total), files in _by_bucket(entries, vectors).items():
+        if buckets is not None and (partition, bucket) not in buckets:
             continue
-        if request.vectors_only:
+        if vectors_only:
             picked = [[file] for file in files if file.vector_file is not None]
         elif sort is not None:
             picked = [files]
         else:
             picked = pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
         groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
-    if context.options.get("row-tracking.enabled"):
-        context = keeping_ids(context)
     return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 
-def _by_place(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
+def _by_bucket(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
     """Live files by partition, bucket and number of buckets, oldest first."""
     names = ("partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number")
     columns = [entries.column(name).to_pylist() for name in names]

@@ -101,7 +101,7 @@ def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[
     for result in results:
         names = [name for name in _names(plan, result) if name in state.vectors]
         if names:
-            found.setdefault(plan.groups[result.number].place, {}).update(dict.fromkeys(names))
+            found.setdefault(plan.groups[result.number].key, {}).update(dict.fromkeys(names))
     return found
 
 

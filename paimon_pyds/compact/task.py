@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_pyds.commit_message import BucketFiles, CommitMessage
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.formats import traits_of
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.read import read_split
@@ -18,10 +16,8 @@ from paimon_pyds.sort.external import SortSpec, sorted_batches
 from paimon_pyds.split import FileTask, ReadSpec, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.conform import Conformer
-from paimon_pyds.write.defaults import without_defaults
-from paimon_pyds.write.rolling import RollingWriter
-from paimon_pyds.write.row_ids import holds_ids, with_ids
+from paimon_pyds.write.bucket_writer import AppendBucketWriter
+from paimon_pyds.write.rolling import WriterThreads
 
 __all__ = ["CompactResult", "CompactTask", "compact_one"]
 
@@ -31,13 +27,17 @@ _GATHER_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """Data files that become new ones in ``directory``, in this order unless ``sort`` names another. It pickles."""
+    """Data files of a bucket that become new ones, in this order unless ``sort`` names another. It pickles.
+
+    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``.
+    """
 
     number: int
     context: WriteContext
     spec: ReadSpec
     files: tuple[FileTask, ...]
-    directory: str
+    bucket: BucketFiles
+    first_sequence: int
     sort: SortSpec | None = None
 
     @property
@@ -76,11 +76,9 @@ def compact_one(task: CompactTask) -> CompactResult:
         SchemaError: a value does not fit its column, as NULL in one that became NOT NULL.
         StorageError: a file can't be read or written.
     """
-    pools = [ThreadPoolExecutor(1, thread_name_prefix=f"paimon-{name}") for name in ("encode", "measure")]
-    writer = RollingWriter(task.context, task.directory, pools)
-    context = task.context
-    trims, keys = traits_of(context.file_suffix).trims_char, context.schema.partition_keys
-    conformer = Conformer(without_defaults(context.fields), context.root, trims_char=trims, partition_keys=keys)
+    threads = WriterThreads()
+    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence)
+    conformer = task.context.conformer()
     rows = 0
     try:
         for batch in _batches(task):
@@ -88,36 +86,25 @@ def compact_one(task: CompactTask) -> CompactResult:
             writer.write(conformer.conform(batch))
         if task.live_rows not in (None, rows):
             raise CorruptFileError(
-                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.directory
+                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
             )
-        files = _with_ids(task, writer.close())
+        files = writer.close().files
     except SnapshotNotFoundError as error:
         writer.abort()
-        return CompactResult(task.number, task.directory, (), 0, error)
+        return CompactResult(task.number, task.bucket.directory, (), 0, error)
     except BaseException:
         writer.abort()
         raise
     finally:
-        for pool in pools:
-            pool.shutdown(wait=True)
-    return CompactResult(task.number, task.directory, files, rows)
+        threads.shutdown()
+    return CompactResult(task.number, task.bucket.directory, files, rows)
 
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
         return gathered(_read(task, task.spec.fields))
-    return sorted_batches(
-        lambda fields: _read(task, fields), task.spec.fields, sum(f.row_count for f in task.files), task.sort
-    )
-
-
-def _with_ids(task: CompactTask, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The files as the manifest has them: where rows keep their ids, these are columns of the file."""
-    if not files or not holds_ids(task.context):
-        return files
-    first = task.files[0]
-    bucket = BucketFiles(first.partition, first.bucket, -1, task.directory, files)
-    return with_ids(task.context, CommitMessage((bucket,))).buckets[0].files
+    rows = sum(f.row_count for f in task.files)
+    return gathered(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
 
 
 def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:

@@ -29,18 +29,17 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
-from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
-from paimon_pyds.rowlevel.merge_clauses import MergeScopes, bind_clauses, listed
+from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
+from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, MergeScopes, bind_clauses, listed
 from paimon_pyds.rowlevel.merge_rows import MergeRules, inserted_rows
 from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
 from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
+from paimon_pyds.rowlevel.options import MergeOptions
 from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
-from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter
-from paimon_pyds.write.row_ids import KEPT, holds_ids
 
 __all__ = ["Delete", "Insert", "Update", "merge_into"]
 
@@ -52,13 +51,10 @@ def merge_into(
     store: TableStore,
     source: Any,
     on: str | Sequence[str] | Operand,
+    how: MergeOptions,
     *,
-    when_matched: Clauses = None,
-    when_not_matched: Clauses = None,
-    when_not_matched_by_source: Clauses = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Merge a source into the table, as one snapshot.
 
@@ -67,14 +63,9 @@ def merge_into(
         source: a pyarrow Table, batch or reader, a pandas or polars DataFrame; its rows are held in memory.
         on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns that
             are equal on both sides. NULL equals nothing, unless written with ``<=>``.
-        when_matched: `Update` and `Delete` clauses, for rows of the table that match; the first whose condition is true
-            acts. Texts do as well: "update", "delete", "source.gone THEN DELETE", "UPDATE SET v = source.v".
-        when_not_matched: `Insert` clauses, for rows of the source that match nothing.
-        when_not_matched_by_source: `Update` and `Delete` clauses, for rows of the table that match nothing.
+        how: the clauses, and options.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are looked through so far.
-        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
-            ``timezone`` for dates, times and literals without a zone (UTC by default).
 
     Raises:
         CardinalityError: two rows of the source would change one row of the table, and not both delete it.
@@ -84,14 +75,10 @@ def merge_into(
         UnsupportedError: a table whose rows can't be changed here.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
-    clauses = {
-        "when_matched": listed("when_matched", when_matched),
-        "when_not_matched": listed("when_not_matched", when_not_matched),
-        "when_not_matched_by_source": listed("when_not_matched_by_source", when_not_matched_by_source),
-    }
+    clauses = {name: listed(name, getattr(how, name)) for name in MERGE_CLAUSES}
     if not any(clauses.values()):
         raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
-    own = dict(options or {})
+    own = dict(how.options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
     given = _Given(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
@@ -177,9 +164,8 @@ class _Merge:
     def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
         for total, files in by_total_buckets(iter(candidates.files)):
             context = self._target.moving_context(total)
-            kept = KEPT if holds_ids(context) else ()
-            metadata = (*kept, ROW_INDEX)
-            fields = (*self._target.schema.fields, *(METADATA_FIELDS[name] for name in kept))
+            metadata = (*context.layout.trailing_names, ROW_INDEX)
+            fields = (*self._target.schema.fields, *context.layout.trailing)
             spec, rewrite = candidates.spec, None
             if self._target.merge_on_read:
                 spec = replace(spec, metadata_columns=metadata)

@@ -14,14 +14,15 @@ from paimon_pyds.rowlevel.merge_text import parse_clause
 from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.types import DataField
 
-__all__ = ["BoundClause", "MergeScopes", "bind_clauses", "listed"]
+__all__ = ["MERGE_CLAUSES", "BoundClause", "MergeScopes", "bind_clauses", "listed"]
 
 
-_ALLOWED: Mapping[str, tuple[type, ...]] = {
+MERGE_CLAUSES: Mapping[str, tuple[type, ...]] = {
     "when_matched": (Update, Delete),
     "when_not_matched": (Insert,),
     "when_not_matched_by_source": (Update, Delete),
 }
+"""The kinds of clauses, and which may be among them."""
 
 
 def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
@@ -36,8 +37,8 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
     found: list[Update | Delete | Insert] = []
     for clause in given:
         known = parse_clause(clause) if isinstance(clause, str) else clause
-        if not isinstance(known, _ALLOWED[name]):
-            names = " or ".join(kind.__name__ for kind in _ALLOWED[name])
+        if not isinstance(known, MERGE_CLAUSES[name]):
+            names = " or ".join(kind.__name__ for kind in MERGE_CLAUSES[name])
             raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {clause!r:.100}")
         if found and found[-1].where is None:
             raise OptionError(

@@ -18,7 +18,6 @@ from paimon_pyds.rowlevel.target import Candidate
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.row_ids import holds_ids, with_ids
 
 __all__ = ["MergeTask", "Merged", "merge_files"]
 
@@ -78,7 +77,6 @@ def merge_files(task: MergeTask) -> Merged:
                     _rewrite(task, task.rewrite, candidate, found, writer)
         message = writer.prepare_commit()
     sources = np.unique(_joined(matched))
-    message = with_ids(task.context, message) if holds_ids(task.context) else message
     return Merged(tuple(c.number for c in task.files), positions, kept, sources, updated, message)
 
 

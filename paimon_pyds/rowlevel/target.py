@@ -31,8 +31,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileTask, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.defaults import without_defaults
-from paimon_pyds.write.row_ids import keeping_ids
 
 __all__ = ["Candidate", "Candidates", "RowTarget"]
 
@@ -129,9 +127,7 @@ class RowTarget:
 
     def moving_context(self, total_buckets: int) -> WriteContext:
         """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
-        context = self.write_context(total_buckets)
-        context = replace(context, schema=replace(self.schema, fields=without_defaults(self.schema.fields)))
-        return keeping_ids(context) if self.options.get("row-tracking.enabled") else context
+        return replace(self.write_context(total_buckets), existing_rows=True)
 
     # ----------------------------------------------------------------------------------------------------- vectors
 

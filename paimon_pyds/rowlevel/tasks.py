@@ -22,7 +22,6 @@ from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.row_ids import KEPT, holds_ids, with_ids
 
 __all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]
 
@@ -107,8 +106,7 @@ def write_rows(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Comm
     with TableWriter(context) as writer:
         for batch in batches:
             writer.write(batch)
-        message = writer.prepare_commit()
-        return with_ids(context, message) if holds_ids(context) else message
+        return writer.prepare_commit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def rewritten(
     tasks: list[_RewriteTask] = []
     for total, files in by_total_buckets(c for c in candidates.files if c.number in out):
         context = target.moving_context(total)
-        spec = reading(candidates.spec, target.schema.fields, metadata=KEPT if holds_ids(context) else ())
+        spec = reading(candidates.spec, target.schema.fields, metadata=context.layout.trailing_names)
         groups = candidates.packed(files)
         tasks.extend(_RewriteTask(spec, tuple((c, out[c.number]) for c in group), context) for group in groups)
     return run_tasks(executor, _rewrite, tasks, target)

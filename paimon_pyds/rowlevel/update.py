@@ -44,7 +44,7 @@ from paimon_pyds.types import DataField
 from paimon_pyds.types.names import fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.defaults import fill_default
-from paimon_pyds.write.row_ids import KEPT, SEQUENCE_NUMBER, holds_ids
+from paimon_pyds.write.layout import SEQUENCE_NUMBER
 
 __all__ = ["assignments_of", "update"]
 
@@ -181,8 +181,7 @@ def _tasks(
     fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
     for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
         context = target.moving_context(total)
-        kept = KEPT if holds_ids(context) else ()
-        spec = reading(candidates.spec, fields, metadata=(*kept, ROW_INDEX))
+        spec = reading(candidates.spec, fields, metadata=(*context.layout.trailing_names, ROW_INDEX))
         for group in candidates.packed(files):
             yield _UpdateTask(spec, tuple((c, rows[c.number]) for c in group), assignments, rewrite, context)
 
@@ -193,7 +192,7 @@ def _update(task: _UpdateTask) -> CommitMessage:
 
 def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
-    names = [f.name for f in task.context.fields]
+    names = [f.name for f in task.context.layout.incoming]
     for candidate, rows in task.files:
         for batch in read_file(task.spec, candidate.selecting(RowSelection.from_bitmap(rows))):
             yield _assigned(batch, task.assignments, names)

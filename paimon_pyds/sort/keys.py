@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.types import DataField, Kind
 
-__all__ = ["CURVES", "STRATEGIES", "SortKeys", "between", "can_sort", "cuts_of", "sort_positions"]
+__all__ = ["CURVES", "STRATEGIES", "SortKeys", "rows_by_range", "can_sort", "range_bounds", "sort_positions"]
 
 CURVES = ("zorder", "hilbert")
 STRATEGIES = ("order", *CURVES)
@@ -49,35 +49,35 @@ def sort_positions(keys: Sequence[pa.Array]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class SortKeys:
-    """Makes keys of columns. ``cuts`` are the limits of the ranges of each column, for curves."""
+    """Makes keys of columns. ``bounds`` are those between the ranges of each column, for curves."""
 
     strategy: str
-    cuts: tuple[pa.Array, ...] = ()
+    bounds: tuple[pa.Array, ...] = ()
 
     @classmethod
     def learn(cls, strategy: str, sample: Sequence[pa.Array]) -> SortKeys:
         """The keys of a strategy; ``sample`` has some rows' values of each column."""
         if strategy not in CURVES:
             return cls(strategy)
-        return cls(strategy, tuple(cuts_of([_comparable(column)], 1 << _BITS)[0] for column in sample))
+        return cls(strategy, tuple(range_bounds([_comparable(column)], 1 << _BITS)[0] for column in sample))
 
     def of(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The keys of some rows: arrays for `sort_positions`."""
         plain = [_comparable(column) for column in columns]
-        if not self.cuts:
+        if not self.bounds:
             return plain
         codes = []
-        for column, cuts in zip(plain, self.cuts, strict=True):
-            positions, ranges = between([column], [cuts])
+        for column, bounds in zip(plain, self.bounds, strict=True):
+            positions, ranges = rows_by_range([column], [bounds])
             code = np.empty(len(column), np.uint64)
-            code[positions] = ranges // 2  # a cut belongs to the range before it
-            codes.append(code << np.uint64(_BITS - len(cuts).bit_length()))  # few ranges count as much as many
+            code[positions] = ranges // 2  # a bound belongs to the range before it
+            codes.append(code << np.uint64(_BITS - len(bounds).bit_length()))  # few ranges count as much as many
         words = _interleaved(codes if self.strategy == "zorder" else _hilbert(codes))
         return [pa.array(word) for word in words]
 
 
-def cuts_of(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
-    """Keys of rows, all different and in order, that cut the rows into ``ranges`` of about equal size, or fewer."""
+def range_bounds(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
+    """Keys of rows, all different and in order, that divide the rows into ``ranges`` of about equal size, or fewer."""
     rows = len(keys[0])
     if not rows or ranges < 2:
         return [key.slice(0, 0) for key in keys]
@@ -90,14 +90,16 @@ def cuts_of(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
     return [column.take(order) for column in columns]
 
 
-def between(keys: Sequence[pa.Array], cuts: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def rows_by_range(
+    keys: Sequence[pa.Array], bounds: Sequence[pa.Array]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The positions of rows in the order of their keys, and the range of each row in that order.
 
-    Range 2·i lies between cut i-1 and cut i, both excluded; range 2·i+1 has the rows that are equal to cut i.
+    Range 2·i lies between bound i-1 and bound i, both excluded; range 2·i+1 has the rows that are equal to bound i.
     """
-    rows, count = len(keys[0]), len(cuts[0])
-    # Equal keys keep the order they are given in: cuts, rows, cuts again. What came before a row says where it lies.
-    whole = [pa.concat_arrays([cut, key, cut]) for key, cut in zip(keys, cuts, strict=True)]
+    rows, count = len(keys[0]), len(bounds[0])
+    # Equal keys keep the order they are given in: bounds, rows, bounds. What came before a row says where it lies.
+    whole = [pa.concat_arrays([bound, key, bound]) for key, bound in zip(keys, bounds, strict=True)]
     order = sort_positions(whole).to_numpy()
     reached = np.cumsum(order < count)
     passed = np.cumsum(order >= count + rows)
@@ -110,6 +112,8 @@ def _comparable(column: pa.Array) -> pa.Array:
     type_ = column.type
     if pa.types.is_floating(type_):
         return _float_key(column)
+    if pa.types.is_string(type_):
+        return column.cast(pa.binary())  # whoever compares single values must not stumble over what is not UTF-8
     if pa.types.is_boolean(type_):
         return column.cast(pa.uint8())
     if pa.types.is_date32(type_) or pa.types.is_time32(type_):

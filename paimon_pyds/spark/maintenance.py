@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.options.arguments import keywords_of
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.table import Table
 
@@ -17,36 +19,28 @@ if TYPE_CHECKING:
 __all__ = ["compact", "rewrite_file_index"]
 
 
+@keywords_of(CompactOptions)
 def compact(
     spark: SparkSession,
     path: str,
-    where: str | None = None,
-    order_by: str | Sequence[str] | None = None,
-    *,
-    order: str = "order",
-    full: bool = False,
-    dry_run: bool = False,
-    options: Mapping[str, str] | None = None,
+    *positional: Any,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
+    **named: Any,
 ) -> CompactSummary:
     """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
 
     Args:
         spark: a session, classic or Connect; its workers read and write the data files.
         path: where the table is.
+        branch: another branch than main.
+        storage_options: of the storage that the table is on.
+        progress: called with the rows written so far.
+        *positional, **named: see `CompactOptions`.
     """
-    return Table.open(path, branch, storage_options).compact(
-        where,
-        order_by,
-        order=order,
-        full=full,
-        dry_run=dry_run,
-        options=options,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    table = Table.open(path, branch, storage_options)
+    return table.compact(*positional, executor=SparkExecutor(spark), progress=progress, **named)
 
 
 def rewrite_file_index(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.options.arguments import keywords_of
+from paimon_pyds.rowlevel.options import MergeOptions
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.table import Table
 
@@ -72,19 +74,17 @@ def update(
     return table.update(values, _text(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
+@keywords_of(MergeOptions)
 def merge(
     spark: SparkSession,
     path: str,
     source: Any,
     on: str | Sequence[str],
     *,
-    when_matched: Any = (),
-    when_not_matched: Any = (),
-    when_not_matched_by_source: Any = (),
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    **named: Any,
 ) -> RowSummary:
     """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
 
@@ -94,19 +94,14 @@ def merge(
         source: a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what
             `Table.merge` takes.
         on: Spark SQL text over ``target.…`` and ``source.…``, or the names of columns that both have.
+        branch: another branch than main.
+        storage_options: of the storage that the table is on.
+        progress: called with the rows of the files that are looked through so far.
+        **named: see `MergeOptions`.
     """
     table = Table.open(path, branch, storage_options)
     rows = source.toArrow() if _is_of_spark(source) else source
-    return table.merge(
-        rows,
-        on,
-        when_matched=when_matched,
-        when_not_matched=when_not_matched,
-        when_not_matched_by_source=when_not_matched_by_source,
-        executor=SparkExecutor(spark),
-        progress=progress,
-        options=options,
-    )
+    return table.merge(rows, on, executor=SparkExecutor(spark), progress=progress, **named)
 
 
 def _is_of_spark(value: Any) -> bool:

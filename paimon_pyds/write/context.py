@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError
+from paimon_pyds.formats import traits_of
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
@@ -14,7 +15,9 @@ from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import DataField
+from paimon_pyds.write.conform import Conformer
+from paimon_pyds.write.defaults import without_defaults
+from paimon_pyds.write.layout import ROW_ID_FIELDS, RowLayout
 
 __all__ = ["FILE_SOURCE_APPEND", "FILE_SOURCE_COMPACT", "WriteContext"]
 
@@ -27,8 +30,12 @@ _APPEND_TARGET_SIZE = 256 << 20
 class WriteContext:
     """A table as it is written to: where, with which schema, and with which options.
 
-    Secrets among the options, which other writers may have stored, stay behind: no task needs one. ``schema_digest``
-    tells the table's schema from others, also where ``schema`` has columns of the files besides.
+    Secrets among the options, which other writers may have stored, stay behind: no task needs one.
+
+    Attributes:
+        existing_rows: the rows were in the table before: their NULLs stay what they are, whatever defaults columns
+            have, and they keep their row ids, which they bring along.
+        schema_digest: `schema_digest` of the table's schema with all its options.
     """
 
     io: FileIO
@@ -37,6 +44,7 @@ class WriteContext:
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     file_source: int = FILE_SOURCE_APPEND
+    existing_rows: bool = False
     schema_digest: str = ""
 
     def __post_init__(self) -> None:
@@ -62,10 +70,19 @@ class WriteContext:
         """The table's paths."""
         return TablePaths(self.root, self.branch, self.raw_options)
 
-    @property
-    def fields(self) -> tuple[DataField, ...]:
+    @cached_property
+    def layout(self) -> RowLayout:
         """The columns of the data files."""
-        return self.schema.fields
+        if not self.existing_rows:
+            return RowLayout(self.schema.fields)
+        trailing = ROW_ID_FIELDS if self.options.get("row-tracking.enabled") else ()
+        return RowLayout(without_defaults(self.schema.fields), trailing)
+
+    def conformer(self) -> Conformer:
+        """What brings rows to the columns `RowLayout.incoming`."""
+        trims = traits_of(self.file_suffix).trims_char
+        keys = self.schema.partition_keys
+        return Conformer(self.layout.incoming, self.root, trims_char=trims, partition_keys=keys)
 
     @cached_property
     def target_file_size(self) -> int:
@@ -92,12 +109,13 @@ class WriteContext:
     @cached_property
     def index_specs(self) -> Sequence[IndexSpec]:
         """The file indexes to build."""
-        return parse_index_specs(self.raw_options, self.fields)
+        return parse_index_specs(self.raw_options, self.layout.table)
 
     @cached_property
     def stats_modes(self) -> Sequence[str]:
-        """The statistics mode of each column."""
-        return stats_modes(self.fields, self.raw_options)
+        """The statistics mode of each column that rows come with."""
+        layout = self.layout
+        return (*stats_modes(layout.table, self.raw_options), *("none" for _ in layout.trailing))
 
 
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}

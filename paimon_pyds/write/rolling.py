@@ -1,16 +1,17 @@
 """Files of one bucket: encoded, indexed and measured at once, and rolled at the target size.
 
 The encoder runs on one thread, the index builder and the statistics on another: pyarrow, numpy and the roaring library
-release the interpreter's lock, so that two cores are busy. Each lane keeps the order of its batches.
+release the interpreter's lock, so that two cores are busy. Each keeps the order of its batches.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,30 +19,61 @@ from paimon_pyds import formats
 from paimon_pyds.formats.base import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage.cleanup import discard
 from paimon_pyds.write.context import WriteContext
 
-__all__ = ["RollingWriter"]
+__all__ = ["RollingWriter", "RowMetadata", "RowMetadataCollector", "WriterThreads"]
 
-_LANE_DEPTH = 4
-"""Batches that may wait in a lane: bounds memory when one lane is slower."""
-_LOOKS = 8
+_QUEUE_DEPTH = 4
+"""Batches that may wait for a thread: bounds memory when one is slower than the other."""
+_SIZE_CHECKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMetadata:
+    """What a bucket writer gives to the manifest's entry of a file, besides the statistics of its columns.
+
+    Attributes:
+        min_sequence_number, max_sequence_number: of its rows.
+        min_key, max_key: the least and greatest key (arity + BinaryRow); empty rows without keys.
+        key_stats: statistics of the key columns.
+        level: the level of the sorted run that the file belongs to.
+        delete_row_count: rows that retract or delete others.
+    """
+
+    min_sequence_number: int
+    max_sequence_number: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = KEY_STATS_EMPTY
+    level: int = 0
+    delete_row_count: int = 0
+
+
+class RowMetadataCollector(Protocol):
+    """Makes the `RowMetadata` of one file."""
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take rows, in the order of the file, with all its columns (`RowLayout.physical`)."""
+
+    def finish(self) -> RowMetadata:
+        """What is to be said of all rows taken."""
+
+
 @dataclass(slots=True)
-class _Lane:
+class _TaskQueue:
     """Work for one file that has to keep its order: each step waits for the one before."""
 
     pool: ThreadPoolExecutor
-    pending: list[Future[None]]
+    pending: list[Future[None]] = field(default_factory=list)
 
     def run(self, work: object, *args: object) -> None:
-        while len(self.pending) >= _LANE_DEPTH:
+        while len(self.pending) >= _QUEUE_DEPTH:
             self.pending.pop(0).result()
         self.pending.append(self.pool.submit(work, *args))  # type: ignore[arg-type]
 
@@ -50,26 +82,48 @@ class _Lane:
             self.pending.pop(0).result()
 
 
+class WriterThreads:
+    """The two threads of a writer: one encodes files, the other builds indexes and statistics."""
+
+    def __init__(self) -> None:
+        self.encode = ThreadPoolExecutor(1, thread_name_prefix="paimon-encode")
+        self.measure = ThreadPoolExecutor(1, thread_name_prefix="paimon-measure")
+
+    def shutdown(self) -> None:
+        """End them when they are done."""
+        self.encode.shutdown(wait=True)
+        self.measure.shutdown(wait=True)
+
+
 class RollingWriter:
     """Writes batches into data files of one directory.
 
     Args:
         context: the table as it is written to.
         directory: the bucket's directory.
-        pools: two single-threaded executors: one for encoding, one for indexes and statistics.
+        threads: where files are encoded and measured.
+        collector: makes a collector for each file, when the file before is finished.
     """
 
-    def __init__(self, context: WriteContext, directory: str, pools: Sequence[ThreadPoolExecutor]) -> None:
+    def __init__(
+        self,
+        context: WriteContext,
+        directory: str,
+        threads: WriterThreads,
+        collector: Callable[[], RowMetadataCollector],
+    ) -> None:
         self._context = context
         self._directory = directory
-        self._pools = pools
+        self._threads = threads
+        self._collector = collector
         self._format = formats.by_name(context.options.get("file.format"))
         self._target_size: int = context.target_file_size
         self._target_rows = context.target_file_rows
         self._name = f"{context.options.get('data-file.prefix')}{uuid.uuid4()}"
         self._count = 0
         self._open: _OpenFile | None = None
-        self._files: list[DataFile] = []
+        self.files: list[DataFile] = []
+        """Those that are finished."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, starting new files as the target size or row count is reached."""
@@ -85,8 +139,8 @@ class RollingWriter:
                 self._finish()
 
     def _step(self, batch: pa.RecordBatch) -> int:
-        """Rows between two looks at the file's size: so few that a file overshoots the target by a small part."""
-        return max(1, int(batch.num_rows * self._target_size / _LOOKS / max(1, batch.nbytes)))
+        """Rows between two checks of the file's size: so few that a file overshoots the target by a small part."""
+        return max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, batch.nbytes)))
 
     @property
     def gathered_bytes(self) -> int:
@@ -101,7 +155,7 @@ class RollingWriter:
     def close(self) -> tuple[DataFile, ...]:
         """Finish the last file; the files written."""
         self.roll()
-        return tuple(self._files)
+        return tuple(self.files)
 
     def abort(self) -> None:
         """Remove every file written so far."""
@@ -110,9 +164,9 @@ class RollingWriter:
             self._open = None
         discard(
             self._context.io,
-            (f"{self._directory}/{name}" for f in self._files for name in (f.file_name, *f.extra_files)),
+            (f"{self._directory}/{name}" for f in self.files for name in (f.file_name, *f.extra_files)),
         )
-        self._files.clear()
+        self.files.clear()
 
     def _start(self) -> _OpenFile:
         name = f"{self._name}-{self._count}.{self._context.file_suffix}"
@@ -120,60 +174,64 @@ class RollingWriter:
         path = f"{self._directory}/{name}"
         context = self._context
         try:
-            writer = self._format.open_writer(context.io, path, context.fields, context.raw_options)
+            writer = self._format.open_writer(context.io, path, context.layout.physical, context.raw_options)
         except BaseException:
             discard(context.io, [path])  # its first bytes may be there
             raise
-        return _OpenFile(context, self._directory, name, writer, self._pools)
+        return _OpenFile(context, path, writer, self._threads, self._collector())
 
     def _finish(self) -> None:
         if self._open is None:
             return
         opened, self._open = self._open, None
-        self._files.append(opened.close())
+        self.files.append(opened.close())
 
 
 class _OpenFile:
     def __init__(
         self,
         context: WriteContext,
-        directory: str,
-        name: str,
+        path: str,
         writer: FormatWriter,
-        pools: Sequence[ThreadPoolExecutor],
+        threads: WriterThreads,
+        collector: RowMetadataCollector,
     ) -> None:
+        layout = context.layout
         self._context = context
-        self._directory = directory
-        self._name = name
+        self._path = path
         self._writer = writer
-        self._stats = StatsCollector(context.fields, context.stats_modes, str(context.options.get("file.format")))
-        self._index = FileIndexBuilder(context.index_specs, context.fields) if context.index_specs else None
-        self._encode = _Lane(pools[0], [])
-        self._measure = _Lane(pools[1], [])
-        self._unseen = 0
+        self._collector = collector
+        self._leading = len(layout.leading)
+        self._stats = StatsCollector(layout.incoming, context.stats_modes, str(context.options.get("file.format")))
+        self._index = FileIndexBuilder(context.index_specs, layout.incoming) if context.index_specs else None
+        self._encode = _TaskQueue(threads.encode)
+        self._measure = _TaskQueue(threads.measure)
+        self._unchecked = 0
         self.rows = 0
         self.bytes = 0
 
     def reached(self, target: int) -> bool:
         """Whether the file is as large as ``target`` bytes. Waits for the encoder now and then, to know."""
-        if self._unseen < target / _LOOKS:
+        if self._unchecked < target / _SIZE_CHECKS:
             return False
         self._encode.drain()
-        self._unseen = 0
+        self._unchecked = 0
         return self._writer.bytes_written >= target
 
     def write(self, batch: pa.RecordBatch) -> None:
         size = batch.nbytes
-        self._unseen += size
+        self._unchecked += size
         self.bytes += size
         self._encode.run(self._writer.write, batch)
         self._measure.run(self._measure_batch, batch)
         self.rows += batch.num_rows
 
     def _measure_batch(self, batch: pa.RecordBatch) -> None:
-        self._stats.update(batch)
+        self._collector.update(batch)
+        values = batch.select(range(self._leading, batch.num_columns)) if self._leading else batch
+        self._stats.update(values)
         if self._index is not None:
-            self._index.update(batch)
+            self._index.update(values)
 
     def close(self) -> DataFile:
         try:
@@ -199,37 +257,44 @@ class _OpenFile:
         extra: tuple[str, ...] = ()
         if container is not None:
             if len(container) > context.options.get("file-index.in-manifest-threshold"):
-                extra = (f"{self._name}.index",)
-                context.io.write_bytes(f"{self._directory}/{extra[0]}", container)
+                context.io.write_bytes(self._index_path, container)
+                extra = (self._index_path.rpartition("/")[2],)
             else:
                 embedded = container
         stats, columns = encode_stats(self._stats.finish(), dense=context.options.get("metadata.stats-dense-store"))
+        rows = self._collector.finish()
         return DataFile(
-            file_name=self._name,
+            file_name=self._path.rpartition("/")[2],
             file_size=size,
             row_count=self.rows,
-            min_key=EMPTY_ROW,
-            max_key=EMPTY_ROW,
-            key_stats=KEY_STATS_EMPTY,
+            min_key=rows.min_key,
+            max_key=rows.max_key,
+            key_stats=rows.key_stats,
             value_stats=stats,
-            min_sequence_number=0,
-            max_sequence_number=self.rows - 1,
+            min_sequence_number=rows.min_sequence_number,
+            max_sequence_number=rows.max_sequence_number,
             schema_id=context.schema.id,
+            level=rows.level,
             extra_files=extra,
             creation_time=int(time.time() * 1000),
-            delete_row_count=0,
+            delete_row_count=rows.delete_row_count,
             embedded_index=embedded,
             file_source=context.file_source,
             value_stats_cols=columns,
+            write_cols=context.layout.written_columns,
         )
 
+    @property
+    def _index_path(self) -> str:
+        return f"{self._path}.index"
+
     def abort(self) -> None:
-        for lane in (self._encode, self._measure):
-            for future in lane.pending:
+        for queue in (self._encode, self._measure):
+            for future in queue.pending:
                 future.cancel()
-            for future in lane.pending:
+            for future in queue.pending:
                 if not future.cancelled():
                     future.exception()  # wait; the error that led here is the one to report
-            lane.pending.clear()
+            queue.pending.clear()
         self._writer.abort()
-        discard(self._context.io, [f"{self._directory}/{self._name}", f"{self._directory}/{self._name}.index"])
+        discard(self._context.io, [self._path, self._index_path])

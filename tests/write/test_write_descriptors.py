@@ -17,8 +17,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
+from paimon_pyds.sort.spill import SpillFile
 from paimon_pyds.write import TableWriter, writer
-from paimon_pyds.write.spill import BucketSpill
 
 _WORK = """
 import resource, sys
@@ -77,7 +77,7 @@ def _written(table: pp.Table, rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -
     with TableWriter(table.write_context()) as out:
         for at in range(0, rows.num_rows, 100):
             out.write(rows.slice(at, 100))
-            most = max(most, sum(w._open is not None for w in out._writers.values()))
+            most = max(most, sum(w._rolling._open is not None for w in out._writers.values()))
         message = out.prepare_commit()
     table.commit([message])
     return message.file_count, most
@@ -124,7 +124,7 @@ def test_partitions_that_come_and_go_keep_their_rows(
 
 
 def test_spilled_rows_are_taken_and_added_in_turns() -> None:
-    spill = BucketSpill(pa.schema([("v", pa.int64())]), "zstd")
+    spill = SpillFile[tuple[bytes, int]]("zstd", "rows")
     kept: dict[tuple[bytes, int], list[int]] = {}
     for number in range(200):
         key = (b"", number * number % 7)
@@ -144,8 +144,8 @@ def test_what_is_spilled_keeps_to_the_disk_it_may_take(tmp_path: Path, monkeypat
     options = {"write-max-writers-to-spill": "1", "write-buffer-spill.max-disk-size": "40 kb"}
     table, rows = _table(tmp_path / "t", **options)
     sizes = []
-    add = writer.BucketSpill.add
-    monkeypatch.setattr(writer.BucketSpill, "add", lambda self, *rest: (add(self, *rest), sizes.append(self.size))[0])
+    add = writer.SpillFile.add
+    monkeypatch.setattr(writer.SpillFile, "add", lambda self, *rest: (add(self, *rest), sizes.append(self.size))[0])
     files, _ = _written(table, rows, monkeypatch)
     assert files > len(set(rows["p"].to_pylist()))
     assert 0 < max(sizes) < 40_960 + 60_000
@@ -166,7 +166,7 @@ def test_a_place_that_takes_no_spilled_rows_is_named(tmp_path: Path, monkeypatch
 
 def test_rows_that_do_not_come_back_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rows = _table(tmp_path / "t", **{"write-max-writers-to-spill": "1"})
-    monkeypatch.setattr(writer.BucketSpill, "take", lambda self, key: iter([]) if self._places.pop(key, None) else [])
+    monkeypatch.setattr(writer.SpillFile, "take", lambda self, key: iter([]) if self._messages.pop(key, None) else [])
     with pytest.raises(StorageError, match="20,000 rows were given"):
         _written(table, rows, monkeypatch)
     assert not list(Path(table.path).rglob("data-*"))

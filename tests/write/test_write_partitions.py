@@ -40,7 +40,7 @@ def test_open_files_are_closed_early_when_they_hold_too_much(tmp_path: Path, mon
         monkeypatch.setattr(
             rolling.RollingWriter,
             "write",
-            lambda self, batch: (write(self, batch), held.append(sum(w.gathered_bytes for w in out._writers.values()))),
+            lambda self, batch: (write(self, batch), held.append(sum(w.held_bytes for w in out._writers.values()))),
         )
         for i in range(100):
             out.write(pa.table({"p": [i % 10] * 100, "v": range(i * 100, i * 100 + 100)}))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.sort.keys import SortKeys, between, cuts_of, sort_positions
+from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range, sort_positions
 from paimon_pyds.types import arrow_type, parse_type
 from support.strategies import ATOMS, values
 
@@ -54,18 +54,18 @@ def test_floats_of_all_kinds() -> None:
     st.integers(1, 10),
     st.data(),
 )
-def test_ranges_hold_the_rows_between_their_cuts(
+def test_ranges_hold_the_rows_between_their_bounds(
     rows: list[tuple[int | None, str | None]], ranges: int, data: st.DataObject
 ) -> None:
     columns = [pa.array([r[0] for r in rows], pa.int64()), pa.array([r[1] for r in rows], pa.string())]
     sample = pa.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1)))
-    cuts = cuts_of([c.take(sample) for c in columns], ranges)
-    limits = list(zip(*(c.to_pylist() for c in cuts), strict=True))
+    bounds = range_bounds([c.take(sample) for c in columns], ranges)
+    limits = list(zip(*(c.to_pylist() for c in bounds), strict=True))
     ranks = [tuple(_rank(v) for v in limit) for limit in limits]
     assert ranks == sorted(set(ranks))
     assert len(limits) < max(ranges, 1) + (ranges == 1)
     assert limits or ranges == 1
-    positions, codes = between(columns, cuts)
+    positions, codes = rows_by_range(columns, bounds)
     assert sorted(positions.tolist()) == list(range(len(rows)))
     assert codes.tolist() == sorted(codes.tolist())
     for position, code in zip(positions.tolist(), codes.tolist(), strict=True):

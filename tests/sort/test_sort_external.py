@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
 from paimon_pyds.sort import external as module
-from paimon_pyds.sort.external import SortSpec, sorted_batches
+from paimon_pyds.sort.external import RowSorter, SortSpec, sorted_batches
+from paimon_pyds.sort.keys import SortKeys
+from paimon_pyds.sort.merge import merge_sorted
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.tiny_disk import mounted
 
@@ -91,20 +93,72 @@ def test_curves_lose_no_row_when_they_spill(kind: str, strategy: str) -> None:
     assert spilled.sort_by("at").equals(table)
 
 
-def test_ranges_that_are_too_large_are_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RANGES", 2)
-    monkeypatch.setattr(module, "_SAMPLE_ROWS", 8)
-    depths: list[int] = []
-    run = module._Spill.run
+@pytest.mark.parametrize("most", [2, 3, 5])
+@pytest.mark.parametrize("kind", ["even", "few", "one", "reversed"])
+def test_more_runs_than_are_merged_at_once(monkeypatch: pytest.MonkeyPatch, kind: str, most: int) -> None:
+    monkeypatch.setattr(module, "_MOST_RUNS", most)
+    merged: list[int] = []
+    merge = module.merge_sorted
 
-    def counted(self: Any, *arguments: Any) -> Iterator[pa.RecordBatch]:
-        depths.append(0)
-        yield from run(self, *arguments)
+    def counted(sources: Any, keys_of: Any) -> Iterator[pa.RecordBatch]:
+        merged.append(len(sources))
+        return merge(sources, keys_of)
 
-    monkeypatch.setattr(module._Spill, "run", counted)
-    table = _spread("even")
+    monkeypatch.setattr(module, "merge_sorted", counted)
+    table = _spread(kind)
     assert _sorted(table, SortSpec(KEYS, buffer=1)).equals(_sorted(table, SortSpec(KEYS)))
-    assert len(depths) > 10
+    assert len(merged) > 2
+    assert max(merged) == most
+
+
+def test_rows_may_come_without_being_known_before() -> None:
+    """As a write buffer gets them: batch by batch, once, of any size; rows with equal keys in the order they came."""
+    chance = np.random.default_rng(5)
+    table = _spread("few")
+    with RowSorter(SortSpec(KEYS, buffer=1), SortKeys("order")) as sorter:
+        at = 0
+        while at < table.num_rows:
+            size = int(chance.integers(0, 900))
+            for batch in table.slice(at, size).to_batches():
+                sorter.add(batch)
+            at += size
+        found = pa.Table.from_batches(sorter.sorted(), table.schema)
+    assert found.equals(_sorted(table, SortSpec(KEYS)))
+
+
+def test_no_rows() -> None:
+    for spec in (SortSpec(KEYS), SortSpec(KEYS, strategy="hilbert")):
+        assert _sorted(_spread("even").slice(0, 0), spec).num_rows == 0
+
+
+def test_a_merge_holds_one_batch_of_each_source_and_gives_no_larger_ones() -> None:
+    read: list[int] = []
+
+    def source(number: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, 1000, 10):
+            read.append(number)
+            yield pa.record_batch({"k": list(range(start, start + 10)), "from": [number] * 10})
+
+    given_ = 0
+    rows = []
+    for batch in merge_sorted([source(n) for n in range(5)], lambda batch: [batch.column(0)]):
+        given_ += batch.num_rows
+        assert batch.num_rows <= 50
+        assert len(read) * 10 <= given_ + 50
+        rows += list(zip(batch["k"].to_pylist(), batch["from"].to_pylist(), strict=True))
+    assert rows == [(k, n) for k in range(1000) for n in range(5)]
+
+
+def test_texts_that_are_not_utf_8_are_merged_by_their_bytes() -> None:
+    texts = [b"\xff\xfe", b"a", b"\xc3\x28", b"b", b"\xed\xa0\x80"]
+    column = pa.array([texts[i % 5] for i in range(5000)], pa.binary()).view(pa.string())
+    field = DataField(0, "name", parse_type("STRING"))
+    batches = pa.table({"name": column}).to_batches(max_chunksize=100)
+    with RowSorter(SortSpec((field,), buffer=1), SortKeys("order")) as sorter:
+        for batch in batches * 4:
+            sorter.add(batch)
+        found = pa.Table.from_batches(sorter.sorted())["name"].cast(pa.binary()).to_pylist()
+    assert found == sorted(texts * 4000)
 
 
 @given(

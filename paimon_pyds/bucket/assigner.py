@@ -1,0 +1,102 @@
+"""Bucket assigners: which bucket of its partition each row of a write goes to.
+
+How the rows of a bucket are written is not decided here: see `paimon_pyds.write.bucket_writer`.
+(Specification: Paimon documentation, concepts/data-distribution.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.bucket.functions import bucket_of
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+
+__all__ = ["BucketAssigner", "PartitionBucket", "PartitionedRows", "bucket_assigner"]
+
+PartitionBucket: TypeAlias = tuple[bytes, int]
+"""A partition (arity + BinaryRow) and the number of one of its buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRows:
+    """Rows and the partition of each: ``partitions[codes[i]]`` (arity + BinaryRow) is that of row i."""
+
+    rows: pa.RecordBatch
+    partitions: Sequence[bytes]
+    codes: npt.NDArray[np.int64]
+
+
+class BucketAssigner(Protocol):
+    """Assigns rows to buckets."""
+
+    one_bucket: bool
+    """Whether all rows of a partition go to bucket 0."""
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """The bucket of every row."""
+
+    def total_buckets(self, partition: bytes) -> int:
+        """How many buckets the manifest says that the partition has; -1 where rows go to no bucket of their own."""
+
+
+class UnawareBucket:
+    """Tables without buckets (``bucket=-1``): any row may go to any file."""
+
+    one_bucket = True
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`."""
+        return np.zeros(batch.rows.num_rows, np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+
+class FixedBuckets:
+    """A fixed number of buckets: a function of the row's bucket key decides.
+
+    Args:
+        schema: the table's.
+        options: the table's options, ``bucket`` at least 1.
+    """
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._count = int(options.get("bucket"))
+        self._keys = options.bucket_keys(schema)
+        self._types = [schema.field(name).type for name in self._keys]
+        self._function = str(options.get("bucket-function.type"))
+        self.one_bucket = not self._keys
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`."""
+        if self.one_bucket:
+            return np.zeros(batch.rows.num_rows, np.int32)
+        columns = [batch.rows.column(name) for name in self._keys]
+        return bucket_of(columns, self._types, self._count, self._function)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return self._count
+
+
+def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigner:
+    """The assigner that the option ``bucket`` asks for.
+
+    Raises:
+        UnsupportedError: a kind of buckets that can't be written to.
+    """
+    count = int(options.get("bucket"))
+    if count == -1:
+        return UnawareBucket()
+    if count > 0:
+        return FixedBuckets(schema, options)
+    raise UnsupportedError(f"writing to bucket={count} is not supported")
