@@ -267,7 +267,7 @@ def ours_predicates(path: str, kind: str) -> dict[str, Any]:
         texts.append({"points": point, "ranges": between, "mixed": f"code = {code} AND {between} OR {point}"}[kind])
     fields = table.schema.fields
     predicates = [bind(parse_filter(text), fields) for text in texts]
-    task = table.scan().plan().tasks[0]
+    task = table.scan().plan().files[0]
     index = FileIndex.open(FileSource(table.scan().plan().spec.io, task.index_path))
     found = [index.evaluate(predicate, task.row_count) for predicate in predicates[:10]]
     seconds, found = timed(lambda: [index.evaluate(predicate, task.row_count) for predicate in predicates])

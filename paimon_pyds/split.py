@@ -1,18 +1,28 @@
-"""Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small."""
+"""Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
+
+A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
+and what reading it told (`read.trace.FileTrace`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_pyds.formats.base import InstantBounds, ReadHints
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 
-__all__ = ["METADATA_FIELDS", "DeletionFile", "FileTask", "ReadSpec", "Split", "result_schema"]
+if TYPE_CHECKING:
+    from paimon_pyds.index.keys import Key
+
+__all__ = ["METADATA_FIELDS", "ColumnBounds", "DeletionFile", "PlannedFile", "ReadSpec", "Split", "result_schema"]
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
 _LONG = AtomicType(Kind.BIGINT, nullable=False)
@@ -41,34 +51,91 @@ class DeletionFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FileTask:
-    """One data file to read.
+class ColumnBounds:
+    """What metadata tells of a column in one file, in order keys (`paimon_pyds.index.order`).
 
-    ``selection`` is the portable roaring bitmap of the positions that an embedded index kept, None for all rows;
-    ``index_path`` names a side index that the reader still has to ask; ``window`` are the first and one past the last
-    position to read, None for the whole file. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
-    ``instants``: see `scan.instants`.
+    Attributes:
+        low, high: bounds of the values that are not NULL; None where they are not known.
+        nulls: how many values are NULL; None where that is not known.
+        attained: the bounds are values of the file, not merely beyond all of them.
+        constant: every row is ``low``, or every row is NULL when that is None.
+    """
+
+    low: Key | None = None
+    high: Key | None = None
+    nulls: int | None = None
+    attained: bool = False
+    constant: bool = False
+
+
+_UNKNOWN = ColumnBounds()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One data file of a plan. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
+
+    Attributes:
+        bucket_id: its partition and bucket; ``total_buckets`` is the number of buckets of the partition, -1 for none.
+        selection: the positions to read as a portable roaring bitmap, such as an embedded index left; None for all.
+        index_path: its side index, which readers still have to ask.
+        deletion: its deletion vector.
+        write_cols: the columns that it holds; None for all of its schema.
+        embedded_index: the index container that the manifest holds, where the plan keeps it for the reader.
+        residual: the part of the plan's filter that metadata does not settle for this file; None where it wasn't asked.
+        bounds: what metadata tells of columns; None where it wasn't asked.
+        window: first and one past the last position to read; None for the whole file.
+        instants: see `scan.instants`.
+        level: that of its sorted run in a table with a primary key, where ``key_range`` are its least and greatest key.
+        merged: other files of its bucket may hold newer versions of its rows, which are merged when they are read.
     """
 
     path: str
     size: int
     row_count: int
     schema_id: int
-    partition: bytes
-    bucket: int
+    bucket_id: PartitionBucket
+    total_buckets: int = -1
     selection: bytes | None = None
     index_path: str | None = None
     deletion: DeletionFile | None = None
     first_row_id: int | None = None
     sequence_number: int | None = None
     write_cols: tuple[str, ...] | None = None
+    embedded_index: bytes | None = None
+    residual: Predicate | None = None
+    bounds: Mapping[str, ColumnBounds] | None = None
     window: tuple[int, int] | None = None
     instants: InstantBounds = ()
+    level: int = 0
+    key_range: tuple[bytes, bytes] | None = None
+    merged: bool = False
 
     @property
     def name(self) -> str:
         """The file's name."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def partition(self) -> bytes:
+        """The row of its partition: arity + BinaryRow."""
+        return self.bucket_id.partition
+
+    @property
+    def bucket(self) -> int:
+        """Its bucket."""
+        return self.bucket_id.bucket
+
+    @property
+    def live_row_count(self) -> int | None:
+        """How many rows it adds to the table, as metadata tells: those that no deletion vector holds.
+
+        None when only reading can tell: the manifest does not say how many rows the vector holds, or newer versions of
+        some rows may lie in other files.
+        """
+        if self.merged or (self.deletion is not None and self.deletion.cardinality is None):
+            return None
+        return self.row_count - (0 if self.deletion is None else self.deletion.cardinality or 0)
 
     @property
     def read_rows(self) -> int:
@@ -79,6 +146,17 @@ class FileTask:
     def read_size(self) -> int:
         """About the bytes of the window: its share of the file."""
         return self.size if self.window is None else self.size * self.read_rows // max(self.row_count, 1)
+
+    def bounds_of(self, column: str) -> ColumnBounds:
+        """What metadata tells of a column."""
+        return _UNKNOWN if self.bounds is None else self.bounds.get(column, _UNKNOWN)
+
+    def selecting(self, rows: RowSelection) -> PlannedFile:
+        """The file with these rows to read and no other; they must be live. Neither index nor vector is asked again."""
+        bitmap = None if rows.positions is None else rows.positions.serialize()
+        return replace(
+            self, selection=bitmap, deletion=None, index_path=None, embedded_index=None, residual=None, bounds=None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +178,17 @@ class ReadSpec:
     options: Mapping[str, str] | None = None
     use_index: bool = True
 
-    def hints(self, task: FileTask) -> ReadHints:
+    def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
-        return ReadHints(self.options or {}, task.instants)
+        return ReadHints(self.options or {}, file.instants)
+
+    def for_file(self, file: PlannedFile) -> ReadSpec:
+        """The same with that part of the filter only that metadata does not settle for a file."""
+        if file.residual is None:
+            return self
+        needed = set(root_columns(file.residual))
+        left = tuple(f for f in self.filter_fields if f.name in needed)
+        return replace(self, predicate=file.residual, filter_fields=left)
 
 
 def result_schema(spec: ReadSpec) -> pa.Schema:
@@ -112,17 +198,26 @@ def result_schema(spec: ReadSpec) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Some files, to be read one after the other by one reader."""
+    """Some files, to be read by one reader.
+
+    They may be of several buckets, as a task of Spark costs more than a small bucket. But where files of a bucket have
+    to be merged with one another (`PlannedFile.merged`), all of these are in one split.
+    """
 
     spec: ReadSpec
-    tasks: tuple[FileTask, ...]
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def raw_convertible(self) -> bool:
+        """Whether all rows can be given out as they lie, one file after the other."""
+        return not any(file.merged for file in self.files)
 
     @property
     def row_count(self) -> int:
         """Physical rows in the files, before deletions and filters."""
-        return sum(task.read_rows for task in self.tasks)
+        return sum(file.read_rows for file in self.files)
 
     @property
     def size(self) -> int:
         """Bytes of the data files."""
-        return sum(task.read_size for task in self.tasks)
+        return sum(file.read_size for file in self.files)

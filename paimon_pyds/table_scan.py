@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from paimon_pyds.query.top_n import TopN
     from paimon_pyds.query.top_n_run import TopNQuery
     from paimon_pyds.read import FileTrace
-    from paimon_pyds.scan.file_bounds import KnownPlan
     from paimon_pyds.scan.plan import ScanRequest
     from paimon_pyds.scan.result import ScanPlan
 
@@ -169,7 +168,7 @@ class Scan:
         return plan_scan(self._store, self._request(fields, explain=explain))
 
     def _warn_of_vectors(self) -> None:
-        from paimon_pyds.scan.tasks import has_stray_vectors
+        from paimon_pyds.scan.planned_files import has_stray_vectors
 
         if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
             warnings.warn(
@@ -217,7 +216,7 @@ class Scan:
         plan = self.plan()
         yield from read_splits(
             plan.spec,
-            plan.tasks,
+            plan.files,
             self._batch_rows,
             limit=self._limit,
             threads=os.cpu_count() or 1,
@@ -235,10 +234,8 @@ class Scan:
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self._predicate is Const.TRUE:
-            plan = self.plan()
-            tasks = plan.tasks
-            if not plan.rows_in_doubt and all(t.deletion is None or t.deletion.cardinality is not None for t in tasks):
-                live = sum(t.row_count - (t.deletion.cardinality or 0 if t.deletion else 0) for t in tasks)
+            live = self.plan().live_row_count
+            if live is not None:
                 return live if self.row_limit is None else min(live, self.row_limit)
         return self.answer.count().value
 
@@ -261,7 +258,7 @@ class Scan:
 
         self._check_types()
         plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
-        query = None if self._top_n is None or not plan.tasks else self.top_n_query()
+        query = None if self._top_n is None or not plan.files else self.top_n_query()
         explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
         if not analyze:
             return explained
@@ -302,12 +299,12 @@ class Scan:
             raise OptionError("top_n of a scan that has a limit or a top_n already", hint="give one of them")
         return self._but(_top_n=self._checked_order(top_n))
 
-    def known(self, fields: tuple[DataField, ...]) -> KnownPlan:
+    def plan_with_bounds(self, fields: tuple[DataField, ...]) -> ScanPlan:
         """The plan with what metadata knows of its files, and of these columns in them."""
-        from paimon_pyds.scan.file_bounds import plan_known
+        from paimon_pyds.scan.file_bounds import plan_with_bounds
 
         self._warn_of_vectors()
-        return plan_known(self._store, self._request(self._fields), fields)
+        return plan_with_bounds(self._store, self._request(self._fields), fields)
 
     def top_n_query(self) -> TopNQuery:
         """What finds the first rows of an ordered scan; it pickles."""
@@ -317,7 +314,7 @@ class Scan:
         assert self._top_n is not None
         assert self.row_limit is not None
         fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)
-        return make_query(self.known(fields), self._top_n, fields, self.row_limit)
+        return make_query(self.plan_with_bounds(fields), self._top_n, fields, self.row_limit)
 
     def top_rows(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Answer[pa.Table]:
         """The first rows of an ordered scan, and what finding them took."""

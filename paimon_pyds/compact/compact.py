@@ -32,8 +32,8 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.tasks import file_tasks, has_stray_vectors
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.scan.planned_files import has_stray_vectors, planned_files
+from paimon_pyds.split import PlannedFile, ReadSpec
 
 __all__ = ["CompactSummary", "compact", "settle_vectors"]
 
@@ -218,7 +218,7 @@ class _Run:
 def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
     context, schema = plan.context, plan.schema
     picked = plan.entries.take(pa.array([at for group in plan.groups for at in group.at], pa.int64()))
-    files = iter(_file_tasks(store, picked, plan))
+    files = iter(_files(store, picked, plan))
     ids = picked["schema_id"].unique().to_pylist()
     spec = ReadSpec(
         io=store.io,
@@ -238,7 +238,7 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
     return tasks
 
 
-def _file_tasks(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[FileTask]:
-    for task in file_tasks(store, plan.schema, picked):
-        vector = plan.vectors.get(task.name)
-        yield task if vector is None else replace(task, deletion=vector.file)
+def _files(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[PlannedFile]:
+    for file in planned_files(store, plan.schema, picked):
+        vector = plan.vectors.get(file.name)
+        yield file if vector is None else replace(file, deletion=vector.file)

@@ -20,7 +20,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.arguments import texts
-from paimon_pyds.scan.tasks import deletion_files
+from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES, can_sort
 from paimon_pyds.sort.spill import SPILL_CODECS
@@ -216,5 +216,5 @@ def vectors_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None
     """The deletion vectors of a snapshot by the names of their data files."""
     return {
         name: Vector(VectorPlace(file.path.rpartition("/")[2], file.offset), file)
-        for (_, _, name), file in deletion_files(store, schema, snapshot).items()
+        for (_, name), file in deletion_files(store, schema, snapshot).items()
     }

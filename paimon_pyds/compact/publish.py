@@ -25,7 +25,7 @@ from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.read.deletions import deleted_rows
+from paimon_pyds.read.live_rows import deleted_rows
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.storage.cleanup import discard
 

@@ -13,7 +13,7 @@ from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.read import read_split
 from paimon_pyds.sort.external import SortSpec, sorted_batches
-from paimon_pyds.split import FileTask, ReadSpec, Split
+from paimon_pyds.split import PlannedFile, ReadSpec, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
@@ -35,7 +35,7 @@ class CompactTask:
     number: int
     context: WriteContext
     spec: ReadSpec
-    files: tuple[FileTask, ...]
+    files: tuple[PlannedFile, ...]
     bucket: BucketFiles
     first_sequence: int
     sort: SortSpec | None = None
@@ -43,9 +43,8 @@ class CompactTask:
     @property
     def live_rows(self) -> int | None:
         """Rows that are not deleted; None when a manifest does not say how many are."""
-        if any(f.deletion is not None and f.deletion.cardinality is None for f in self.files):
-            return None
-        return sum(f.row_count - ((f.deletion.cardinality or 0) if f.deletion else 0) for f in self.files)
+        counts = [file.live_row_count for file in self.files]
+        return None if None in counts else sum(count or 0 for count in counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_no_secrets
-from paimon_pyds.scan.tasks import deletion_files
+from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
 __all__ = ["UNCHANGED", "ColumnType", "NewColumns", "alter_table"]

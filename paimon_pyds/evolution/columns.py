@@ -58,7 +58,7 @@ class Evolution:
 
     converters: tuple[_Convert | None, ...]
     schema: pa.Schema
-    unasked: frozenset[str] = frozenset()
+    without_index: frozenset[str] = frozenset()
     """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
     ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
 
@@ -70,7 +70,7 @@ class Evolution:
         """The file's columns are the table's, name by name and type by type."""
         return self.file_fields == self.read_fields
 
-    def beyond(self, other: Evolution) -> list[DataField]:
+    def fields_not_in(self, other: Evolution) -> list[DataField]:
         """The columns of the file that are read for this one and not for the other."""
         known = {f.name for f in other.file_fields}
         return [f for f in self.file_fields if f.name not in known]
@@ -136,7 +136,7 @@ class Evolution:
         source = self.sources[position]
         if source is None:
             return True
-        if self.file_fields[source].name in self.unasked:
+        if self.file_fields[source].name in self.without_index:
             return False
         place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
         return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
@@ -151,7 +151,7 @@ class Evolution:
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
-        if file.name in self.unasked:
+        if file.name in self.without_index:
             return Const.TRUE
         if read == file:
             return leaf
@@ -191,10 +191,10 @@ def _plan(
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error.message}") from error
     columns = tuple(by_id[id_] for id_ in wanted)
-    unasked = _alike(file_fields)
+    without_index = _alike(file_fields)
     if trims_char:
-        unasked |= {f.name for f in file_fields if _has_char(f.type)}
-    return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), unasked)
+        without_index |= {f.name for f in file_fields if _has_char(f.type)}
+    return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), without_index)
 
 
 def _alike(fields: Sequence[DataField]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, holds_instan
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.scan.tasks import file_tasks
+from paimon_pyds.scan.planned_files import planned_files
 
 __all__ = ["check_instant_writers"]
 
@@ -37,10 +37,10 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
         entries = store.entries_of(manifest)
         added = pc.and_(pc.equal(entries["kind"], FileKind.ADD), pc.ends_with(entries["file_name"], pattern=".orc"))
         entries = entries.filter(added).slice(0, 1)
-        for task in file_tasks(store, schema, entries):
-            hints = ReadHints(own, task.instants)
+        for file in planned_files(store, schema, entries):
+            hints = ReadHints(own, file.instants)
             try:
-                reader = formats.by_path(task.path).open_reader(store.io, task.path, task.size, ReadCounters(), hints)
+                reader = formats.by_path(file.path).open_reader(store.io, file.path, file.size, ReadCounters(), hints)
             except FileNotFoundError:  # removed by a later commit
                 return
             zone = reader.writer_zone() if isinstance(reader, OrcReader) else ""

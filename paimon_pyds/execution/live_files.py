@@ -22,7 +22,7 @@ from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.partitions import partition_mask
-from paimon_pyds.scan.tasks import file_places
+from paimon_pyds.scan.planned_files import file_locations
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
@@ -115,13 +115,14 @@ def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> 
     instants_of = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields) or repeat(())
     found = []
     columns_of = (entries.column(c).to_pylist() for c in wanted)
-    for (place, path, side), size, rows, schema_id, embedded, write_cols, instants in zip(
-        file_places(store, schema, entries), *columns_of, instants_of, strict=False
+    located = file_locations(store, schema, entries)
+    places = zip(located.bucket_ids, located.paths, located.indexes, strict=True)
+    for ((partition, bucket), path, side), size, rows, schema_id, embedded, write_cols, instants in zip(
+        places, *columns_of, instants_of, strict=False
     ):
         key = (schema_id, None if write_cols is None else tuple(write_cols))
         if key not in columns:
             columns[key] = _fields(store.schema(schema_id).fields, write_cols)
-        partition, bucket, _ = place
         held = columns[key], embedded, side, ReadHints(schema.options, instants)
         found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, *held))
     return found

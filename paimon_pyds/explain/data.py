@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.redaction import redact
-from paimon_pyds.scan.result import PlannedSkip, PruneStep
-from paimon_pyds.scan.verdict import Verdict
+from paimon_pyds.scan.index_answer import IndexAnswer
+from paimon_pyds.scan.result import PruneStep, SkippedFile
 
 __all__ = [
     "Actual",
     "ExplainedScan",
-    "FileDecision",
-    "PagesTold",
-    "TurnTold",
+    "ExplainedFile",
+    "PagePlan",
+    "TopNVisit",
     "counted",
     "human_bytes",
     "outcome_counts",
@@ -31,7 +31,7 @@ NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
-class PagesTold:
+class PagePlan:
     """How a data file would be read: what its row groups and pages leave, and what is chosen.
 
     Attributes:
@@ -61,7 +61,7 @@ class PagesTold:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTold:
+class TopNVisit:
     """When and how a file is asked for the first rows in an order.
 
     Attributes:
@@ -92,13 +92,13 @@ class Actual:
 
 
 @dataclass(frozen=True, slots=True)
-class FileDecision:
+class ExplainedFile:
     """What indexes, deletions and pages said of one file that planning left.
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
-    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.verdict.row_strip`). ``pages`` is None for a file
-    whose footer was not looked into; ``turn`` is of scans for the first rows in an order. ``spared``: the scan was run,
-    and had all its rows without reading the file. Times in milliseconds.
+    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.index_answer.row_strip`). ``pages`` is None for a
+    file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order. ``spared``: the scan
+    was run, and had all its rows without reading the file. Times in milliseconds.
     """
 
     path: str
@@ -108,11 +108,11 @@ class FileDecision:
     index_bytes: int
     reason: str
     rows_after_index: int = 0
-    verdicts: tuple[Verdict, ...] = ()
+    index_answers: tuple[IndexAnswer, ...] = ()
     strip: bytes = b""
-    pages: PagesTold | None = None
+    pages: PagePlan | None = None
     actual: Actual | None = None
-    turn: TurnTold | None = None
+    top_n: TopNVisit | None = None
     spared: bool = False
     index_millis: float = 0.0
     pages_millis: float = 0.0
@@ -133,7 +133,7 @@ class FileDecision:
             return "pages"
         if self.spared:
             return NOT_NEEDED
-        if self.turn is not None and not self.turn.reads:
+        if self.top_n is not None and not self.top_n.reads:
             return READ_PART
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
@@ -159,8 +159,8 @@ class ExplainedScan:
     snapshot_id: int | None
     predicate: str
     steps: tuple[PruneStep, ...]
-    files: tuple[FileDecision, ...]
-    skips: tuple[PlannedSkip, ...]
+    files: tuple[ExplainedFile, ...]
+    skips: tuple[SkippedFile, ...]
     analyzed: bool = False
     order: str = ""
     limit: int | None = None
@@ -214,7 +214,7 @@ def outcome_counts(explained: ExplainedScan) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
 
 
-def top_reasons(skips: Iterable[PlannedSkip]) -> list[tuple[str, str, int]]:
+def top_reasons(skips: Iterable[SkippedFile]) -> list[tuple[str, str, int]]:
     """(step, reason, files), the reasons of a step by falling number of files."""
     counted = Counter((s.step, s.reason) for s in skips)
     return [(step, reason, n) for (step, reason), n in counted.most_common()]
@@ -248,11 +248,11 @@ _ACTUAL = pa.struct(
     [("rows", pa.int64()), ("rows_decoded", pa.int64()), ("bytes", pa.int64()), ("requests", pa.int64()),
      ("pages", pa.int64()), ("pages_total", pa.int64()), ("groups", pa.int64()), ("millis", pa.float64())]
 )  # fmt: skip
-_TURN = pa.struct([("number", pa.int64()), ("bound", pa.string()), ("by", pa.string()), ("reads", pa.bool_())])
+_TOP_N = pa.struct([("number", pa.int64()), ("bound", pa.string()), ("by", pa.string()), ("reads", pa.bool_())])
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("turn", _TURN), ("pages", _PAGES), ("actual", _ACTUAL)]
+     ("top_n", _TOP_N), ("pages", _PAGES), ("actual", _ACTUAL)]
 )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ def _without_user(path: str) -> str:
     return redact(path) if "@" in path or "?" in path else path
 
 
-def _file_row(file: FileDecision) -> dict[str, Any]:
+def _file_row(file: ExplainedFile) -> dict[str, Any]:
     return {
         "path": file.path,
         "outcome": file.outcome,
@@ -269,14 +269,14 @@ def _file_row(file: FileDecision) -> dict[str, Any]:
         "rows_kept": file.rows_kept,
         "index_bytes": file.index_bytes,
         "reason": file.reason,
-        "leaves": _leaf_rows(file.verdicts),
-        "turn": None if file.turn is None else asdict(file.turn),
+        "leaves": _leaf_rows(file.index_answers),
+        "top_n": None if file.top_n is None else asdict(file.top_n),
         "pages": None if file.pages is None else asdict(file.pages),
         "actual": None if file.actual is None else asdict(file.actual),
     }
 
 
-def _skip_row(skip: PlannedSkip) -> Mapping[str, Any]:
+def _skip_row(skip: SkippedFile) -> Mapping[str, Any]:
     return {
         "path": skip.path,
         "outcome": skip.step,
@@ -285,11 +285,11 @@ def _skip_row(skip: PlannedSkip) -> Mapping[str, Any]:
         "rows_kept": 0,
         "index_bytes": 0,
         "reason": skip.reason,
-        "leaves": _leaf_rows(skip.verdicts),
+        "leaves": _leaf_rows(skip.index_answers),
     }
 
 
-def _leaf_rows(said: Sequence[Verdict]) -> list[dict[str, Any]]:
+def _leaf_rows(said: Sequence[IndexAnswer]) -> list[dict[str, Any]]:
     return [
         {
             "leaf": v.leaf,

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 
-from paimon_pyds.explain.data import Actual, FileDecision, counted, top_reasons
+from paimon_pyds.explain.data import Actual, ExplainedFile, counted, top_reasons
 from paimon_pyds.explain.explanation import Explanation
-from paimon_pyds.explain.file import FileFacts, explain_file
-from paimon_pyds.explain.order import turns_of, without_needless
+from paimon_pyds.explain.file import explain_file
+from paimon_pyds.explain.order import PlannedVisit, in_visiting_order, planned_visits
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.query.top_n_run import TopNQuery
-from paimon_pyds.read.file import FileTrace
-from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+from paimon_pyds.read import FileTrace
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.split import PlannedFile
 
 __all__ = ["FOOTERS", "explain", "explain_run"]
 
@@ -52,14 +53,11 @@ def explain(
         SnapshotNotFoundError: a file is gone.
         CorruptFileError: an index, a deletion vector or a footer is damaged.
     """
-    turns = {} if query is None else turns_of(query)
+    visits = {} if query is None else planned_visits(query)
     if query is not None:
-        plan = without_needless(plan, turns)
-    facts = [
-        FileFacts(plan.spec, task, plan.verdicts.get(_name(task.path), ()), turns.get(task.path)) for task in plan.tasks
-    ]
+        plan = in_visiting_order(plan, visits)
     steps = [_with_reasons(step, plan.skips) for step in plan.steps]
-    files = _each(explain_file, facts, footers)
+    files = _explained(plan, visits, footers)
     steps += _file_steps(plan, files)
     predicate = plan.spec.predicate
     return Explanation(
@@ -116,26 +114,28 @@ def _actual(trace: FileTrace) -> Actual:
     )
 
 
-def _each(
-    ask: Callable[[FileFacts, bool], FileDecision], facts: Sequence[FileFacts], footers: int
-) -> list[FileDecision]:
+def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int) -> list[ExplainedFile]:
     """Asks the files on threads: what takes time is waiting for a storage."""
-    look = [number < footers for number in range(len(facts))]
-    if len(facts) < 2:
-        return list(map(ask, facts, look))
-    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(facts))) as pool:
-        return list(pool.map(ask, facts, look))
+
+    def ask(number: int, file: PlannedFile) -> ExplainedFile:
+        embedded = plan.index_answers.get(file.name, ())
+        return explain_file(plan.spec, file, embedded, visits.get(file.path), footer=number < footers)
+
+    if len(plan.files) < 2:
+        return list(map(ask, range(len(plan.files)), plan.files))
+    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(plan.files))) as pool:
+        return list(pool.map(ask, range(len(plan.files)), plan.files))
 
 
 # ------------------------------------------------------------------------------------------------------------ steps
 
 
-def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep]:
+def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneStep]:
     """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
     gone = [s for s in plan.skips if s.step == "deletion vectors"]
     limited = [s for s in plan.skips if s.step == "limit"]
     steps = []
-    if any(task.index_path for task in plan.tasks) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
+    if any(file.index_path for file in plan.files) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
         kept = [f for f in files if f.rows_after_index]
         extra = (len(gone) + len(limited), *_sums(gone + limited))
         read = sum(f.index_bytes for f in files)
@@ -144,7 +144,7 @@ def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep
         millis = sum(f.index_millis for f in files)
         steps.append(PruneStep("side index", len(kept) + extra[0], rows, size, millis, detail))
     left = [f for f in files if f.rows_kept]
-    if gone or any(task.deletion for task in plan.tasks):
+    if gone or any(file.deletion for file in plan.files):
         rows, size = (a + b for a, b in zip(_kept(left), _sums(limited), strict=True))
         deleted = sum(f.rows_after_index - f.rows_kept for f in files) + sum(s.row_count for s in gone)
         detail = f"{deleted:,} rows deleted"
@@ -152,16 +152,16 @@ def _file_steps(plan: ScanPlan, files: Sequence[FileDecision]) -> list[PruneStep
     if limited:
         detail = limited[0].reason
         steps.append(PruneStep("limit", len(left), *_kept(left), 0.0, detail))
-    if any(f.pages or f.turn for f in files):
+    if any(f.pages or f.top_n for f in files):
         steps.append(_pages_step(left))
     return steps
 
 
-def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
+def _pages_step(left: Sequence[ExplainedFile]) -> PruneStep:
     """What row groups and pages leave, and which way of reading was chosen."""
     told = [f.pages for f in left if f.pages is not None]
-    answered = sum(f.turn is not None and not f.turn.reads for f in left)
-    others = [f for f in left if f.pages is None and (f.turn is None or f.turn.reads)]
+    answered = sum(f.top_n is not None and not f.top_n.reads for f in left)
+    others = [f for f in left if f.pages is None and (f.top_n is None or f.top_n.reads)]
     rows = sum(f.rows_kept for f in left if f.pages is None)
     parts = []
     by_pages = [p for p in told if p.pages]
@@ -170,7 +170,7 @@ def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
         parts.append(f"{n:,} of {of:,} pages in {counted(len(by_pages), 'file')}")
     by_unit = Counter(p.choice for p in told if p.groups and not p.pages)
     parts += [f"{counted(n, 'file')} by whole {unit}" for unit, n in by_unit.items()]
-    if any(f.turn is not None and f.turn.reads for f in left):
+    if any(f.top_n is not None and f.top_n.reads for f in left):
         parts.append("at most: sort columns are read of rows that can be among the first")
     elif any(p.at_most for p in told):
         parts.append("at most: columns outside the filter are read for survivors only")
@@ -190,19 +190,19 @@ def _pages_step(left: Sequence[FileDecision]) -> PruneStep:
     )
 
 
-def _kept(files: Iterable[FileDecision]) -> tuple[int, int]:
+def _kept(files: Iterable[ExplainedFile]) -> tuple[int, int]:
     kept = [(f.rows_kept, f.size) for f in files]
     return sum(r for r, _ in kept), sum(s for _, s in kept)
 
 
-def _sums(skips: Iterable[PlannedSkip]) -> tuple[int, int]:
+def _sums(skips: Iterable[SkippedFile]) -> tuple[int, int]:
     counted = [(s.row_count, s.size) for s in skips]
     return sum(r for r, _ in counted), sum(s for _, s in counted)
 
 
-def _leaves(files: Iterable[FileDecision]) -> str:
+def _leaves(files: Iterable[ExplainedFile]) -> str:
     """Which kinds of index on which columns were asked."""
-    asked = {f"{v.index}({v.column})": None for f in files for v in f.verdicts if v.index is not None}
+    asked = {f"{v.index}({v.column})": None for f in files for v in f.index_answers if v.index is not None}
     if not asked:
         return ""
     names = list(asked)
@@ -210,7 +210,7 @@ def _leaves(files: Iterable[FileDecision]) -> str:
     return f": {', '.join(names[:_SHOWN_REASONS])}{more}"
 
 
-def _with_reasons(step: PruneStep, skips: Sequence[PlannedSkip]) -> PruneStep:
+def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
     """The step with the parts of the filter that decided most."""
     found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
     if not found:
@@ -219,7 +219,3 @@ def _with_reasons(step: PruneStep, skips: Sequence[PlannedSkip]) -> PruneStep:
     more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
     detail = f"{step.detail}: {told}{more}" if step.detail else f"{told}{more}"
     return replace(step, detail=detail)
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]

@@ -4,93 +4,90 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.evolution.columns import Evolution
-from paimon_pyds.explain.data import FileDecision, PagesTold, counted
-from paimon_pyds.explain.order import Turn
-from paimon_pyds.formats.base import FormatReader, GroupPlan, PlansGroups, ReadCounters
-from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.read.file import FileTrace, file_evolution, passes, select_rows
-from paimon_pyds.scan.verdict import Verdict, row_strip, verdicts
+from paimon_pyds.explain.data import ExplainedFile, PagePlan, counted
+from paimon_pyds.explain.order import PlannedVisit
+from paimon_pyds.formats.base import GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.read.file import FileReading
+from paimon_pyds.read.live_rows import LiveRows
+from paimon_pyds.scan.index_answer import IndexAnswer, index_answers, row_strip
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.split import PlannedFile, ReadSpec
 
-__all__ = ["FileFacts", "explain_file"]
+__all__ = ["explain_file"]
 
 _MOST_NAMES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
-    """A file to explain, what its embedded index said when it was planned, and its turn for the first rows."""
+def explain_file(
+    spec: ReadSpec,
+    file: PlannedFile,
+    embedded: Sequence[IndexAnswer] = (),
+    visit: PlannedVisit | None = None,
+    *,
+    footer: bool = True,
+) -> ExplainedFile:
+    """What is decided on a file, by the functions that readers use.
 
-    spec: ReadSpec
-    task: FileTask
-    embedded: tuple[Verdict, ...] = ()
-    turn: Turn | None = None
-
-
-def explain_file(facts: FileFacts, footer: bool) -> FileDecision:
-    """What is decided on a file; ``footer``: look into the data file's footer and page indexes too.
+    Args:
+        spec: of the plan.
+        file: one of its files.
+        embedded: what its embedded index said when it was planned.
+        visit: when it is asked for the first rows in an order.
+        footer: look into the data file's footer and page indexes too.
 
     Raises:
         SnapshotNotFoundError: the file, or its index, is gone.
         CorruptFileError: an index, a deletion vector or the footer is damaged.
     """
+    if visit is not None:  # sort columns are all that is read of most files
+        spec = replace(spec, fields=visit.query.fields)
     try:
-        return _explain(facts, footer)
+        return _explain(LiveRows(spec, file), tuple(embedded), visit, footer)
     except FileNotFoundError as error:
-        path = error.filename or facts.task.path
+        path = error.filename or file.path
         raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
-def _explain(facts: FileFacts, footer: bool) -> FileDecision:
-    spec, task, rows = facts.spec, facts.task, facts.task.row_count
-    filtering = file_evolution(spec, task, spec.filter_fields)
-    devolved = filtering.devolve(spec.predicate)
-    if devolved in (Const.FALSE, Const.UNKNOWN):
+def _explain(
+    live: LiveRows, embedded: tuple[IndexAnswer, ...], visit: PlannedVisit | None, footer: bool
+) -> ExplainedFile:
+    file, rows, trace = live.file, live.file.row_count, live.trace
+    if live.matches_none:
         reason = "no row of this file's schema can match"
-        return FileDecision(task.path, task.size, rows, 0, 0, reason, strip=row_strip(RowSelection.NONE, rows))
+        return ExplainedFile(file.path, file.size, rows, 0, 0, reason, strip=row_strip(RowSelection.NONE, rows))
     start = time.perf_counter()
-    trace = FileTrace(task.path, rows)
-    selection = select_rows(spec, task, devolved, trace)
-    said = facts.embedded + (verdicts(trace.index.trace, rows) if trace.index is not None else ())
+    kept = live.candidates.count(rows)
+    answers = embedded + tuple(a for result in trace.index_results for a in index_answers(result.trace, rows))
     after_index = rows if trace.rows_after_index is None else trace.rows_after_index
-    kept = selection.count(rows)
-    turn = facts.turn.told() if facts.turn is not None and footer and kept else None
-    asked = time.perf_counter()
-    known = trace.index is not None and trace.index.exact
+    top_n = visit.explained() if visit is not None and footer and kept else None
+    indexes_asked = time.perf_counter()
     pages = None
-    if footer and kept and (facts.turn is None or (turn is not None and turn.reads)):
-        pages = _pages(_reading(facts), task, devolved, filtering, selection, known)
-        pages = replace(pages, at_most=pages.at_most or turn is not None)
-    return FileDecision(
-        path=task.path,
-        size=task.size,
+    if footer and kept and (top_n is None or top_n.reads):
+        pages = _pages(live)
+        pages = replace(pages, at_most=pages.at_most or top_n is not None)
+    return ExplainedFile(
+        path=file.path,
+        size=file.size,
         rows=rows,
         rows_kept=kept,
         index_bytes=trace.counters.index_bytes,
-        reason="; ".join(_reasons(said, after_index - kept)),
+        reason="; ".join(_reasons(answers, after_index - kept)),
         rows_after_index=after_index,
-        verdicts=said,
-        strip=row_strip(selection, rows),
+        index_answers=answers,
+        strip=row_strip(live.candidates, rows),
         pages=pages,
-        turn=turn,
-        index_millis=(asked - start) * 1000,
-        pages_millis=(time.perf_counter() - asked) * 1000,
+        top_n=top_n,
+        index_millis=(indexes_asked - start) * 1000,
+        pages_millis=(time.perf_counter() - indexes_asked) * 1000,
     )
 
 
-def _reading(facts: FileFacts) -> ReadSpec:
-    """What is read of a file: for the first rows in an order, the sort columns."""
-    return facts.spec if facts.turn is None else replace(facts.spec, fields=facts.turn.query.fields)
-
-
-def _reasons(said: Sequence[Verdict], deleted: int) -> list[str]:
-    found = [f"{v.index} index: {v.leaf} keeps {kept_text(v.rows, v.of)}" for v in said if v.index is not None]
+def _reasons(answers: Sequence[IndexAnswer], deleted: int) -> list[str]:
+    found = [f"{v.index} index: {v.leaf} keeps {kept_text(v.rows, v.of)}" for v in answers if v.index is not None]
     return [*found, f"{deleted:,} rows deleted"] if deleted else found
 
 
@@ -104,60 +101,50 @@ def kept_text(rows: int, of: int) -> str:
 # ------------------------------------------------------------------------------------------------------------ pages
 
 
-def _pages(
-    spec: ReadSpec, task: FileTask, devolved: Predicate, filtering: Evolution, selection: RowSelection, known: bool
-) -> PagesTold:
-    format_ = formats.by_path(task.path)
-    reader = format_.open_reader(spec.io, task.path, task.size, ReadCounters(), spec.hints(task))
+def _pages(live: LiveRows) -> PagePlan:
+    file, spec = live.file, live.spec
+    format_ = formats.by_path(file.path)
+    reader = format_.open_reader(spec.io, file.path, file.size, ReadCounters(), spec.hints(file))
     try:
-        if devolved is not Const.TRUE and not known:
-            selection = selection & reader.prune(devolved, selection)
-        rows, groups = selection.count(task.row_count), len(reader.groups())
-        output = file_evolution(spec, task, spec.fields)
-        fields = [*filtering.file_fields, *output.beyond(filtering)]
-        if selection.is_none or not fields:
-            return PagesTold(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
+        reading = FileReading(live, reader)
+        selection = reading.selection
+        rows, groups = selection.count(file.row_count), len(reader.groups())
+        if selection.is_none or not (reading.filtering.file_fields or reading.output_only):
+            return PagePlan(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
         if not isinstance(reader, PlansGroups):
             used = sum(not selection.window(*g).is_none for g in reader.groups())
             unit = format_.traits.group
-            return PagesTold(rows, used, groups, task.size, task.size, choice=unit, why="the whole file at most")
-        if filtering.settles(spec.predicate, devolved):
-            return _told(list(reader.plan(output.file_fields, selection)), rows, groups, False)
-        plans, at_most = _plans(reader, reader, selection, known, filtering, output)
-        return _told(plans, rows, groups, at_most)
+            return PagePlan(rows, used, groups, file.size, file.size, choice=unit, why="the whole file at most")
+        if live.matches_all:
+            return _page_plan(list(reader.plan(reading.output.file_fields, selection)), rows, groups, False)
+        plans, at_most = _group_plans(reading, reader)
+        return _page_plan(plans, rows, groups, at_most)
     finally:
         reader.close()
 
 
-def _plans(
-    reader: FormatReader,
-    planner: PlansGroups,
-    selection: RowSelection,
-    known: bool,
-    filtering: Evolution,
-    output: Evolution,
-) -> tuple[list[GroupPlan], bool]:
+def _group_plans(reading: FileReading, planner: PlansGroups) -> tuple[list[GroupPlan], bool]:
     """How the file's row groups would be read, and whether some of that is an upper bound.
 
     Where many rows are selected, the filter's columns are read first and the others for the survivors: how many these
     are is not known before.
     """
     once, twice = RowSelection.NONE, RowSelection.NONE
-    for window, in_two in passes(reader, selection, known, filtering, output):
+    for window, in_two in reading.passes(reading.selection):
         once, twice = (once, twice | window) if in_two else (once | window, twice)
-    others = output.beyond(filtering)
-    plans = list(planner.plan([*filtering.file_fields, *others], once)) if not once.is_none else []
+    filter_fields, others = reading.filtering.file_fields, reading.output_only
+    plans = list(planner.plan([*filter_fields, *others], once)) if not once.is_none else []
     if not twice.is_none:
-        if filtering.file_fields:
-            plans += planner.plan(filtering.file_fields, twice)
+        if filter_fields:
+            plans += planner.plan(filter_fields, twice)
         plans += planner.plan(others, twice)
     return plans, not twice.is_none
 
 
-def _told(plans: Sequence[GroupPlan], rows: int, groups_total: int, at_most: bool) -> PagesTold:
+def _page_plan(plans: Sequence[GroupPlan], rows: int, groups_total: int, at_most: bool) -> PagePlan:
     weighed = [p for p in plans if p.pages_micros is not None and p.group_micros is not None]
     by_pages = [p for p in plans if p.pages]
-    return PagesTold(
+    return PagePlan(
         rows=rows,
         groups=len({p.number for p in plans}),
         groups_total=groups_total,
@@ -181,10 +168,10 @@ def _choice(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
 
 
 def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
-    """What the estimates do not tell: columns that are not read by pages, and row groups without a choice."""
+    """What the estimates do not show: columns that are not read by pages, and row groups without a choice."""
     whole = list(dict.fromkeys(name for p in by_pages for name in p.whole_columns))
     reasons = dict.fromkeys(p.reason for p in plans if p.reason)
     names = ", ".join(whole if len(whole) <= _MOST_NAMES else whole[:2])
     more = f" and {len(whole) - 2} more columns" if len(whole) > _MOST_NAMES else ""
-    told = [f"{names}{more} read whole"] if whole else []
-    return "; ".join([*told, *reasons])
+    by_name = [f"{names}{more} read whole"] if whole else []
+    return "; ".join([*by_name, *reasons])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paimon_pyds.explain.data import NOT_SKIPPED, ExplainedScan, FileDecision, counted, human_bytes, outcome_counts
+from paimon_pyds.explain.data import NOT_SKIPPED, ExplainedFile, ExplainedScan, counted, human_bytes, outcome_counts
 from paimon_pyds.explain.plot import colour_of, escape, files_bar, joined_strip, row_strips
 from paimon_pyds.explain.text import (
     ENDS,
@@ -20,7 +20,7 @@ from paimon_pyds.explain.text import (
     positions_text,
     rows_text,
     short_path,
-    turn_text,
+    visit_text,
 )
 from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep
@@ -147,7 +147,7 @@ def _strips(e: ExplainedScan) -> str:
     return f"{head}{row_strips(rows)}{rest}"
 
 
-def _shown(files: Sequence[FileDecision]) -> list[FileDecision]:
+def _shown(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
     return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
 
 
@@ -166,16 +166,16 @@ def _details(e: ExplainedScan) -> str:
     return f'<div style="{_HEAD}">File by file</div>{items}{rest}'
 
 
-def _file(f: FileDecision, table: str) -> str:
+def _file(f: ExplainedFile, table: str) -> str:
     dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
     lines = [_line(_index_name(v.index, v.column), v.leaf, _kept(v.rows, v.of, v.positions), v.bytes_read)
-             for v in f.verdicts]  # fmt: skip
+             for v in f.index_answers]  # fmt: skip
     if f.rows_after_index != f.rows_kept:
         lines.append(_line("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", 0))
-    if f.turn is not None:
-        lines.append(_line("top n", "", turn_text(f.turn), 0))
+    if f.top_n is not None:
+        lines.append(_line("top n", "", visit_text(f.top_n), 0))
     if f.pages is not None and f.pages.rows != f.rows_kept:
         lines.append(_line("page statistics", "", f"keep {rows_text(f.pages.rows, f.rows_kept)}", 0))
     if f.pages is not None and f.pages.rows:

@@ -5,45 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from paimon_pyds.explain.data import TurnTold
+from paimon_pyds.explain.data import TopNVisit
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.query.indexed_file import IndexedFile
-from paimon_pyds.query.top_n_bounds import best_possible, promising
+from paimon_pyds.query.top_n_bounds import best_possible, by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
-from paimon_pyds.scan.file_bounds import KnownFile
-from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.split import PlannedFile
 from paimon_pyds.types import scalar_to_internal
 
-__all__ = ["Turn", "turns_of", "without_needless"]
+__all__ = ["PlannedVisit", "in_visiting_order", "planned_visits"]
 
 STEP = "top n"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A file in the row of those that are asked for the first rows; ``number`` counts from 1."""
+class PlannedVisit:
+    """One of the files that are asked for the first rows, one after the other; ``number`` counts from 1."""
 
     query: TopNQuery
-    file: KnownFile
+    file: PlannedFile
     number: int
 
-    def told(self) -> TurnTold:
+    def explained(self) -> TopNVisit:
         """When the file is asked, and what it is asked by; its index is evaluated for that, no data is read."""
         key, field = self.query.keys[0], self.query.fields[0]
-        known, file = self.file.columns[field.name], IndexedFile(self.query.spec, self.file)
+        bounds, file = self.file.bounds_of(field.name), IndexedFile(self.query.spec, self.file)
         exact = file.rows is not None and len(self.query.keys) == 1
-        if known.constant:
-            return TurnTold(self.number, self.bound(), "statistics", not exact)
+        if bounds.constant:
+            return TopNVisit(self.number, self.bound(), "statistics", not exact)
         kinds = [kind for kind in ORDERING if file.columns(field, (kind,))]
         by = f"{kinds[0]}({field.name})" if kinds else ""
-        return TurnTold(self.number, self.bound(), by, not (kinds and exact and key.codec.is_index_key))
+        return TopNVisit(self.number, self.bound(), by, not (kinds and exact and key.codec.is_index_key))
 
     def bound(self) -> str:
         """No row of the file comes before a row for which this is true; empty when that is not known."""
         key, field = self.query.keys[0], self.query.fields[0]
-        best = best_possible(key, self.file.columns[field.name])
+        best = best_possible(key, self.file.bounds_of(field.name))
         if best is None:
             return ""
         column = ColumnRef(field.name, (), field.type, field.id)
@@ -52,20 +52,22 @@ class Turn:
         return to_sql(Leaf(Op.EQ, column, (scalar_to_internal(key.codec.values([best.key])[0]),)))
 
 
-def turns_of(query: TopNQuery) -> Mapping[str, Turn]:
+def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
     """The files that may hold one of the first rows, by path, in the order in which they are asked."""
-    files = [query.files[number] for number in promising(query.keys[0], query.files)]
-    return {file.task.path: Turn(query, file, number) for number, file in enumerate(files, 1)}
+    files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
+    return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
 
 
-def without_needless(plan: ScanPlan, turns: Mapping[str, Turn]) -> ScanPlan:
-    """The plan's files in turn, without those that statistics say hold none of the first rows; a step tells of them."""
-    tasks = {task.path: task for task in plan.tasks}
-    left = tuple(tasks[path] for path in turns if path in tasks)
-    needless = [task for task in plan.tasks if task.path not in turns]
-    if not needless:
-        return replace(plan, tasks=left)
+def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> ScanPlan:
+    """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
+    of them.
+    """
+    files = {file.path: file for file in plan.files}
+    left = tuple(files[path] for path in visits if path in files)
+    left_out = [file for file in plan.files if file.path not in visits]
+    if not left_out:
+        return replace(plan, files=left)
     reason = "others have enough rows that come before all of theirs"
-    skips = [PlannedSkip(task.name, task.row_count, task.size, reason, STEP) for task in needless]
-    step = PruneStep(STEP, len(left), sum(t.row_count for t in left), sum(t.size for t in left))
-    return replace(plan, tasks=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))
+    skips = [SkippedFile(file.name, file.row_count, file.size, reason, STEP) for file in left_out]
+    step = PruneStep(STEP, len(left), sum(f.row_count for f in left), sum(f.size for f in left))
+    return replace(plan, files=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))

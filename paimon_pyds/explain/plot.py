@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from paimon_pyds.explain.data import NOT_NEEDED, READ_PART, READ_WHOLE, FileDecision
+from paimon_pyds.explain.data import NOT_NEEDED, READ_PART, READ_WHOLE, ExplainedFile
 from paimon_pyds.redaction import visible
-from paimon_pyds.scan.verdict import STRIP_BINS
+from paimon_pyds.scan.index_answer import STRIP_BINS
 
 __all__ = ["colour_of", "escape", "files_bar", "joined_strip", "row_strips"]
 
@@ -108,7 +108,7 @@ def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str
     return "".join(marks)
 
 
-def joined_strip(files: Sequence[FileDecision]) -> bytes:
+def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
     """One strip of many files one after the other, by their numbers of rows: 1 … 255 for the share that is kept."""
     rows = np.array([f.rows for f in files], np.float64)
     if not rows.sum():

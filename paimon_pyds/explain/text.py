@@ -8,10 +8,10 @@ from paimon_pyds.explain.data import (
     NOT_SKIPPED,
     READ_WHOLE,
     Actual,
+    ExplainedFile,
     ExplainedScan,
-    FileDecision,
-    PagesTold,
-    TurnTold,
+    PagePlan,
+    TopNVisit,
     counted,
     human_bytes,
     outcome_counts,
@@ -29,7 +29,7 @@ __all__ = [
     "rows_text",
     "short_path",
     "to_text",
-    "turn_text",
+    "visit_text",
 ]
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
@@ -83,15 +83,15 @@ def _files(e: ExplainedScan) -> Iterator[str]:
         yield f"… and {len(chosen) - len(shown):,} more files: files_to_arrow() has them all"
 
 
-def interesting(files: Sequence[FileDecision]) -> list[FileDecision]:
+def interesting(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
     """The files that something narrowed down: in turn, or those of which most is read first, else in plan order."""
-    chosen = [f for f in files if f.verdicts or f.turn or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
-    return sorted(chosen, key=lambda f: (not f.rows_to_read, f.turn.number if f.turn else -f.rows_to_read))
+    chosen = [f for f in files if f.index_answers or f.top_n or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
+    return sorted(chosen, key=lambda f: (not f.rows_to_read, f.top_n.number if f.top_n else -f.rows_to_read))
 
 
-def _file(f: FileDecision, table: str) -> Iterator[str]:
+def _file(f: ExplainedFile, table: str) -> Iterator[str]:
     yield f"{short_path(f.path, table)}   {rows_text(f.rows_to_read, f.rows)}   {strip_text(f.strip)}".rstrip()
-    for v in f.verdicts:
+    for v in f.index_answers:
         index = "no index" if v.index is None else f"{v.index}({v.column})"
         where = positions_text(v.positions, v.rows)
         kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{where}"
@@ -99,11 +99,11 @@ def _file(f: FileDecision, table: str) -> Iterator[str]:
         yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
     if f.rows_after_index != f.rows_kept:
         yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
-    if f.turn is not None:
-        yield f"    {'top n':<26} {turn_text(f.turn)}"
+    if f.top_n is not None:
+        yield f"    {'top n':<26} {visit_text(f.top_n)}"
     if f.pages is not None:
         yield from _pages(f, f.pages)
-    elif f.reason and not f.verdicts:
+    elif f.reason and not f.index_answers:
         yield f"    {f.reason}"
     if f.spared:
         yield f"    {'not read':<26} {SPARED}"
@@ -115,7 +115,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
+def _pages(f: ExplainedFile, p: PagePlan) -> Iterator[str]:
     if p.rows != f.rows_kept:
         yield f"    {'row groups and pages':<26} their statistics keep {rows_text(p.rows, f.rows_kept)}"
     if p.rows:
@@ -123,7 +123,7 @@ def _pages(f: FileDecision, p: PagesTold) -> Iterator[str]:
         yield f"    {'to read':<26} {most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}: {cost_text(p)}"
 
 
-def turn_text(t: TurnTold) -> str:
+def visit_text(t: TopNVisit) -> str:
     """When a file is asked for the first rows, and by what."""
     bound = f"no row before {t.bound}" if t.bound else "bounds not known"
     if not t.by:
@@ -134,7 +134,7 @@ def turn_text(t: TurnTold) -> str:
     return f"asked as number {t.number:,}: {bound}; {how}"
 
 
-def cost_text(p: PagesTold) -> str:
+def cost_text(p: PagePlan) -> str:
     """Which way of reading was chosen, and the numbers that decided."""
     chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
     told = [p.why] if p.why else []

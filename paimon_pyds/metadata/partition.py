@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,7 +15,14 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.types import DataField
 
-__all__ = ["partition_directory", "partition_scalars", "partition_texts"]
+__all__ = ["PartitionBucket", "partition_directory", "partition_scalars", "partition_texts"]
+
+
+class PartitionBucket(NamedTuple):
+    """Where rows and files of a table are: the row of the partition (arity + BinaryRow), and the bucket in it."""
+
+    partition: bytes
+    bucket: int
 
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:

@@ -20,7 +20,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
 from paimon_pyds.index.keys import Key
 from paimon_pyds.index.order import order_codec
-from paimon_pyds.scan.file_bounds import KnownColumn
+from paimon_pyds.split import ColumnBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
 __all__ = ["Distinct", "Extreme", "Fold", "Sum", "python_value"]
@@ -33,13 +33,13 @@ _EXACT = decimal.Context(prec=100)
 class Fold(Protocol):
     """One answer in the making. Parts are made on threads and added by one; None is no part: the file is read."""
 
-    wanted: tuple[str, ...]
+    index_types: tuple[str, ...]
     """Index types that can give a part, best first."""
 
-    def needless(self, known: KnownColumn) -> bool:
+    def ignores(self, bounds: ColumnBounds) -> bool:
         """Whether a file with these bounds can't change the answer any more."""
 
-    def of_bounds(self, known: KnownColumn) -> Any:
+    def of_bounds(self, bounds: ColumnBounds) -> Any:
         """The part of a file all of whose rows count, from its statistics alone."""
 
     def of_constant(self, key: Key | None, rows: int) -> Any:
@@ -61,7 +61,7 @@ class Fold(Protocol):
 class Distinct:
     """Distinct values and how many rows hold each: a table of the column and ``count``, ascending, NULL first."""
 
-    wanted: tuple[str, ...] = COUNTING
+    index_types: tuple[str, ...] = COUNTING
 
     def __init__(self, field: DataField) -> None:
         self._field = field
@@ -70,10 +70,10 @@ class Distinct:
         self._rows = 0
         self._nulls = 0
 
-    def needless(self, known: KnownColumn) -> bool:
+    def ignores(self, bounds: ColumnBounds) -> bool:
         return False
 
-    def of_bounds(self, known: KnownColumn) -> None:
+    def of_bounds(self, bounds: ColumnBounds) -> None:
         return None
 
     def of_constant(self, key: Key | None, rows: int) -> tuple[pa.Array, Any, int] | None:
@@ -124,7 +124,7 @@ class Distinct:
 class Extreme:
     """The smallest or the largest value that is not NULL; None when there is none. NaN is the largest."""
 
-    wanted: tuple[str, ...] = ORDERING
+    index_types: tuple[str, ...] = ORDERING
 
     def __init__(self, field: DataField, *, largest: bool) -> None:
         self._codec = order_codec(field.type)
@@ -134,12 +134,12 @@ class Extreme:
     def _beats(self, key: Any, other: Any) -> bool:
         return bool(key > other) if self._largest else bool(key < other)
 
-    def needless(self, known: KnownColumn) -> bool:
-        bound = known.high if self._largest else known.low
+    def ignores(self, bounds: ColumnBounds) -> bool:
+        bound = bounds.high if self._largest else bounds.low
         return self._best is not None and bound is not None and not self._beats(bound, self._best)
 
-    def of_bounds(self, known: KnownColumn) -> Any:
-        return (known.high if self._largest else known.low) if known.occur else None
+    def of_bounds(self, bounds: ColumnBounds) -> Any:
+        return (bounds.high if self._largest else bounds.low) if bounds.attained else None
 
     def of_constant(self, key: Key | None, rows: int) -> Any:
         return key if rows else None
@@ -175,7 +175,7 @@ class Sum:
     Integers give BIGINT, DECIMAL(p, s) gives DECIMAL(p + 10, s) of 38 digits at most, FLOAT and DOUBLE give DOUBLE.
     """
 
-    wanted: tuple[str, ...] = SUMMING
+    index_types: tuple[str, ...] = SUMMING
 
     def __init__(self, field: DataField) -> None:
         kind = field.type.kind
@@ -189,10 +189,10 @@ class Sum:
         self._total: Any = 0.0 if self._float else 0
         self._values = 0
 
-    def needless(self, known: KnownColumn) -> bool:
+    def ignores(self, bounds: ColumnBounds) -> bool:
         return False
 
-    def of_bounds(self, known: KnownColumn) -> None:
+    def of_bounds(self, bounds: ColumnBounds) -> None:
         return None
 
     def of_constant(self, key: Key | None, rows: int) -> tuple[Any, int] | None:

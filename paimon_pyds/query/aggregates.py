@@ -21,8 +21,7 @@ from paimon_pyds.query.answer import Answer, Tally
 from paimon_pyds.query.indexed_file import IndexedFile
 from paimon_pyds.read import read_splits
 from paimon_pyds.read.row_counts import check_row_counts
-from paimon_pyds.scan.file_bounds import KnownFile
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Answers:
 
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        told, work = Tally(), _Unread()
+        tally, work = Tally(), _Unread()
         spec, files = self._open(())
         total = 0
 
@@ -54,23 +53,23 @@ class Answers:
             file.close()
             return file, count
 
-        for file, count in _gathered(ask, files, lambda file: file.settled):
+        for file, count in _gathered(ask, files, lambda file: file.is_counted_by_metadata):
             if count is None:
                 work.take(file)
             else:
                 total += count
-                told.took(file)
+                tally.answered(file)
         limit = self._scan.row_limit
         left = None if limit is None else max(limit - total, 0)
         if left != 0:
-            total += sum(batch.num_rows for batch in work.batches(spec, told, limit=left))
-        return told.answer(total if limit is None else min(total, limit))
+            total += sum(batch.num_rows for batch in work.batches(spec, tally, limit=left))
+        return tally.answer(total if limit is None else min(total, limit))
 
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are asked one after the other, until one has a row."""
-        told, work = Tally(), _Unread()
+        tally, work = Tally(), _Unread()
         if self._scan.row_limit == 0:
-            return told.answer(False)
+            return tally.answer(False)
         spec, files = self._open(())
         for file in files:
             count = file.count()
@@ -78,11 +77,11 @@ class Answers:
             if count is None:
                 work.take(file)
                 continue
-            told.took(file)
+            tally.answered(file)
             if count:
-                return told.answer(True)
-        found = any(batch.num_rows for batch in work.batches(spec, told, limit=1))
-        return told.answer(found)
+                return tally.answer(True)
+        found = any(batch.num_rows for batch in work.batches(spec, tally, limit=1))
+        return tally.answer(found)
 
     def distinct(self, column: str) -> Answer[pa.Table]:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each.
@@ -122,16 +121,16 @@ class Answers:
 
     def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
         """How to read these columns, and the files of the scan."""
-        known = self._scan.known(fields)
-        if known.plan.rows_in_doubt:
-            check_row_counts(known.plan.spec.io, known.plan.tasks)
-        spec = replace(known.plan.spec, fields=fields, metadata_columns=())
-        return spec, [IndexedFile(spec, file) for file in known.files]
+        plan = self._scan.plan_with_bounds(fields)
+        if plan.rows_in_doubt:
+            check_row_counts(plan.spec.io, plan.files)
+        spec = replace(plan.spec, fields=fields, metadata_columns=())
+        return spec, [IndexedFile(spec, file) for file in plan.files]
 
     def _fold(self, field: DataField, fold: Fold) -> Answer[Any]:
-        told = Tally()
+        tally = Tally()
         if self._scan.row_limit is not None:
-            return self._fold_rows(field, fold, told)
+            return self._fold_rows(field, fold, tally)
         work = _Unread()
         spec, files = self._open((field,))
 
@@ -141,41 +140,41 @@ class Answers:
             return file, parts
 
         def at_hand(file: IndexedFile) -> bool:
-            known = file.file.columns[field.name]
-            by_bounds = file.task.deletion is None and fold.of_bounds(known) is not None
-            return file.settled and (known.constant or by_bounds)
+            bounds = file.file.bounds_of(field.name)
+            by_bounds = file.file.deletion is None and fold.of_bounds(bounds) is not None
+            return file.is_counted_by_metadata and (bounds.constant or by_bounds)
 
-        for file, parts in _gathered(ask, _by_promise(files, field, fold), at_hand):
+        for file, parts in _gathered(ask, _bounded_first(files, field, fold), at_hand):
             if parts is None:
                 work.take(file)
                 continue
-            told.took(file)
+            tally.answered(file)
             for part in parts:
                 fold.add(part)
-        work.drop(lambda file: fold.needless(file.columns[field.name]), told)
-        for batch in work.batches(spec, told):
+        work.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
+        for batch in work.batches(spec, tally):
             fold.add(fold.of_values(batch.column(0)))
-        return told.answer(fold.result())
+        return tally.answer(fold.result())
 
-    def _fold_rows(self, field: DataField, fold: Fold, told: Tally) -> Answer[Any]:
+    def _fold_rows(self, field: DataField, fold: Fold, tally: Tally) -> Answer[Any]:
         """Over the rows of a scan with a limit or an order: they are read."""
-        for batch in self._scan.selecting((field,)).to_batches(on_file=told.read):
+        for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
             fold.add(fold.of_values(batch.column(0)))
-        return told.answer(fold.result())
+        return tally.answer(fold.result())
 
 
 def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:
     """What a file adds, told without its data; None when it has to be read."""
-    known = file.file.columns[field.name]
-    if fold.needless(known):
+    bounds = file.file.bounds_of(field.name)
+    if fold.ignores(bounds):
         return ()
-    if known.constant:
+    if bounds.constant:
         rows = file.count()
         if rows is not None:
-            part = fold.of_constant(known.low, rows)
+            part = fold.of_constant(bounds.low, rows)
             return () if part is None or not rows else (part,)
-    if file.file.predicate is Const.TRUE and file.task.deletion is None:
-        part = fold.of_bounds(known)
+    if file.has_no_filter and file.file.deletion is None:
+        part = fold.of_bounds(bounds)
         if part is not None:
             return (part,)
     selection = file.rows
@@ -183,16 +182,16 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
         return None
     if selection.is_none:
         return ()
-    for column in file.columns(field, fold.wanted):
-        part = fold.of_index(column, selection.positions, selection.count(file.task.row_count))
+    for column in file.columns(field, fold.index_types):
+        part = fold.of_index(column, selection.positions, selection.count(file.file.row_count))
         if part is not None:
             return (part,)
     return None
 
 
-def _by_promise(files: list[IndexedFile], field: DataField, fold: Fold) -> list[IndexedFile]:
-    """Files that settle an answer by their bounds first: the others may then be needless."""
-    return sorted(files, key=lambda f: fold.of_bounds(f.file.columns[field.name]) is None)
+def _bounded_first(files: list[IndexedFile], field: DataField, fold: Fold) -> list[IndexedFile]:
+    """Files that settle an answer by their bounds first: the others may then add nothing."""
+    return sorted(files, key=lambda f: fold.of_bounds(f.file.bounds_of(field.name)) is None)
 
 
 def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], bool]) -> Iterator[U]:
@@ -227,25 +226,25 @@ class _Unread:
     def take(self, file: IndexedFile) -> None:
         self._files.append(file)
 
-    def drop(self, needless: Callable[[KnownFile], bool], told: Tally) -> None:
+    def drop(self, is_ignored: Callable[[PlannedFile], bool], tally: Tally) -> None:
         """Leave out files that can't matter any more."""
         kept = []
         for file in self._files:
-            if needless(file.file):
-                told.took(file)
+            if is_ignored(file.file):
+                tally.answered(file)
             else:
                 kept.append(file)
         self._files = kept
 
-    def batches(self, spec: ReadSpec, told: Tally, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, spec: ReadSpec, tally: Tally, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         for file in self._files:
-            told.asked(file)
+            tally.asked_in_vain(file)
         plain = replace(spec, predicate=Const.TRUE, filter_fields=())
         for exact, one in ((True, plain), (False, spec)):
-            tasks = [file.without_indexes() for file in self._files if (file.rows is not None) is exact]
-            yield from _read(one, tasks, told, limit)
+            files = [file.reading_candidates() for file in self._files if (file.rows is not None) is exact]
+            yield from _read(one, files, tally, limit)
 
 
-def _read(spec: ReadSpec, tasks: Sequence[FileTask], told: Tally, limit: int | None) -> Iterable[pa.RecordBatch]:
+def _read(spec: ReadSpec, files: Sequence[PlannedFile], tally: Tally, limit: int | None) -> Iterable[pa.RecordBatch]:
     threads = os.cpu_count() or 1
-    return read_splits(spec, tasks, _BATCH_ROWS, limit=limit, threads=threads, on_file=told.read)
+    return read_splits(spec, files, _BATCH_ROWS, limit=limit, threads=threads, on_file=tally.read)

@@ -52,15 +52,15 @@ class Tally:
         self._on_file = on_file
         self._metadata = self._index = self._read = self._bytes = 0
 
-    def took(self, file: IndexedFile) -> None:
+    def answered(self, file: IndexedFile) -> None:
         """A file was answered without its data."""
         self._bytes += file.bytes_read
-        if file.asked_index or file.bytes_read:
+        if file.has_asked_index or file.bytes_read:
             self._index += 1
         else:
             self._metadata += 1
 
-    def asked(self, file: IndexedFile) -> None:
+    def asked_in_vain(self, file: IndexedFile) -> None:
         """A file's indexes were asked, and it is read all the same."""
         self._bytes += file.bytes_read
 
@@ -71,7 +71,7 @@ class Tally:
         if self._on_file is not None:
             self._on_file(trace)
 
-    def needless(self, files: int = 1) -> None:
+    def left_out(self, files: int = 1) -> None:
         """Files were left out by their bounds."""
         self._metadata += files
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from pyroaring import BitMap
-
-from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.evolution.columns import Evolution, same_type
+from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
-from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.open_indexes import open_embedded_index, open_side_index
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.deletions import deleted_rows
-from paimon_pyds.read.file import file_evolution
-from paimon_pyds.scan.file_bounds import KnownFile
+from paimon_pyds.read.live_rows import LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
 __all__ = ["IndexedFile"]
@@ -28,129 +21,93 @@ __all__ = ["IndexedFile"]
 class IndexedFile:
     """What metadata, file indexes and the deletion vector tell of a file; each is read when first asked for.
 
+    Args:
+        spec: of the plan.
+        file: one of its files, with its residual filter and its bounds.
+
     Raises (every method):
         CorruptFileError: an index or the deletion vector is damaged.
         SnapshotNotFoundError: a file is gone.
     """
 
-    def __init__(self, spec: ReadSpec, file: KnownFile) -> None:
-        self._spec = spec
-        self._bytes = 0
+    def __init__(self, spec: ReadSpec, file: PlannedFile) -> None:
         self.file = file
-        self.task: FileTask = file.task
-        self.asked_index = False
-        self._opened: list[FileIndex] = []
-        self._in_use = ExitStack()
+        self.has_asked_index = False
+        self._live = LiveRows(spec.for_file(file), file)
+        self._index_bytes = 0
 
     @property
     def bytes_read(self) -> int:
         """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
-        return self._bytes + sum(index.bytes_read for index in self._opened)
+        counters = self._live.trace.counters
+        return counters.bytes_read - counters.index_bytes + max(self._index_bytes, self._live.index_bytes)
 
     @property
-    def settled(self) -> bool:
+    def has_no_filter(self) -> bool:
+        """Whether metadata says that the filter keeps every row."""
+        return self.file.residual is Const.TRUE
+
+    @property
+    def is_counted_by_metadata(self) -> bool:
         """Whether metadata alone tells how many rows there are."""
-        deletion = self.task.deletion
-        return self.file.predicate is Const.TRUE and (deletion is None or deletion.cardinality is not None)
+        return self.has_no_filter and self.file.live_row_count is not None
 
     def close(self) -> None:
-        """Let go of indexes, which the next query may use. What was asked is still known."""
-        self._bytes = self.bytes_read
-        self._opened.clear()
-        self._in_use.close()
-        self.__dict__.pop("_indexes", None)
-
-    @cached_property
-    def _indexes(self) -> list[FileIndex]:
-        if not self._spec.use_index:
-            return []
-        found = []
-        if self.file.embedded is not None:
-            found.append(self._in_use.enter_context(open_embedded_index(self.file.embedded, self.task.name)))
-        if self.task.index_path is not None:
-            try:
-                self._opened.append(self._in_use.enter_context(open_side_index(self._spec.io, self.task.index_path)))
-            except FileNotFoundError as error:
-                raise SnapshotNotFoundError.of_file(self.task.index_path) from error
-        return [*found, *self._opened]
-
-    def _evolution(self, fields: tuple[DataField, ...]) -> Evolution:
-        return file_evolution(self._spec, self.task, fields)
+        """Let go of indexes and what they keep in memory. What was asked is still known."""
+        self._index_bytes = self._live.index_bytes
+        self._live.close()
 
     # ------------------------------------------------------------------------------------------------------- rows
 
-    @cached_property
-    def _deleted(self) -> BitMap:
-        deletion = self.task.deletion
-        if deletion is None:
-            return BitMap()
-        self._bytes += deletion.length + 8
-        try:
-            return deleted_rows(self._spec.io, deletion, self.task.row_count)
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(deletion.path) from error
-
     def count(self) -> int | None:
         """How many live rows the filter keeps; None when only reading can tell."""
-        if self.settled:
-            deletion = self.task.deletion
-            return self.task.row_count - (0 if deletion is None else deletion.cardinality or 0)
+        if self.is_counted_by_metadata:
+            return self.file.live_row_count
         rows = self.rows
-        return None if rows is None else rows.count(self.task.row_count)
+        return None if rows is None else rows.count(self.file.row_count)
 
-    @cached_property
+    @property
     def rows(self) -> RowSelection | None:
         """Exactly the live rows that the filter keeps; None when only reading can tell."""
-        selection, exact = self._matching
-        return selection.minus(self._deleted, self.task.row_count) if exact else None
+        with self._asking():
+            return self._live.rows
 
-    @cached_property
+    @property
     def candidates(self) -> RowSelection:
         """The live rows that the filter may keep."""
-        return self._matching[0].minus(self._deleted, self.task.row_count)
+        with self._asking():
+            return self._live.candidates
 
-    @cached_property
-    def _matching(self) -> tuple[RowSelection, bool]:
-        """Rows that the filter may keep, deletions aside, and whether it is these exactly."""
-        predicate = self.file.predicate
-        if predicate is Const.TRUE:
-            return RowSelection.ALL, True
-        evolution = self._evolution(self._spec.filter_fields)
-        devolved = evolution.devolve(predicate)
-        precise = evolution.devolves_exactly(predicate)
-        if devolved in (Const.FALSE, Const.UNKNOWN):
-            return RowSelection.NONE, True
-        if devolved is Const.TRUE:
-            return RowSelection.ALL, precise
-        selection, exact = RowSelection.ALL, False
-        for index in self._indexes:
-            self.asked_index = True
-            result = index.evaluate(devolved, self.task.row_count)
-            selection, exact = selection & result.selection, exact or result.exact
-        return selection, (exact and precise) or selection.is_none
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError.of_file(error.filename or self.file.path) from error
+        self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
 
     # ---------------------------------------------------------------------------------------------------- columns
 
-    def columns(self, field: DataField, wanted: tuple[str, ...]) -> list[IndexedColumn]:
-        """What indexes of the wanted types know of a column, cheapest first.
+    def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:
+        """What indexes of some types know of a column, cheapest first.
 
         There are none for a column that this file holds in another type, whose indexes tell no values, or that has the
         name of a map key.
         """
-        evolution = self._evolution((field,))
+        evolution = file_evolution(self._live.spec, self.file, (field,))
         source = evolution.sources[0]
-        file = None if source is None else evolution.file_fields[source]
-        if file is None or file.name in evolution.unasked or not same_type(file.type, field.type):
+        own = None if source is None else evolution.file_fields[source]
+        if own is None or own.name in evolution.without_index or not same_type(own.type, field.type):
             return []
         if order_codec(field.type).codec is None:
             return []
-        rows = self.task.row_count
-        found = [c for index in self._indexes for c in index_columns(index, file.name, file.type, wanted, rows)]
-        self.asked_index = self.asked_index or bool(found)
+        rows = self.file.row_count
+        with self._asking():
+            indexes = self._live.indexes
+        found = [c for index in indexes for c in index_columns(index, own.name, own.type, index_types, rows)]
+        self.has_asked_index = self.has_asked_index or bool(found)
         return found
 
-    def without_indexes(self) -> FileTask:
+    def reading_candidates(self) -> PlannedFile:
         """The file, to be read at `candidates` only: indexes and deletions are in that already."""
-        positions = self.candidates.positions
-        selection = None if positions is None else positions.serialize()
-        return dataclasses.replace(self.task, selection=selection, index_path=None, deletion=None)
+        return self.file.selecting(self.candidates)

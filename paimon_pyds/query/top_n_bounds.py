@@ -10,28 +10,28 @@ from collections.abc import Sequence
 
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.query.top_n_rows import Rank, SortKey
-from paimon_pyds.scan.file_bounds import KnownColumn, KnownFile
+from paimon_pyds.split import ColumnBounds, PlannedFile
 
-__all__ = ["best_possible", "files_that_matter", "promising"]
+__all__ = ["best_possible", "by_best_value", "files_that_matter"]
 
 
-def best_possible(key: SortKey, known: KnownColumn) -> Rank | None:
+def best_possible(key: SortKey, bounds: ColumnBounds) -> Rank | None:
     """No row of the file comes before this; None when that is not known."""
-    if known.constant:
-        return key.rank(known.low)
-    if key.column.nulls_first and known.nulls != 0:
+    if bounds.constant:
+        return key.rank(bounds.low)
+    if key.column.nulls_first and bounds.nulls != 0:
         return key.rank(None)
-    bound = known.high if key.column.descending else known.low
+    bound = bounds.high if key.column.descending else bounds.low
     return None if bound is None else key.rank(bound)
 
 
-def worst_possible(key: SortKey, known: KnownColumn) -> Rank | None:
+def worst_possible(key: SortKey, bounds: ColumnBounds) -> Rank | None:
     """No row of the file comes after this; None when that is not known."""
-    if known.constant:
-        return key.rank(known.low)
-    if not key.column.nulls_first and known.nulls != 0:
+    if bounds.constant:
+        return key.rank(bounds.low)
+    if not key.column.nulls_first and bounds.nulls != 0:
         return key.rank(None)
-    bound = known.low if key.column.descending else known.high
+    bound = bounds.low if key.column.descending else bounds.high
     return None if bound is None else key.rank(bound)
 
 
@@ -40,9 +40,9 @@ def _compare(a: Rank, b: Rank) -> int:
     return -1 if a.before(b) else int(b.before(a))
 
 
-def promising(key: SortKey, files: Sequence[KnownFile]) -> list[int]:
+def by_best_value(key: SortKey, files: Sequence[PlannedFile]) -> list[int]:
     """Numbers of the files, from the best possible value to the worst; those not known come first."""
-    ranks = [best_possible(key, file.columns[key.column.name]) for file in files]
+    ranks = [best_possible(key, file.bounds_of(key.column.name)) for file in files]
 
     def compare(a: int, b: int) -> int:
         x, y = ranks[a], ranks[b]
@@ -53,7 +53,7 @@ def promising(key: SortKey, files: Sequence[KnownFile]) -> list[int]:
     return sorted(range(len(ranks)), key=functools.cmp_to_key(compare))
 
 
-def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple[KnownFile, ...]:
+def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tuple[PlannedFile, ...]:
     """The files that may hold one of the first ``n`` rows.
 
     Where the files with the best bounds have n rows for certain, files whose best possible value comes after all of
@@ -61,7 +61,7 @@ def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple
     """
     certain: list[tuple[Rank, int]] = []
     for file in files:
-        worst = worst_possible(key, file.columns[key.column.name])
+        worst = worst_possible(key, file.bounds_of(key.column.name))
         rows = _certain_rows(file)
         if worst is not None and rows:
             certain.append((worst, rows))
@@ -75,13 +75,10 @@ def files_that_matter(key: SortKey, files: Sequence[KnownFile], n: int) -> tuple
     return tuple(files)
 
 
-def _certain_rows(file: KnownFile) -> int:
-    deletion = file.task.deletion
-    if file.predicate is not Const.TRUE or (deletion is not None and deletion.cardinality is None):
-        return 0
-    return file.task.row_count - (0 if deletion is None else deletion.cardinality or 0)
+def _certain_rows(file: PlannedFile) -> int:
+    return (file.live_row_count or 0) if file.residual is Const.TRUE else 0
 
 
-def _after(key: SortKey, file: KnownFile, rank: Rank) -> bool:
-    best = best_possible(key, file.columns[key.column.name])
+def _after(key: SortKey, file: PlannedFile, rank: Rank) -> bool:
+    best = best_possible(key, file.bounds_of(key.column.name))
     return best is not None and rank.before(best)

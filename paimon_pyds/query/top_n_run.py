@@ -26,12 +26,12 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, ma
 from paimon_pyds.query.answer import Tally
 from paimon_pyds.query.indexed_file import IndexedFile
 from paimon_pyds.query.top_n import TopN
-from paimon_pyds.query.top_n_bounds import best_possible, files_that_matter, promising
+from paimon_pyds.query.top_n_bounds import best_possible, by_best_value, files_that_matter
 from paimon_pyds.query.top_n_rows import BestRows, SortKey
 from paimon_pyds.read import FileTrace, read_file, read_splits
-from paimon_pyds.scan.file_bounds import KnownColumn, KnownFile, KnownPlan
+from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import FileTask, ReadSpec, result_schema
+from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField, Kind, scalar_to_internal
 
 __all__ = ["TopNQuery", "make_query", "run_top_n"]
@@ -52,18 +52,18 @@ class TopNQuery:
     """
 
     spec: ReadSpec
-    files: tuple[KnownFile, ...]
+    files: tuple[PlannedFile, ...]
     fields: tuple[DataField, ...]
     keys: tuple[SortKey, ...]
     n: int
     left_out: int = 0
 
 
-def make_query(known: KnownPlan, order: TopN, fields: tuple[DataField, ...], n: int) -> TopNQuery:
+def make_query(plan: ScanPlan, order: TopN, fields: tuple[DataField, ...], n: int) -> TopNQuery:
     """The query for the first ``n`` rows of a plan; ``fields`` are the sort columns of the order."""
     keys = tuple(SortKey(c, order_codec(f.type)) for c, f in zip(order.columns, fields, strict=True))
-    files = files_that_matter(keys[0], known.files, n)
-    return TopNQuery(known.plan.spec, files, fields, keys, n, len(known.files) - len(files))
+    files = files_that_matter(keys[0], plan.files, n)
+    return TopNQuery(plan.spec, files, fields, keys, n, len(plan.files) - len(files))
 
 
 def run_top_n(query: TopNQuery, tally: Tally) -> pa.Table:
@@ -86,21 +86,21 @@ class _Run:
         self._unsorted: BitMap | None = None
 
     def rows(self) -> pa.Table:
-        self._tally.needless(self._query.left_out)
+        self._tally.left_out(self._query.left_out)
         if self._query.n:
-            for number in promising(self._first, self._query.files):
+            for number in by_best_value(self._first, self._query.files):
                 if self._can_matter(self._query.files[number]):
                     self._look_into(number)
                 else:
-                    self._tally.needless()
+                    self._tally.left_out()
         if self._unsorted is not None:
             return self._read_unsorted(_positions(self._unsorted))
         return self._read_rows(*self._best.result())
 
     # ------------------------------------------------------------------------------------------------------ bounds
 
-    def _can_matter(self, file: KnownFile) -> bool:
-        possible, worst = best_possible(self._first, file.columns[self._first.column.name]), self._best.worst
+    def _can_matter(self, file: PlannedFile) -> bool:
+        possible, worst = best_possible(self._first, file.bounds_of(self._first.column.name)), self._best.worst
         if possible is None or worst is None:
             return True
         return possible.before(worst) if self._one else not worst.before(possible)
@@ -108,12 +108,11 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------- files
 
     def _look_into(self, number: int) -> None:
-        known = self._query.files[number]
-        file = IndexedFile(self._query.spec, known)
-        column = known.columns[self._first.column.name]
+        file = IndexedFile(self._query.spec, self._query.files[number])
+        column = file.file.bounds_of(self._first.column.name)
         rows = file.rows
         if file.candidates.is_none:
-            self._tally.took(file)
+            self._tally.answered(file)
         elif column.constant:
             self._constant(number, file, rows, column)
         else:
@@ -124,13 +123,13 @@ class _Run:
                 self._read(number, file)
         file.close()
 
-    def _constant(self, number: int, file: IndexedFile, rows: RowSelection | None, column: KnownColumn) -> None:
+    def _constant(self, number: int, file: IndexedFile, rows: RowSelection | None, column: ColumnBounds) -> None:
         """A file all of whose rows have one first value."""
         if rows is None or not self._one:
             self._read(number, file)
             return
         if rows.positions is None:
-            positions = np.arange(min(self._query.n, file.task.row_count))
+            positions = np.arange(min(self._query.n, file.file.row_count))
         else:
             positions = _positions(first_of(rows.positions, self._query.n))
         codec = self._first.codec
@@ -139,32 +138,32 @@ class _Run:
         else:
             keys = codec.array(codec.values([column.low])).take(pa.array(np.zeros(len(positions), np.int64)))
         self._best.add([keys], number, positions)
-        self._tally.took(file)
+        self._tally.answered(file)
 
     def _by_index(self, number: int, file: IndexedFile, rows: RowSelection | None, index: IndexedColumn) -> None:
         alone = self._one and self._first.codec.is_index_key
         if rows is not None and alone and len(self._query.files) == 1:
             found = self._found(index, rows.positions, self._query.n, ties=False, keys=False)
             self._unsorted = BitMap().union(*(positions for positions, _ in found))
-            self._tally.took(file)
+            self._tally.answered(file)
             return
         if rows is not None and alone:
             for positions, keys in self._found(index, rows.positions, self._query.n, ties=False):
                 found = self._first.codec.of_index(keys)
                 self._best.add([found], number, _positions(positions))
-            self._tally.took(file)
+            self._tally.answered(file)
             return
         some = self._query.n if rows is not None else _TRIES * max(self._query.n, _FEW)
         within = file.candidates.positions
         chosen = BitMap()
         for positions, _ in self._found(index, within, some, ties=True):
             chosen |= positions
-        if rows is None and len(chosen) > file.candidates.count(file.task.row_count) // 2:
+        if rows is None and len(chosen) > file.candidates.count(file.file.row_count) // 2:
             self._read(number, file)
             return
         kept = self._read(number, file, chosen, narrow=False)
         if rows is None and kept < self._query.n:
-            rest = file.candidates.minus(chosen, file.task.row_count).positions
+            rest = file.candidates.minus(chosen, file.file.row_count).positions
             if rest:
                 self._read(number, file, rest)
 
@@ -194,16 +193,15 @@ class _Run:
 
         ``narrow``: those that come after the worst row kept may be left out, and are not counted then.
         """
-        task = file.without_indexes()
-        if chosen is not None:
-            task = replace(task, selection=chosen.serialize())
-        trace = FileTrace(task.path, task.row_count)
+        rows = file.candidates if chosen is None else RowSelection.from_bitmap(chosen)
+        one = file.file.selecting(rows)
+        trace = FileTrace(one.path, one.row_count)
         kept = 0
-        for batch in read_file(self._sort_spec(file, narrow), task, batch_rows=_BATCH_ROWS, trace=trace):
+        for batch in read_file(self._sort_spec(file, narrow), one, batch_rows=_BATCH_ROWS, trace=trace):
             kept += batch.num_rows
             keys = [key.codec.array(batch.column(i)) for i, key in enumerate(self._query.keys)]
             self._best.add(keys, number, batch.column(len(keys)).to_numpy())
-        self._tally.asked(file)
+        self._tally.asked_in_vain(file)
         self._tally.read(trace)
         return kept
 
@@ -263,9 +261,8 @@ class _Run:
         in_file_order = np.lexsort((rows, files))
         return table.take(pa.array(np.argsort(in_file_order)))
 
-    def _rows_of(self, number: int, rows: npt.NDArray[np.int64]) -> FileTask:
-        selection = BitMap(rows.astype(np.uint32)).serialize()
-        return replace(self._query.files[number].task, selection=selection, index_path=None, deletion=None)
+    def _rows_of(self, number: int, rows: npt.NDArray[np.int64]) -> PlannedFile:
+        return self._query.files[number].selecting(RowSelection.of(rows.astype(np.uint32)))
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.int64]:

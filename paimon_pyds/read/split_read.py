@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import pyarrow as pa
 
 from paimon_pyds.formats.prefetch import in_order
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, FileTrace, read_file
-from paimon_pyds.split import FileTask, ReadSpec, Split, result_schema
+from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, read_file
+from paimon_pyds.read.trace import FileTrace
+from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema
 
 __all__ = ["read_split", "read_splits"]
 
@@ -32,9 +33,9 @@ def read_split(
         on_file: called with the trace of each file when it is done.
     """
     left = limit
-    for task in split.tasks:
-        trace = FileTrace(task.path, task.row_count)
-        for batch in read_file(split.spec, task, batch_rows=batch_rows, trace=trace, limit=left):
+    for file in split.files:
+        trace = FileTrace(file.path, file.row_count)
+        for batch in read_file(split.spec, file, batch_rows=batch_rows, trace=trace, limit=left):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -50,7 +51,7 @@ def read_split(
 
 def read_splits(
     spec: ReadSpec,
-    tasks: Sequence[FileTask],
+    files: Sequence[PlannedFile],
     batch_rows: int = DEFAULT_BATCH_ROWS,
     *,
     limit: int | None = None,
@@ -60,22 +61,30 @@ def read_splits(
     """Surviving rows of these files in order, reading up to ``threads`` files at a time.
 
     Memory is bounded: each thread decodes one file, and what waits for the consumer is at most 128 MiB.
+
+    Args:
+        spec: how to read them.
+        files: what to read.
+        batch_rows: rows in a batch at most.
+        limit: stop after so many rows; files are read one after the other then.
+        threads: files that are read at a time.
+        on_file: called with the trace of each file when it is done.
     """
-    if threads <= 1 or len(tasks) <= 1 or limit is not None:
-        yield from read_split(Split(spec, tuple(tasks)), batch_rows, limit=limit, on_file=on_file)
+    if threads <= 1 or len(files) <= 1 or limit is not None:
+        yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=on_file)
         return
-    files = (_run(spec, task, batch_rows) for task in tasks)
-    for item in in_order(files, threads=threads, held=_HELD_BYTES, size=_bytes_of):
+    reads = (_run(spec, file, batch_rows) for file in files)
+    for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
         if not isinstance(item, FileTrace):
             yield item
         elif on_file is not None:
             on_file(item)
 
 
-def _run(spec: ReadSpec, task: FileTask, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
+def _run(spec: ReadSpec, file: PlannedFile, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
     """The file's rows, then its trace."""
-    trace = FileTrace(task.path, task.row_count)
-    yield from read_file(spec, task, batch_rows=batch_rows, trace=trace)
+    trace = FileTrace(file.path, file.row_count)
+    yield from read_file(spec, file, batch_rows=batch_rows, trace=trace)
     yield trace
 
 

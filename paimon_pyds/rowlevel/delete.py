@@ -65,8 +65,8 @@ def delete(
 def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
     candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
     settled = condition.residual is None
-    whole = [c for c in candidates.files if settled and c.predicate is Const.TRUE]
-    others = [c for c in candidates.files if not settled or c.predicate is not Const.TRUE]
+    whole = [c for c in candidates.files if settled and c.file.residual is Const.TRUE]
+    others = [c for c in candidates.files if not settled or c.file.residual is not Const.TRUE]
     seen = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
         progress(seen)

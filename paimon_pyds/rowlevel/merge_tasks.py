@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.read.file import read_file
-from paimon_pyds.read.positions import live_rows
+from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, new_versions
 from paimon_pyds.rowlevel.target import Candidate
 from paimon_pyds.split import ReadSpec
@@ -131,7 +131,7 @@ def _write_versions(
 
 def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, found: _FileActions, writer: TableWriter) -> None:
     """All live rows of a file that stay, and new versions of those that are updated in their places."""
-    for batch in read_file(spec, candidate.selecting(live_rows(spec.io, candidate.file))):
+    for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
         positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
         plain = batch.select(batch.schema.names[:-1])
         first, last = np.searchsorted(found.at, [positions[0], positions[-1] + 1])

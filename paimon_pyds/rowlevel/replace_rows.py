@@ -20,7 +20,7 @@ from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.positions import live_rows
+from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows, without
 from paimon_pyds.rowlevel.publish import RowEdits
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget

@@ -23,12 +23,11 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.read.positions import ROW_INDEX
-from paimon_pyds.scan.file_bounds import KnownFile, plan_known
+from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
 
@@ -39,22 +38,10 @@ _ENABLED = "deletion-vectors.enabled"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A data file that may hold rows an operation is about. It pickles.
-
-    ``number`` is its row in `RowTarget.entries`; ``predicate`` what its rows still have to be asked, as partition and
-    statistics settle the rest; ``container`` its embedded index; ``total_buckets`` that of its partition (-1 for none).
-    """
+    """A file that may hold rows an operation is about; ``number`` is its row in `RowTarget.entries`. It pickles."""
 
     number: int
-    file: FileTask
-    predicate: Predicate
-    container: bytes | None
-    total_buckets: int
-
-    def selecting(self, rows: RowSelection) -> FileTask:
-        """The file with these rows to read and no other; they must be live."""
-        bitmap = None if rows.positions is None else rows.positions.serialize()
-        return replace(self.file, selection=bitmap, deletion=None, index_path=None)
+    file: PlannedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +160,7 @@ class RowTarget:
             fields: the columns to read of such rows.
         """
         names = set(root_columns(predicate))
-        known = plan_known(
+        plan = plan_with_bounds(
             self.store,
             ScanRequest(
                 state=TableState(self.snapshot, self.schema),
@@ -185,22 +172,11 @@ class RowTarget:
             ),
             (),
         )
-        plan = known.plan
-        return Candidates(plan.spec, self._candidates(known.files), plan.target_split_size, plan.open_file_cost)
+        return Candidates(plan.spec, self._candidates(plan.files), plan.target_split_size, plan.open_file_cost)
 
-    def _candidates(self, files: Sequence[KnownFile]) -> tuple[Candidate, ...]:
-        names = pa.array([file.task.name for file in files], pa.string())
+    def _candidates(self, files: Sequence[PlannedFile]) -> tuple[Candidate, ...]:
+        names = pa.array([file.name for file in files], pa.string())
         rows = np.flatnonzero(np.asarray(pc.is_in(self.entries["file_name"], names)))
-        chosen = self.entries.take(pa.array(rows))
-        columns = (
-            chosen[c].to_pylist() for c in ("partition", "bucket", "file_name", "embedded_index", "total_buckets")
-        )
-        found = {
-            (partition, bucket, name): (int(row), container, total)
-            for row, partition, bucket, name, container, total in zip(rows, *columns, strict=True)
-        }
-        return tuple(
-            Candidate(row, file.task, file.predicate, container, total)
-            for file in files
-            for row, container, total in (found[file.task.partition, file.task.bucket, file.task.name],)
-        )
+        columns = (self.entries[c].take(pa.array(rows)).to_pylist() for c in ("partition", "bucket", "file_name"))
+        numbers = {(p, b, name): int(row) for row, p, b, name in zip(rows, *columns, strict=True)}
+        return tuple(Candidate(numbers[(*file.bucket_id, file.name)], file) for file in files)

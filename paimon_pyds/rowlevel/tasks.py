@@ -15,9 +15,10 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression import Residual
-from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import read_file
-from paimon_pyds.read.positions import live_rows, matching_rows
+from paimon_pyds.read.live_rows import live_rows
+from paimon_pyds.read.positions import matching_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
@@ -75,17 +76,7 @@ def find_rows(
 
 def _find(task: _FindTask) -> list[FoundRows]:
     mask = None if task.residual is None else task.residual.evaluate
-    return [
-        FoundRows(c.number, matching_rows(_asking(task.spec, c), c.file, container=c.container, residual=mask))
-        for c in task.files
-    ]
-
-
-def _asking(spec: ReadSpec, candidate: Candidate) -> ReadSpec:
-    """How to read a file whose rows have to be asked less than others."""
-    needed = set(root_columns(candidate.predicate))
-    left = tuple(f for f in spec.filter_fields if f.name in needed)
-    return replace(spec, predicate=candidate.predicate, filter_fields=left)
+    return [FoundRows(c.number, matching_rows(task.spec, c.file, residual=mask)) for c in task.files]
 
 
 # -------------------------------------------------------------------------------------------------------- writing
@@ -145,7 +136,7 @@ def by_total_buckets(files: Iterator[Candidate]) -> Iterator[tuple[int, list[Can
     """Files by the number of buckets of their partition: rows go back to the bucket they came from."""
     groups: dict[int, list[Candidate]] = {}
     for candidate in files:
-        groups.setdefault(candidate.total_buckets, []).append(candidate)
+        groups.setdefault(candidate.file.total_buckets, []).append(candidate)
     yield from groups.items()
 
 
@@ -154,6 +145,6 @@ def _rewrite(task: _RewriteTask) -> CommitMessage:
         for candidate, gone in task.files:
             left = live_rows(task.spec.io, candidate.file).minus(gone, candidate.file.row_count)
             if not left.is_none:
-                yield from read_file(task.spec, candidate.selecting(left))
+                yield from read_file(task.spec, candidate.file.selecting(left))
 
     return write_rows(task.context, batches())

@@ -26,7 +26,8 @@ from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import read_file
-from paimon_pyds.read.positions import ROW_INDEX, live_rows
+from paimon_pyds.read.live_rows import live_rows
+from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
@@ -194,7 +195,7 @@ def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
     names = [f.name for f in task.context.layout.incoming]
     for candidate, rows in task.files:
-        for batch in read_file(task.spec, candidate.selecting(RowSelection.from_bitmap(rows))):
+        for batch in read_file(task.spec, candidate.file.selecting(RowSelection.from_bitmap(rows))):
             yield _assigned(batch, task.assignments, names)
 
 
@@ -202,7 +203,7 @@ def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """All live rows of the files, in order, with new versions of those that change."""
     for candidate, rows in task.files:
         changing = np.frombuffer(rows.to_array(), np.uint32)
-        for batch in read_file(task.spec, candidate.selecting(live_rows(task.spec.io, candidate.file))):
+        for batch in read_file(task.spec, candidate.file.selecting(live_rows(task.spec.io, candidate.file))):
             positions = np.asarray(batch.column(batch.num_columns - 1))
             plain = batch.select(batch.schema.names[:-1])
             at = np.flatnonzero(np.isin(positions, changing, assume_unique=True))

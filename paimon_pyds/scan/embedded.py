@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import is_true
 from paimon_pyds.index.open_indexes import open_embedded_index
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.scan.result import PlannedSkip
-from paimon_pyds.scan.verdict import Verdict, verdicts
+from paimon_pyds.scan.index_answer import IndexAnswer, index_answers
+from paimon_pyds.scan.planned_files import FileKey
+from paimon_pyds.scan.result import SkippedFile
 
 __all__ = ["EmbeddedAnswers", "ask_embedded"]
 
@@ -27,23 +29,23 @@ class EmbeddedAnswers:
 
     Attributes:
         keep: which entries may hold a match.
-        selections: by partition, bucket and file name the positions that may match, as a portable roaring bitmap.
+        selections: by bucket and file name the positions that may match, as a portable roaring bitmap.
         rows_left_out: how many rows of the kept files can't match.
         skips: the files that are left out.
-        verdicts: what was said of kept files, by file name; only for an explanation.
+        index_answers: what was said of kept files, by file name; only for an explanation.
     """
 
     keep: npt.NDArray[np.bool_]
-    selections: dict[tuple[bytes, int, str], bytes] = field(default_factory=dict)
+    selections: dict[FileKey, bytes] = field(default_factory=dict)
     rows_left_out: int = 0
-    skips: list[PlannedSkip] = field(default_factory=list)
-    verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    skips: list[SkippedFile] = field(default_factory=list)
+    index_answers: dict[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
 
 
 def ask_embedded(
     entries: pa.RecordBatch,
     predicate: Predicate,
-    devolved: Callable[[str, int, list[str] | None], Predicate],
+    devolved: Callable[[int], Predicate],
     *,
     explain: bool = False,
 ) -> EmbeddedAnswers:
@@ -52,7 +54,7 @@ def ask_embedded(
     Args:
         entries: manifest entries.
         predicate: the filter, for messages.
-        devolved: the filter in terms of a file, by its name, schema id and written columns.
+        devolved: the filter in terms of the file of an entry, by the entry's row.
         explain: note what the indexes said.
 
     Raises:
@@ -60,19 +62,19 @@ def ask_embedded(
     """
     embedded = entries.column("embedded_index")
     answers = EmbeddedAnswers(np.ones(entries.num_rows, dtype=bool))
-    wanted = ("partition", "bucket", "file_name", "row_count", "file_size", "schema_id", "write_cols")
+    wanted = ("partition", "bucket", "file_name", "row_count", "file_size")
     for row in np.flatnonzero(is_true(embedded.is_valid())).tolist():
-        partition, bucket, name, rows, size, schema_id, write_cols = (entries.column(c)[row].as_py() for c in wanted)
+        partition, bucket, name, rows, size = (entries.column(c)[row].as_py() for c in wanted)
         with open_embedded_index(embedded[row].as_py(), name) as index:
-            result = index.evaluate(devolved(name, schema_id, write_cols), rows)
-        said = verdicts(result.trace, rows) if explain else ()
+            result = index.evaluate(devolved(row), rows)
+        said = index_answers(result.trace, rows) if explain else ()
         if result.selection.is_none:
             answers.keep[row] = False
-            answers.skips.append(PlannedSkip(name, rows, size, to_sql(predicate, shorten=True), STEP, said))
+            answers.skips.append(SkippedFile(name, rows, size, to_sql(predicate, shorten=True), STEP, said))
             continue
         if result.selection.positions is not None:
-            answers.selections[partition, bucket, name] = result.selection.positions.serialize()
+            answers.selections[PartitionBucket(partition, bucket), name] = result.selection.positions.serialize()
             answers.rows_left_out += rows - result.selection.count(rows)
         if explain:
-            answers.verdicts[name] = said
+            answers.index_answers[name] = said
     return answers

@@ -11,16 +11,19 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
+from paimon_pyds.merge.files import MERGED, merge_keys, with_merged
+from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -31,14 +34,14 @@ from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.bucket_filter import bucket_mask
+from paimon_pyds.scan.index_answer import IndexAnswer
+from paimon_pyds.scan.left_out import left_out
 from paimon_pyds.scan.partitions import partition_mask
-from paimon_pyds.scan.record import left_out
-from paimon_pyds.scan.result import PlannedSkip, PruneStep, ScanPlan
+from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
-from paimon_pyds.scan.tasks import deletion_files, file_tasks
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.scan.verdict import Verdict
-from paimon_pyds.split import FileTask, ReadSpec
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "plan_scan"]
@@ -49,7 +52,12 @@ _PLAN_COLUMNS = (
     "schema_id", "level", "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id",
     "write_cols",
 )  # fmt: skip
+_FILE_SCHEMA_COLUMNS = ("file_name", "schema_id", "write_cols")
+_RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
+"""What is asked besides of files that are sorted runs of a table with a primary key."""
 
+_Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
+"""The entries that a step keeps of some, and what to tell of it."""
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -91,52 +99,55 @@ class Planner:
         self.request = request
         self.schema = request.state.schema
         self.steps: list[PruneStep] = []
-        self.skips: list[PlannedSkip] = []
+        self.skips: list[SkippedFile] = []
         self.clock = time.perf_counter()
-        self.selections: dict[tuple[bytes, int, str], bytes] = {}
-        self.verdicts: dict[str, tuple[Verdict, ...]] = {}
+        self.selections: dict[FileKey, bytes] = {}
+        self.index_answers: dict[str, tuple[IndexAnswer, ...]] = {}
         self.rows_left_out = 0
         self.rows_in_doubt = False
+        self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
+        self.unmerged = merge_filter(request.predicate, merge_keys(self.schema)).before
+        """The part of the filter that may act before versions of a row are merged: all of it in append tables."""
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
 
     def plan(self) -> ScanPlan:
-        request = self.request
-        entries = self.entries()
-        if request.predicate is not Const.TRUE and entries.num_rows:
-            for name, prune in (
-                ("partitions", self.by_partition),
-                ("buckets", self.by_bucket),
-                ("statistics", self.by_statistics),
-                ("embedded index", self.by_embedded_index),
-            ):
-                if not entries.num_rows:
-                    break
-                before = entries
-                entries, detail = prune(before)
-                if detail or entries.num_rows != before.num_rows:
-                    self.note(name, entries, detail)
-                if request.explain and entries.num_rows != before.num_rows and name in self.masks:
-                    self.skips += left_out(name, before, entries, request.predicate, self.masks[name])
-        tasks = self.tasks(entries)
-        options = self.request.options
+        request, options = self.request, self.request.options
+        entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
+        if self.schema.primary_keys:
+            entries = with_merged(self.pruned(entries, ("keys", self.by_keys)), options)
+        entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
+        files = self.files(entries)
         return ScanPlan(
-            spec=self.spec(tasks),
-            tasks=tuple(tasks),
-            snapshot_id=None if self.request.state.snapshot is None else self.request.state.snapshot.id,
+            spec=self.spec(files),
+            files=tuple(files),
+            snapshot_id=None if request.state.snapshot is None else request.state.snapshot.id,
             schema_id=self.schema.id,
             steps=tuple(self.steps),
             skips=tuple(self.skips),
-            verdicts=self.verdicts,
-            limit=self.request.limit,
+            index_answers=self.index_answers,
+            limit=request.limit,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
         )
 
-    def spec(self, tasks: Sequence[FileTask]) -> ReadSpec:
+    def pruned(self, entries: pa.RecordBatch, *steps: tuple[str, _Step]) -> pa.RecordBatch:
+        """The entries that are left after some steps, each of which is noted."""
+        for name, prune in steps:
+            if self.request.predicate is Const.TRUE or not entries.num_rows:
+                break
+            before = entries
+            entries, detail = prune(before)
+            if detail or entries.num_rows != before.num_rows:
+                self.note(name, entries, detail)
+            if self.request.explain and entries.num_rows != before.num_rows and name in self.masks:
+                self.skips += left_out(name, before, entries, self.request.predicate, self.masks[name])
+        return entries
+
+    def spec(self, files: Sequence[PlannedFile]) -> ReadSpec:
         request = self.request
-        schema_ids = {task.schema_id for task in tasks}
+        schema_ids = {file.schema_id for file in files}
         return ReadSpec(
             io=self.store.io,
             schemas={id_: self.store.schema(id_).fields for id_ in schema_ids},
@@ -171,11 +182,11 @@ class Planner:
         return entries
 
     def entries_of(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
-        batches = [self.store.entries_of(m, _PLAN_COLUMNS) for m in manifests]
+        batches = [self.store.entries_of(m, self.columns) for m in manifests]
         entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
         if self.request.since is None:
             return entries
-        before = [self.store.entries_of(m, _PLAN_COLUMNS) for m in self.store.manifests_of(self.request.since)]
+        before = [self.store.entries_of(m, self.columns) for m in self.store.manifests_of(self.request.since)]
         names = live_entries(before).column("file_name")
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
@@ -262,8 +273,17 @@ class Planner:
         """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
         return bucket_mask(predicate, self.schema, entries, self.store.schemas)
 
+    def by_keys(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        return entries.filter(from_numpy(self.keys_of(self.request.predicate, entries))), ""
+
+    def keys_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which entries of a table with a primary key a predicate keeps by what it says of keys alone."""
+        return self.statistics_of(merge_filter(predicate, merge_keys(self.schema)).before, entries)
+
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.statistics_of(self.request.predicate, entries)
+        if self.schema.primary_keys:  # the newest version of a row may be in a file that no version that matches is in
+            mask |= is_true(entries.column(MERGED))
         return (entries, "") if mask.all() else (entries.filter(from_numpy(mask)), "")
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
@@ -277,6 +297,7 @@ class Planner:
         return {
             "partitions": lambda part, entries: self.partitions_of(partition_filter(part, keys)[0], entries)[0],
             "buckets": self.buckets_of,
+            "keys": self.keys_of,
             "statistics": self.statistics_of,
         }
 
@@ -289,51 +310,54 @@ class Planner:
             return entries, ""
         from paimon_pyds.scan.embedded import ask_embedded
 
-        def devolved(name: str, schema_id: int, write_cols: list[str] | None) -> Predicate:
+        def devolved(row: int) -> Predicate:
+            name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
             fields, wanted = self.fields_of(schema_id), self.request.filter_fields
             evolution = plan_evolution(fields, wanted, write_cols, trims_char=traits_of(name).trims_char)
-            return evolution.devolve(self.request.predicate)
+            merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
+            return evolution.devolve(self.unmerged if merged else self.request.predicate)
 
         answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
-        self.selections, self.verdicts = answers.selections, answers.verdicts
+        self.selections, self.index_answers = answers.selections, answers.index_answers
         self.rows_left_out = answers.rows_left_out
         self.skips += answers.skips
         keep = answers.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
-    # ----------------------------------------------------------------------------------------------------- tasks
+    # ----------------------------------------------------------------------------------------------------- files
 
-    def tasks(self, entries: pa.RecordBatch) -> list[FileTask]:
-        snapshot = self.request.state.snapshot if self.request.between is None else None
-        deletions = deletion_files(self.store, self.schema, snapshot)
-        tasks = []
-        for task in file_tasks(self.store, self.schema, entries, deletions, self.selections):
-            deleted = None if task.deletion is None else task.deletion.cardinality
-            if deleted is not None and deleted > task.row_count:
+    def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
+        files = []
+        for file in planned_files(self.store, self.schema, entries, self.details(entries)):
+            deleted = None if file.deletion is None else file.deletion.cardinality
+            if deleted is not None and deleted > file.row_count:
                 raise CorruptFileError(
-                    f"the index manifest says that {deleted} rows of {task.row_count} are deleted", path=task.path
+                    f"the index manifest says that {deleted} rows of {file.row_count} are deleted", path=file.path
                 )
-            if deleted == task.row_count and task.deletion is not None:
-                skip = PlannedSkip(task.name, task.row_count, task.size, "every row is deleted", "deletion vectors")
+            if deleted == file.row_count and file.deletion is not None:
+                skip = SkippedFile(file.name, file.row_count, file.size, "every row is deleted", "deletion vectors")
                 self.skips.append(skip)
             else:
-                tasks.append(task)
-        return self.limited(tasks)
+                files.append(file)
+        return self.limited(files)
 
-    def limited(self, tasks: list[FileTask]) -> list[FileTask]:
+    def details(self, entries: pa.RecordBatch) -> FileDetails:
+        """What is known of the files of these entries beside them."""
+        snapshot = self.request.state.snapshot if self.request.between is None else None
+        return FileDetails(deletion_files(self.store, self.schema, snapshot), self.selections)
+
+    def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
+        """The first files that have enough rows for the limit, where metadata tells how many they have."""
         limit = self.request.limit
         if limit is None or self.request.predicate is not Const.TRUE:
-            return tasks
+            return files
         left, kept = limit, []
-        for task in tasks:
+        for file in files:
             if left <= 0:
                 break
-            kept.append(task)
-            if task.deletion is None:
-                left -= task.row_count
-            elif task.deletion.cardinality is not None:
-                left -= task.row_count - task.deletion.cardinality
+            kept.append(file)
+            left -= file.live_row_count or 0
         if self.request.explain:
-            rest = [(t.name, t.row_count, t.size) for t in tasks[len(kept) :]]
-            self.skips += [PlannedSkip(*of, f"LIMIT {limit}", "limit") for of in rest]
+            rest = [(f.name, f.row_count, f.size) for f in files[len(kept) :]]
+            self.skips += [SkippedFile(*of, f"LIMIT {limit}", "limit") for of in rest]
         return kept

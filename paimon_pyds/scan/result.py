@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_pyds.formats import traits_of
-from paimon_pyds.scan.verdict import Verdict
-from paimon_pyds.split import FileTask, ReadSpec, Split
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.scan.index_answer import IndexAnswer
+from paimon_pyds.split import PlannedFile, ReadSpec, Split
 
-__all__ = ["PlannedSkip", "PruneStep", "ScanPlan", "pack"]
+__all__ = ["SkippedFile", "PruneStep", "ScanPlan", "pack"]
 
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
@@ -28,7 +29,7 @@ class PruneStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedSkip:
+class SkippedFile:
     """A file that planning left out: its name, what decided, and in which step.
 
     Files that statistics, partitions or buckets leave out are noted only for an explanation.
@@ -39,7 +40,7 @@ class PlannedSkip:
     size: int
     reason: str
     step: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    index_answers: tuple[IndexAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ class ScanPlan:
     """A plan: what to read of one snapshot. ``snapshot_id`` is None for a table that was never written."""
 
     spec: ReadSpec
-    tasks: tuple[FileTask, ...]
+    files: tuple[PlannedFile, ...]
     snapshot_id: int | None
     schema_id: int
     steps: tuple[PruneStep, ...] = ()
-    skips: tuple[PlannedSkip, ...] = ()
+    skips: tuple[SkippedFile, ...] = ()
     limit: int | None = None
-    verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    index_answers: Mapping[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
     """What embedded indexes said, by the name of the file; noted only for an explanation."""
     rows_in_doubt: bool = False
     """Whether the snapshot counts other rows than its manifests: only data files can tell then."""
@@ -69,49 +70,76 @@ class ScanPlan:
         return self._splits[0]
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """Paths of the data files to read."""
-        return tuple(task.path for task in self.tasks)
+        return tuple(file.path for file in self.files)
+
+    @property
+    def live_row_count(self) -> int | None:
+        """How many rows the files add to the table, whatever the filter; None when only reading can tell."""
+        counts = [file.live_row_count for file in self.files]
+        return None if self.rows_in_doubt or None in counts else sum(count or 0 for count in counts)
 
     def pack(
         self, *, target_size: int | None = None, max_splits: int | None = None, cut: bool = False
     ) -> tuple[Split, ...]:
-        """The tasks in splits: of about ``target_size`` bytes each, or into ``max_splits`` at most.
+        """The files in splits: of about ``target_size`` bytes each, or into ``max_splits`` at most.
 
-        With ``cut``, Parquet files that are larger are read by several splits, each a window of their rows.
+        With ``cut``, Parquet files that are larger are read by several splits, each a window of their rows. Files whose
+        rows are merged with one another stay together, whatever they weigh.
+
+        Args:
+            target_size: bytes of a split; ``source.split.target-size`` by default.
+            max_splits: how many splits there may be.
+            cut: read a large file by several splits.
         """
         size = self.target_split_size if target_size is None else target_size
         if max_splits is not None:
-            weight = sum(max(t.size, self.open_file_cost) for t in self.tasks)
+            weight = sum(max(f.size, self.open_file_cost) for f in self.files)
             size = max(size, -(-weight // max(max_splits, 1)))
-        tasks = [part for t in self.tasks for part in _windows(t, size)] if cut else self.tasks
-        groups = pack(tasks, size, self.open_file_cost)
+        files = [part for f in self.files for part in _windows(f, size)] if cut else self.files
+        groups = pack(files, size, self.open_file_cost)
         return tuple(Split(self.spec, tuple(group)) for group in groups)
 
 
-def pack(tasks: Sequence[FileTask], target_size: int, open_file_cost: int) -> Iterator[list[FileTask]]:
-    """Ordered bin packing, as Paimon's append splits: a file weighs its size, at least ``open_file_cost``."""
-    group: list[FileTask] = []
+def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) -> Iterator[list[PlannedFile]]:
+    """Ordered bin packing, as Paimon's append splits: a file weighs its size, at least ``open_file_cost``.
+
+    Args:
+        files: the files of a plan.
+        target_size: bytes of a group.
+        open_file_cost: bytes that a file counts for at least.
+    """
+    merged = any(file.merged for file in files)
+    group: list[PlannedFile] = []
     weight = 0
-    for task in tasks:
-        cost = max(task.read_size, open_file_cost)
+    for unit in _units(files) if merged else zip(files, strict=True):
+        cost = sum(max(file.read_size, open_file_cost) for file in unit)
         if group and weight + cost > target_size:
             yield group
             group, weight = [], 0
-        group.append(task)
+        group.extend(unit)
         weight += cost
     if group:
         yield group
 
 
-def _windows(task: FileTask, size: int) -> Iterator[FileTask]:
+def _units(files: Iterable[PlannedFile]) -> Iterable[Sequence[PlannedFile]]:
+    """What can't be cut: single files, and those of a bucket whose rows are merged with one another."""
+    units: dict[PartitionBucket | int, list[PlannedFile]] = {}
+    for number, file in enumerate(files):
+        units.setdefault(file.bucket_id if file.merged else number, []).append(file)
+    return units.values()
+
+
+def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:
     """The file in windows of about ``size`` bytes, at the edges of this package's row groups where it has such."""
-    parts = round(task.size / max(size, 1))
-    if parts < 2 or task.window is not None or not traits_of(task.path).reads_windows:
-        yield task
+    parts = round(file.size / max(size, 1))
+    if parts < 2 or file.merged or file.window is not None or not traits_of(file.path).reads_windows:
+        yield file
         return
-    step = max(-(-task.row_count // parts), 1)
+    step = max(-(-file.row_count // parts), 1)
     if step > _GROUP_ROWS:
         step = round(step / _GROUP_ROWS) * _GROUP_ROWS
-    for start in range(0, task.row_count, step):
-        yield replace(task, window=(start, min(start + step, task.row_count)))
+    for start in range(0, file.row_count, step):
+        yield replace(file, window=(start, min(start + step, file.row_count)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["planned"]
 
-_TASK_WEIGHT = 600
+_FILE_WEIGHT = 600
 _PLANS = ByteLimitedCache(64 << 20)
 
 
@@ -45,5 +45,5 @@ def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
 
 
 def _weigh(plan: ScanPlan) -> int:
-    selections = sum(len(task.selection or b"") for task in plan.tasks)
-    return _TASK_WEIGHT * (1 + len(plan.tasks) + len(plan.skips)) + selections
+    selections = sum(len(file.selection or b"") for file in plan.files)
+    return _FILE_WEIGHT * (1 + len(plan.files) + len(plan.skips)) + selections

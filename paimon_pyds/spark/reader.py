@@ -56,12 +56,12 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
     """What one task reads: a split, and how many rows of it at most."""
 
     def __init__(self, split: Split, limit: int | None) -> None:
-        super().__init__(len(split.tasks))
+        super().__init__(len(split.files))
         self.split = split
         self.limit = limit
 
     def __repr__(self) -> str:
-        return f"SplitPartition({len(self.split.tasks)} files, {self.split.row_count} rows)"
+        return f"SplitPartition({len(self.split.files)} files, {self.split.row_count} rows)"
 
 
 class TopNPartition(InputPartition):  # type: ignore[misc]
@@ -134,7 +134,7 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
             return [TopNPartition(query)] if query.n and query.files else []
         plan = planned(self._state, scan)
         limit = self._options.limit
-        if limit == 0 or not plan.tasks:
+        if limit == 0 or not plan.files:
             return []
         return [SplitPartition(split, limit) for split in _packed(plan, self._options)]
 
@@ -224,7 +224,7 @@ def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
         return plan.pack(max_splits=1)
     if "source.split.target-size" in options.scan:
         return plan.splits
-    weight = sum(max(task.size, plan.open_file_cost) for task in plan.tasks)
+    weight = sum(max(file.size, plan.open_file_cost) for file in plan.files)
     share = -(-weight // (os.cpu_count() or 1))
     return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES), cut=True)
 

@@ -51,7 +51,7 @@ class Meanwhile:
 def _referenced(table: pp.Table) -> set[str]:
     """The data files of all snapshots."""
     plans = [table.scan(snapshot=s.id).plan() for s in table.snapshots()]
-    return {task.path for plan in plans for task in plan.tasks}
+    return {task.path for plan in plans for task in plan.files}
 
 
 def _nothing_left_behind(table: pp.Table) -> None:
@@ -208,7 +208,7 @@ def test_deletes_without_end_leave_the_group_in_peace(tmp_path: Path) -> None:
 
 def test_files_that_expired_meanwhile(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 5)
-    old = [table.scan().plan().tasks[i].path for i in range(5)]
+    old = [table.scan().plan().files[i].path for i in range(5)]
 
     def overwrite_and_expire() -> None:
         table.overwrite(rows(100, 1))
@@ -222,7 +222,7 @@ def test_files_that_expired_meanwhile(tmp_path: Path) -> None:
 
 def test_a_missing_file_of_the_table_is_an_error(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 5, partition_by=["day"])
-    Path(table.scan("day = 1").plan().tasks[2].path).unlink()
+    Path(table.scan("day = 1").plan().files[2].path).unlink()
     there = data_files(table)
     with pytest.raises(SnapshotNotFoundError):
         table.compact()

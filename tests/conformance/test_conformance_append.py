@@ -135,7 +135,7 @@ def test_plans_the_files_that_java_plans(name: str) -> None:
             continue
         expected = list(json_lines(fixture_dir(name) / other["expected"]))
         if not other["args"]:
-            tasks = table.scan(snapshot=snapshot).plan().tasks
+            tasks = table.scan(snapshot=snapshot).plan().files
             ours = sorted((Path(t.path).name, t.size, t.row_count, t.bucket, t.schema_id) for t in tasks)
             keys = ("fileName", "fileSize", "rowCount", "bucket", "schemaId")
             assert ours == sorted(tuple(f[k] for k in keys) for f in expected)
@@ -144,7 +144,7 @@ def test_plans_the_files_that_java_plans(name: str) -> None:
             if compares_float_zero(predicate, fields):
                 continue
             plan = table.scan(filter=to_sql(predicate, fields), snapshot=snapshot).plan()
-            more = {Path(p).name for p in plan.files} - {f["fileName"] for f in expected}
+            more = {Path(p).name for p in plan.paths} - {f["fileName"] for f in expected}
             assert not more, f"files kept that Java skips for {to_sql(predicate, fields)}"
 
 

@@ -97,7 +97,7 @@ def _ask(batch: Batch, name: str, warehouse: Path, replay: Replay) -> None:
     if not meta(name)["index"]:
         return
     fields = table_fields(replay.path)
-    for task in pp.Table.open(replay.path).scan().plan().tasks:
+    for task in pp.Table.open(replay.path).scan().plan().files:
         container = Path(f"{task.path}.index")
         reply = batch.index_eval(container, fields, meta(name)["index_predicates"], task.row_count)
         replay.indexes.append((container.name, reply))

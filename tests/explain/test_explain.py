@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.data import TurnTold, outcome_counts
+from paimon_pyds.explain.data import TopNVisit, outcome_counts
 from paimon_pyds.explain.explain import explain
 from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.text import interesting
-from paimon_pyds.scan.verdict import STRIP_BINS, row_strip
+from paimon_pyds.scan.index_answer import STRIP_BINS, row_strip
 from paimon_pyds.selection import RowSelection
 from support.fixtures import fixture_names, table_path
 
@@ -48,7 +48,7 @@ def test_every_step_tells_what_it_left(flights: pp.Table) -> None:
 def test_leaves_and_their_positions(flights: pp.Table) -> None:
     e = flights.explain("month = 3 AND (dest IN ('D001', 'D002') OR tail = 'nobody') AND id >= 0")
     (file,) = e.files
-    said = {v.leaf: v for v in file.verdicts}
+    said = {v.leaf: v for v in file.index_answers}
     rows = flights.scan("month = 3", columns=["dest"]).to_arrow()["dest"].to_pylist()
     wanted = [i for i, d in enumerate(rows) if d in ("D001", "D002")]
     bitmap = said["dest IN ('D001', 'D002')"]
@@ -57,7 +57,7 @@ def test_leaves_and_their_positions(flights: pp.Table) -> None:
     assert (said["tail = 'nobody'"].index, said["tail = 'nobody'"].rows) == ("bloom-filter", 0)
     assert said["id >= 0"].index is None
     assert file.rows_kept == len(wanted)
-    assert sum(v.bytes_read for v in file.verdicts) <= file.index_bytes
+    assert sum(v.bytes_read for v in file.index_answers) <= file.index_bytes
     leaves = e.files_to_arrow()["leaves"].to_pylist()
     assert next(x for x in leaves[0] if x["index"] == "bitmap")["positions"] == list(bitmap.positions)
 
@@ -67,8 +67,8 @@ def test_embedded_indexes_tell_their_leaves_too(small: pp.Table) -> None:
     assert _steps(e)["embedded index"] == (2, 3)
     assert _steps(e)["result"] == (2, 1)
     assert {s.step for s in e.skips} == {"embedded index"}
-    assert [[(v.index, v.rows) for v in s.verdicts if v.index] for s in e.skips] == [[("bitmap", 0)]]
-    assert sorted(next(v.positions for v in f.verdicts if v.index) for f in e.files) == [(0,), (0, 2)]
+    assert [[(v.index, v.rows) for v in s.index_answers if v.index] for s in e.skips] == [[("bitmap", 0)]]
+    assert sorted(next(v.positions for v in f.index_answers if v.index) for f in e.files) == [(0,), (0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_files_that_statistics_leave_out_of_the_first_rows(ranked: pp.Table) -> 
     assert {s.step for s in e.skips} == {"top n"} and len(e.skips) == 2
     assert "2 by top n" in e.text and "skipped by top n" in e.html
     (file,) = e.files
-    assert file.turn == TurnTold(1, "id = 14999", "", True)
+    assert file.top_n == TopNVisit(1, "id = 14999", "", True)
     assert "no row before id = 14999; sort columns are read" in e.text
     assert file.pages is not None and file.pages.at_most
     assert file.pages.whole_bytes < file.size / 2, "the sort column only"
@@ -185,21 +185,21 @@ def test_files_that_statistics_leave_out_of_the_first_rows(ranked: pp.Table) -> 
 
 def test_files_are_asked_for_the_first_rows_in_turn(ranked: pp.Table) -> None:
     e = ranked.explain(top_n="score desc, 4", analyze=True)
-    assert [f.turn.number for f in interesting(e.files) if f.turn] == [1, 2, 3]
+    assert [f.top_n.number for f in interesting(e.files) if f.top_n] == [1, 2, 3]
     highest = [max(part.to_pylist()) for part in ranked.scan(columns=["score"]).to_arrow().column(0).chunks]
-    assert sorted(f.turn.bound for f in e.files if f.turn) == sorted(f"score = {h}" for h in highest)
-    assert all(f.turn is not None and f.turn.by == "range-bitmap(score)" and not f.turn.reads for f in e.files)
+    assert sorted(f.top_n.bound for f in e.files if f.top_n) == sorted(f"score = {h}" for h in highest)
+    assert all(f.top_n is not None and f.top_n.by == "range-bitmap(score)" and not f.top_n.reads for f in e.files)
     assert [f.pages for f in e.files] == [None] * 3
     given = sum(f.actual.rows for f in e.files if f.actual)
     assert given == 4, "an index that knows the best rows spares reading their sort column"
     assert "range-bitmap(score) tells the best rows, no data is read for that" in e.text
-    rows = e.files_to_arrow().column("turn").to_pylist()
+    rows = e.files_to_arrow().column("top_n").to_pylist()
     assert sorted(r["number"] for r in rows) == [1, 2, 3]
 
 
 def test_several_sort_columns_are_read_where_the_index_leaves_ties(ranked: pp.Table) -> None:
     e = ranked.explain("note LIKE '%7'", top_n="score desc, id, 4", limit=2)
-    assert all(f.turn is not None and f.turn.reads and f.turn.by == "range-bitmap(score)" for f in e.files)
+    assert all(f.top_n is not None and f.top_n.reads and f.top_n.by == "range-bitmap(score)" for f in e.files)
     assert all(f.pages is not None and f.pages.at_most for f in e.files)
     assert e.limit == 2 and "Limit: 2 rows at most" in e.text and "2 rows at most" in e.html
     assert e.as_dict()["limit"] == 2
@@ -221,7 +221,7 @@ def test_nothing_comes_first_where_nothing_matches(ranked: pp.Table) -> None:
 def test_the_first_files_in_turn_are_looked_into(ranked: pp.Table) -> None:
     scan = ranked.scan(top_n="score desc, 4")
     e = explain(scan.plan(), ranked.path, order="score desc, 4", query=scan.top_n_query(), footers=2)
-    assert [f.turn.number if f.turn else None for f in e.files] == [1, 2, None]
+    assert [f.top_n.number if f.top_n else None for f in e.files] == [1, 2, None]
     assert "2 files answered without data" in e.steps[-1].detail
     assert "1 file not looked into counts whole" in e.steps[-1].detail
     assert e.steps[-1].bytes == e.files[-1].size
@@ -268,7 +268,7 @@ def test_never_written(tmp_path: Path) -> None:
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]))
     table.append(pa.table({"a": pa.array([1, 2], pa.int32())}))
-    Path(table.scan().plan().files[0]).unlink()
+    Path(table.scan().plan().paths[0]).unlink()
     with pytest.raises(SnapshotNotFoundError, match="gone"):
         table.explain("a = 1")
 

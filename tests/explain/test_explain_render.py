@@ -13,12 +13,12 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.explain.data import READ_PART, FileDecision, PagesTold, outcome_counts
+from paimon_pyds.explain.data import READ_PART, ExplainedFile, PagePlan, outcome_counts
 from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.plot import files_bar, joined_strip, row_strips
 from paimon_pyds.explain.text import rows_text, short_path, strip_text
-from paimon_pyds.scan.result import PlannedSkip, PruneStep
-from paimon_pyds.scan.verdict import STRIP_BINS, Verdict, row_strip
+from paimon_pyds.scan.index_answer import STRIP_BINS, IndexAnswer, row_strip
+from paimon_pyds.scan.result import PruneStep, SkippedFile
 from paimon_pyds.selection import RowSelection
 
 HOSTILE = "<script>alert('x')</script>&\"'"
@@ -55,10 +55,10 @@ class _Checker(HTMLParser):
         self.text += data
 
 
-def _file(number: int, kept: int, rows: int = 1000) -> FileDecision:
+def _file(number: int, kept: int, rows: int = 1000) -> ExplainedFile:
     selection = RowSelection.of(range(kept))
-    said = Verdict("a = 1", "a", "bitmap", kept, rows, tuple(range(min(kept, 3))), row_strip(selection, rows), 10)
-    return FileDecision(
+    said = IndexAnswer("a = 1", "a", "bitmap", kept, rows, tuple(range(min(kept, 3))), row_strip(selection, rows), 10)
+    return ExplainedFile(
         path=f"/wh/t/bucket-0/data-{number:08d}-1111-2222-3333-444444444444-0.parquet",
         size=10_000,
         rows=rows,
@@ -66,14 +66,14 @@ def _file(number: int, kept: int, rows: int = 1000) -> FileDecision:
         index_bytes=10,
         reason="",
         rows_after_index=kept,
-        verdicts=(said,),
+        index_answers=(said,),
         strip=row_strip(selection, rows),
-        pages=PagesTold(kept, 1, 1, 100, 1000, 1, 10, 20.0, 400.0, "pages"),
+        pages=PagePlan(kept, 1, 1, 100, 1000, 1, 10, 20.0, 400.0, "pages"),
     )
 
 
 def _large(files: int) -> Explanation:
-    skips = tuple(PlannedSkip(f"data-{i}.parquet", 1000, 10_000, "a = 1", "statistics") for i in range(files))
+    skips = tuple(SkippedFile(f"data-{i}.parquet", 1000, 10_000, "a = 1", "statistics") for i in range(files))
     told = tuple(_file(i, i % 50) for i in range(files))
     steps = (
         PruneStep("table", 2 * files, 2000 * files, 20_000 * files),
@@ -141,12 +141,12 @@ def test_labels_and_counts_leave_the_strips_alone(label: str, count: str) -> Non
 
 
 def test_joined_strip_weighs_files_by_their_rows() -> None:
-    all_kept = FileDecision("a", 1, 300, 300, 0, "", strip=b"\xff" * STRIP_BINS)
-    none_kept = FileDecision("b", 1, 100, 0, 0, "", strip=bytes(STRIP_BINS))
+    all_kept = ExplainedFile("a", 1, 300, 300, 0, "", strip=b"\xff" * STRIP_BINS)
+    none_kept = ExplainedFile("b", 1, 100, 0, 0, "", strip=bytes(STRIP_BINS))
     strip = joined_strip([all_kept, none_kept])
     assert strip == b"\xff" * 90 + bytes(30)
     assert joined_strip([]) == b""
-    many = [FileDecision(str(i), 1, 10, 10, 0, "", strip=b"\xff" * STRIP_BINS) for i in range(1_000)]
+    many = [ExplainedFile(str(i), 1, 10, 10, 0, "", strip=b"\xff" * STRIP_BINS) for i in range(1_000)]
     assert joined_strip(many) == b"\xff" * STRIP_BINS
 
 

@@ -165,7 +165,7 @@ def test_files_of_pypaimon_rust(tmp_path: Path) -> None:
     for batch in table.to_batches(10_000):
         writer.write_arrow(batch)
     builder.new_commit().commit(writer.prepare_commit())
-    (path,) = (Path(p) for p in made.scan().plan().files)
+    (path,) = (Path(p) for p in made.scan().plan().paths)
     for wanted in ([0], [rows - 1], [19_999, 20_000, 40_001], list(range(11, rows, 6_000))):
         plans = _hold(path, table, wanted, table.column_names)
         assert sum(p.pages for p in plans) >= len(table.column_names)

@@ -56,7 +56,7 @@ def _ids(table: pp.Table) -> list[Any]:
 def test_covered_files_go_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, format_: str) -> None:
     table = _table(tmp_path / "t", _MODES[mode] | {"file.format": format_})
     table.delete("id = 3")
-    first = {t.name for t in table.scan("id >= 10 AND id < 20").plan().tasks}
+    first = {t.name for t in table.scan("id >= 10 AND id < 20").plan().files}
     opened = _Opened(monkeypatch)
     done: list[int] = []
     summary = table.delete("id < 20 OR s = 'zz'", progress=done.append)
@@ -123,7 +123,7 @@ def test_a_file_whose_rows_are_all_deleted_is_never_opened(
     target = RowTarget(table.store)
     gone = target.name(1)
     publish(target, RowEdits([RemovedRows(1, BitMap(range(10)), 10)]), Retries(1))
-    assert len(table.scan().plan().tasks) == 3
+    assert len(table.scan().plan().files) == 3
     opened = _Opened(monkeypatch)
     left = sorted(i for i in _ids(table) if i is not None)
     assert len(left) == 29

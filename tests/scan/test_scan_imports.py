@@ -15,7 +15,7 @@ import sys
 import paimon_pyds as pp
 plan = pp.Table.open(sys.argv[1]).scan(sys.argv[2]).plan()
 assert "pandas" not in sys.modules
-print(len(plan.tasks))
+print(len(plan.files))
 """
 
 
@@ -37,4 +37,4 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_planning_imports_no_pandas(path: str, filter_: str) -> None:
     done = subprocess.run([sys.executable, "-c", _PLAN, path, filter_], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(pp.Table.open(path).scan(filter_).plan().tasks)
+    assert int(done.stdout) == len(pp.Table.open(path).scan(filter_).plan().files)

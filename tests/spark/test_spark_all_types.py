@@ -104,7 +104,7 @@ def test_partitions_of_every_type(frames, path):
     frame = frames.spark.sql(query(columns))
     frames.save(frame, path, partition_by=",".join(PARTITION_TYPES))
     same(frames.load(path).toArrow(), frame.toArrow())
-    assert len(pp.Table.open(path).scan().plan().tasks) == len(frame.collect())
+    assert len(pp.Table.open(path).scan().plan().files) == len(frame.collect())
 
 
 ARROW = pa.table(

@@ -121,7 +121,7 @@ def test_corrupt_metadata(frames, six):
 
 
 def test_a_data_file_that_is_gone_or_damaged(frames, six):
-    file = Path(six.scan().plan().files[0])
+    file = Path(six.scan().plan().paths[0])
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     text = failure(lambda: frames.load(six.path).collect())

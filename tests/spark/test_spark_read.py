@@ -203,7 +203,7 @@ def test_metadata_columns(frames, six):
     rows = frame.select("id", "__paimon_row_index", "__paimon_bucket").collect()
     assert sorted(tuple(r) for r in rows) == [(1, 0, 0), (2, 1, 0), (3, 2, 0), (4, 3, 0), (5, 0, 0), (6, 1, 0)]
     files = {r[0] for r in frame.select("__paimon_file_path").collect()}
-    assert files == set(six.scan().plan().files)
+    assert files == set(six.scan().plan().paths)
     assert frames.load(six.path, columns="__paimon_row_index,id", filter="id = 2").collect() == [(2, 1)]
 
 

@@ -46,7 +46,7 @@ def test_a_table_is_made_with_its_options(frames, path):
         ("Id", "INT NOT NULL"), ("color", "STRING NOT NULL"), ("dt", "DATE NOT NULL"),
     ]  # fmt: skip
     assert table.options["file-index.bitmap.Id.version"] == "1"
-    assert [f.rsplit(".")[-1] for f in table.scan().plan().files] == ["orc"]
+    assert [f.rsplit(".")[-1] for f in table.scan().plan().paths] == ["orc"]
     assert frames.rows(frames.load(path).selectExpr("Id", "color", "string(dt)")) == [(1, "a", "2024-01-01")]
 
 
@@ -210,7 +210,7 @@ def test_options_that_contradict_the_table(frames, six, options, message):
 
 def test_options_of_one_write(frames, six):
     frames.save("SELECT 7 AS id", six.path, **{"file.format": "avro", "bucket": "-1"})
-    assert sorted(f.rsplit(".")[-1] for f in six.scan().plan().files) == ["avro", "parquet", "parquet"]
+    assert sorted(f.rsplit(".")[-1] for f in six.scan().plan().paths) == ["avro", "parquet", "parquet"]
     assert "file.format" not in pp.Table.open(six.path).options
 
 
@@ -287,7 +287,7 @@ def test_fixed_buckets(frames, path):
     table = pp.Table.open(path)
     assert frames.load(path, metadata_columns="__paimon_bucket").select("__paimon_bucket").distinct().count() == 4
     assert table.count("id = 17") == 1
-    assert len(table.scan("id = 17").plan().tasks) == 1
+    assert len(table.scan("id = 17").plan().files) == 1
 
 
 def test_a_table_that_another_writer_has_just_made_keeps_its_shape(path, monkeypatch):

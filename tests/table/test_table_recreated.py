@@ -53,7 +53,7 @@ _ASKED: dict[str, Callable[[pp.Table], Any]] = {
     "count": lambda t: t.count("a = 7"),
     "rows": lambda t: t.scan().to_arrow(),
     "snapshot": lambda t: t.scan(snapshot=1).to_arrow(),
-    "plan": lambda t: t.scan("b > 150").plan().tasks,
+    "plan": lambda t: t.scan("b > 150").plan().files,
     "schemas": lambda t: t.system("schemas"),
     "files": lambda t: t.system("files"),
     "options": lambda t: t.options,

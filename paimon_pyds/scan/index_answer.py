@@ -14,7 +14,7 @@ from paimon_pyds.selection import RowSelection
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import LeafTrace
 
-__all__ = ["STRIP_BINS", "Verdict", "row_strip", "verdicts"]
+__all__ = ["STRIP_BINS", "IndexAnswer", "row_strip", "index_answers"]
 
 STRIP_BINS = 120
 """Parts into which a file's rows are cut to show where the kept ones lie."""
@@ -22,7 +22,7 @@ _SHOWN_POSITIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class IndexAnswer:
     """What one index of a file said to one leaf of the filter.
 
     Attributes:
@@ -45,10 +45,10 @@ class Verdict:
     bytes_read: int
 
 
-def verdicts(trace: Iterable[LeafTrace], row_count: int) -> tuple[Verdict, ...]:
-    """The verdicts of an evaluation on a file of ``row_count`` rows."""
+def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
+    """The index_answers of an evaluation on a file of ``row_count`` rows."""
     return tuple(
-        Verdict(
+        IndexAnswer(
             leaf=to_sql(said.leaf, shorten=True),
             column=said.column,
             index=said.index_type,

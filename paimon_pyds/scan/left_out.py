@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Predicate, conjuncts
-from paimon_pyds.scan.result import PlannedSkip
+from paimon_pyds.scan.result import SkippedFile
 
 __all__ = ["left_out"]
 
@@ -21,7 +21,7 @@ _Mask: TypeAlias = Callable[[Predicate, pa.RecordBatch], npt.NDArray[np.bool_] |
 
 def left_out(
     step: str, before: pa.RecordBatch, after: pa.RecordBatch, predicate: Predicate, mask: _Mask
-) -> list[PlannedSkip]:
+) -> list[SkippedFile]:
     """The entries that a step left out, each with the first conjunct of the filter that leaves it out by itself.
 
     Args:
@@ -41,6 +41,6 @@ def left_out(
             open_ &= keeps
     columns = [dropped.column(name).to_pylist() for name in ("file_name", "row_count", "file_size")]
     return [
-        PlannedSkip(name, rows, size, reason, step)
+        SkippedFile(name, rows, size, reason, step)
         for name, rows, size, reason in zip(*columns, reasons.tolist(), strict=True)
     ]

@@ -1,0 +1,201 @@
+"""The data files of manifest entries as a plan has them: where each lies, its side index, its deletion vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.merge.files import MERGED
+from paimon_pyds.metadata.external import file_paths
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
+from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
+from paimon_pyds.metadata.paths import check_names
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.checks import zoned_partitions
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.scan.instants import instant_bounds
+from paimon_pyds.scan.zoned_partitions import ZonedPartitions
+from paimon_pyds.split import ColumnBounds, DeletionFile, PlannedFile
+
+__all__ = [
+    "FileDetails",
+    "FileKey",
+    "FileLocations",
+    "deletion_files",
+    "file_locations",
+    "has_stray_vectors",
+    "planned_files",
+]
+
+FileKey: TypeAlias = tuple[PartitionBucket, str]
+"""Partition, bucket and name of a data file."""
+
+
+class FileLocations(NamedTuple):
+    """Columns, a value for each file: its bucket, its name, where it lies, and where its side index does if it has one.
+
+    Files of one bucket share the object that names it.
+    """
+
+    bucket_ids: list[PartitionBucket]
+    names: list[str]
+    paths: list[str]
+    indexes: list[str | None]
+
+    def file_keys(self) -> Iterator[FileKey]:
+        """What names each file."""
+        return zip(self.bucket_ids, self.names, strict=True)
+
+
+def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> FileLocations:
+    """Where the data files of manifest entries lie, in the entries' order.
+
+    Args:
+        store: the table.
+        schema: its schema, whose options name directories.
+        entries: manifest entries.
+
+    Raises:
+        CorruptFileError: a file lists several index files.
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
+    """
+    paths = store.paths.with_options(schema.options)
+    buckets = zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True)
+    shared: dict[tuple[bytes, int], PartitionBucket] = {}
+    bucket_ids = [shared.get(key) or shared.setdefault(key, PartitionBucket(*key)) for key in buckets]
+    names = entries.column("file_name").to_pylist()
+    check_names(names, "data file")
+    if zoned_partitions(schema):
+        zoned = ZonedPartitions(store.io, schema, paths)
+        directories = [
+            paths.bucket_dir(zoned.directory(*id_, name), id_.bucket)
+            for id_, name in zip(bucket_ids, names, strict=True)
+        ]
+    else:
+        of_bucket = {
+            id_: paths.bucket_dir(partition_directory(schema, id_.partition), id_.bucket) for id_ in shared.values()
+        }
+        directories = [of_bucket[id_] for id_ in bucket_ids]
+    external = entries.column("external_path")
+    if external.null_count == len(names):
+        files = [f"{directory}/{name}" for directory, name in zip(directories, names, strict=True)]
+    else:
+        paths = file_paths(store, schema.options, outside=True)
+        files = [
+            paths.data_file_in(directory, name, elsewhere)
+            for directory, name, elsewhere in zip(directories, names, external.to_pylist(), strict=True)
+        ]
+    extra = entries.column("extra_files")
+    indexes: list[str | None] = [None] * len(names)
+    if len(extra.flatten()):
+        check_names(extra.flatten().to_pylist(), "side file")
+        for number, (path, others) in enumerate(zip(files, extra.to_pylist(), strict=True)):
+            found = [name for name in others if name.endswith(".index")]
+            if len(found) > 1:
+                raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
+            indexes[number] = paths.extra_file(path, found[0]) if found else None
+    return FileLocations(bucket_ids, names, files, indexes)
+
+
+class FileDetails(NamedTuple):
+    """What a plan knows of files beside their manifest entries.
+
+    Attributes:
+        deletions: deletion vectors, as `deletion_files` gives them.
+        selections: what embedded indexes kept of files that they kept a part of.
+        embedded_indexes, residuals, bounds: of `PlannedFile`, one for each entry.
+    """
+
+    deletions: Mapping[FileKey, DeletionFile] | None = None
+    selections: Mapping[FileKey, bytes] | None = None
+    embedded_indexes: Iterable[bytes | None] = repeat(None)
+    residuals: Iterable[Predicate | None] = repeat(None)
+    bounds: Iterable[Mapping[str, ColumnBounds] | None] = repeat(None)
+
+
+_NO_DETAILS = FileDetails()
+
+
+def planned_files(
+    store: TableStore, schema: TableSchema, entries: pa.RecordBatch, details: FileDetails = _NO_DETAILS
+) -> Iterator[PlannedFile]:
+    """The files of manifest entries, in order.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        entries: manifest entries; with the column `merge.files.MERGED`, where versions of rows are merged.
+        details: what else is known of the files.
+
+    Raises:
+        CorruptFileError, SecurityError: as `file_locations`.
+    """
+    located = file_locations(store, schema, entries)
+    sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
+    row_ids, sequences = _columns(entries, "first_row_id", "max_sequence_number")
+    written = [None if names is None else tuple(names) for names in entries.column("write_cols").to_pylist()]
+    selections, deletions = details.selections, details.deletions
+    selected: Iterable[bytes | None] = map(selections.get, located.file_keys()) if selections else repeat(None)
+    deleted: Iterable[DeletionFile | None] = repeat(None)
+    if deletions:
+        deleted = (
+            deletions.get(key) or deletions.get((key[0]._replace(bucket=-1), key[1])) for key in located.file_keys()
+        )
+    files: Iterator[PlannedFile] = map(  # many files: as few steps as can be for each
+        PlannedFile, located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
+        deleted, row_ids, sequences, written, details.embedded_indexes, details.residuals, details.bounds,
+    )  # fmt: skip
+    instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
+    if instants is not None:
+        files = (replace(file, instants=bounds) for file, bounds in zip(files, instants, strict=True))
+    return _in_runs(files, entries) if schema.primary_keys else files
+
+
+def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[list[int]]:
+    return (entries.column(name).to_pylist() for name in names)
+
+
+def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:
+    """Files of a table with a primary key, with the sorted run that each belongs to."""
+    merged = entries.column(MERGED).to_pylist() if MERGED in entries.schema.names else repeat(True)
+    levels, *keys = (entries.column(name).to_pylist() for name in ("level", "min_key", "max_key"))
+    for file, level, low, high, merge in zip(files, levels, *keys, merged, strict=False):
+        yield replace(file, level=level, key_range=(low, high), merged=merge)
+
+
+def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:
+    """Whether a snapshot has deletion vectors that Java passes over, as ``deletion-vectors.enabled`` is off.
+
+    Args:
+        store: the table.
+        snapshot: its state; None for a table that was never written.
+        options: gives the table's options; called where the snapshot has table indexes.
+    """
+    if snapshot is None or snapshot.index_manifest is None or options().get("deletion-vectors.enabled"):
+        return False
+    return any(entry.deletion_ranges for entry in store.read_index_manifest(snapshot.index_manifest))
+
+
+def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
+    """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return {}
+    entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
+    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
+    found = {}
+    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
+    for entry in entries:
+        id_ = PartitionBucket(entry.partition, entry.bucket)
+        directory = zoned.directory(*id_, entry.file_name) if zoned else partition_directory(schema, entry.partition)
+        path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+        for r in entry.deletion_ranges or ():
+            found[id_, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
+    return found
