@@ -16,6 +16,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.commit.base_files import read_base_files
 from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.commit.earlier import EarlierCommits
@@ -26,15 +27,17 @@ from paimon_pyds.commit.retry import pause
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
+    IDENTITY_COLUMNS,
     DataFile,
     FileKind,
     ManifestEntry,
     ManifestFile,
     entries_to_batch,
-    live_entries,
 )
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -190,8 +193,8 @@ class _Commit:
         changes = self.changes
         if changes.guard is not None:
             changes.guard(latest, schema)
-        base = self.store.manifests_of(latest)
-        live = self.live(base) if self.needs_live() else None
+        base = ManifestReader(self.store).manifests(latest)
+        live = read_base_files(self.store, schema, base, changes)
         if live is not None:
             self.conflicts.check_files(live)
             self.conflicts.check_buckets(live)
@@ -206,7 +209,7 @@ class _Commit:
             self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
         )
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base)))
+        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, schema)))
         delta_list = self.write_list(delta)
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
@@ -237,17 +240,7 @@ class _Commit:
         now = int(time.time() * 1000)
         return now if latest is None else max(now, latest.time_millis)
 
-    def needs_live(self) -> bool:
-        """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
-        changes = self.changes
-        bucketed = any(b.total_buckets > 0 for b in changes.added)
-        named = changes.deleted is not None or changes.required is not None
-        return bucketed or named or changes.overwrite is not None
-
-    def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
-        return one_batch(live_entries([self.store.entries_of(m) for m in base]))
-
-    def comes_back(self, base: Sequence[ManifestFile]) -> bool:
+    def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
         readded = self.changes.readded
         if readded is None or not readded.num_rows:
@@ -255,15 +248,11 @@ class _Commit:
         wanted = set(identities(readded))
         if self.changes.deleted is not None and not wanted.isdisjoint(identities(self.changes.deleted)):
             raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
-        for manifest in base:
-            if manifest.num_deleted_files:
-                entries = self.store.entries_of(manifest)
-                gone = pc.and_(
-                    pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], readded["file_name"])
-                )
-                if not wanted.isdisjoint(identities(entries.filter(gone))):
-                    return True
-        return False
+        touched = EntryFilter(schema, partitions=frozenset(readded["partition"].to_pylist()))
+        manifests = touched.may_hold([m for m in base if m.num_deleted_files])
+        entries = ManifestReader(self.store, touched).entries(manifests, ("kind", *IDENTITY_COLUMNS))
+        gone = pc.and_(pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], readded["file_name"]))
+        return not wanted.isdisjoint(identities(entries.filter(gone)))
 
     def added_entries(
         self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int

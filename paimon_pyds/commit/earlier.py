@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-import pyarrow.compute as pc
-
 from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
-from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -48,6 +46,7 @@ class EarlierCommits:
 
     def __init__(self, store: TableStore, added: Sequence[BucketFiles]) -> None:
         self._store = store
+        self._reader = ManifestReader(store)
         self._paths = {f.file_name: f.external_path or f"{b.directory}/{f.file_name}" for b in added for f in b.files}
         self._fewest_rows = min((f.row_count for b in added for f in b.files), default=0)
         self._unseen = [self._paths[f.file_name] for b in added if b.origin is not None for f in b.files]
@@ -129,11 +128,10 @@ class EarlierCommits:
 
     def _names(self, manifest_list: str, *, only_added: bool = False) -> list[str]:
         """The files that the entries of a manifest list are about."""
-        names: list[str] = []
-        for manifest in self._store.read_manifest_list(manifest_list):
-            entries = self._store.entries_of(manifest, ("kind", "file_name"))
-            kept = entries.filter(pc.equal(entries["kind"], FileKind.ADD)) if only_added else entries
-            names += kept["file_name"].to_pylist()
+        reader = self._reader
+        manifests = reader.listed(manifest_list)
+        found = reader.added(manifests, ("file_name",)) if only_added else reader.entries(manifests, ("file_name",))
+        names: list[str] = found["file_name"].to_pylist()
         return names
 
     def _check_everywhere(self, latest: Snapshot, newer: Sequence[Snapshot]) -> None:
