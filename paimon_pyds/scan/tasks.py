@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.external import file_paths
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.partition import partition_directory
 from paimon_pyds.metadata.paths import check_names
 from paimon_pyds.metadata.schema import TableSchema
@@ -23,7 +23,7 @@ from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.zoned_partitions import ZonedPartitions
 from paimon_pyds.split import DeletionFile, FileTask
 
-__all__ = ["FileKey", "deletion_files", "file_places", "file_tasks", "has_stray_vectors"]
+__all__ = ["FileKey", "deletion_files", "file_places", "file_tasks", "has_stray_vectors", "index_file_paths"]
 
 FileKey: TypeAlias = tuple[bytes, int, str]
 """Partition row, bucket and name of a data file."""
@@ -135,18 +135,27 @@ def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Cal
     return any(entry.deletion_ranges for entry in store.read_index_manifest(snapshot.index_manifest))
 
 
+def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
+    """Where each index file of an index manifest lies, in order.
+
+    Raises:
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
+    """
+    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
+    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
+    for entry in entries:
+        place = entry.partition, entry.bucket, entry.file_name
+        directory = zoned.directory(*place) if zoned else partition_directory(schema, entry.partition)
+        yield paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+
+
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
     """The deletion vectors of a snapshot by their data files; the bucket may be -1, for whichever it is."""
     if snapshot is None or snapshot.index_manifest is None:
         return {}
     entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
-    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
-    found = {}
-    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
-    for entry in entries:
-        place = entry.partition, entry.bucket, entry.file_name
-        directory = zoned.directory(*place) if zoned else partition_directory(schema, entry.partition)
-        path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
-        for r in entry.deletion_ranges or ():
-            found[entry.partition, entry.bucket, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
-    return found
+    return {
+        (entry.partition, entry.bucket, r.data_file): DeletionFile(path, r.offset, r.length, r.cardinality)
+        for entry, path in zip(entries, index_file_paths(store, schema, entries), strict=True)
+        for r in entry.deletion_ranges or ()
+    }
