@@ -22,6 +22,7 @@ from paimon_pyds.errors import (
     SchemaError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
+from paimon_pyds.metadata.partition import partition_mask
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -29,7 +30,6 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
-from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter
 from paimon_pyds.write.conform import as_batches

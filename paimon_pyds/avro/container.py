@@ -1,4 +1,4 @@
-"""What the Avro container files of metadata and of data share: header, blocks, and the compression of blocks.
+"""Avro object container files, of metadata and of data: header, blocks and their checks, not the records in blocks.
 
 Source: Apache Avro specification 1.11, Object Container Files.
 """
@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from paimon_pyds.avro.values import put_bytes, put_long
+from paimon_pyds.avro.compression import compressor, decompressor
+from paimon_pyds.avro.values import Overrun, put_bytes, put_long, read_long
 from paimon_pyds.checksum import checksum
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError
 
-__all__ = [
-    "BLOCK_BYTES",
-    "MAGIC",
-    "SYNC_SIZE",
-    "block_bytes",
-    "check_header",
-    "compressor",
-    "decompressor",
-    "header_bytes",
-]
+__all__ = ["BLOCK_BYTES", "Block", "ContainerReader", "block_bytes", "header_bytes", "write_container"]
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
@@ -35,8 +25,14 @@ BLOCK_BYTES = 64_000
 CHECKSUM = "paimon_pyds.checksum"
 """What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
 
-_DESCRIPTOR = 4
-_CHECKSUM_FLAG = 0x04
+_WHOLE_FILE = 64 * 2**20
+_WINDOW = 2**20
+"""Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
+
+_MAX_HEADER = 16 * 2**20
+_MAX_BLOCK = 512 * 2**20
+_MAX_NUMBER = 10
+"""Bytes of the longest number."""
 
 
 def header_bytes(schema: object, codec: str) -> tuple[bytes, bytes]:
@@ -81,123 +77,161 @@ def block_bytes(count: int, body: bytes, sync: bytes) -> bytes:
     return b"".join([out, body, sync])
 
 
-# ----------------------------------------------------------------------------------------------------- compression
-
-
-def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
-    """The function of (block, most bytes) that undoes a block's compression; it raises ValueError, OSError or EOFError.
-
-    Raises:
-        UnsupportedError: an unknown codec.
-    """
-    match codec:
-        case "null":
-            return lambda data, limit: data
-        case "zstandard":
-            return _unzstd
-        case "snappy":
-            return _unsnappy
-        case "deflate":
-            import zlib
-
-            return lambda data, limit: _bounded(zlib.decompressobj(-15), data, limit, zlib.error)
-        case "bzip2":
-            import bz2
-
-            return lambda data, limit: _bounded(bz2.BZ2Decompressor(), data, limit, OSError)
-        case "xz":
-            import lzma
-
-            return lambda data, limit: _bounded(lzma.LZMADecompressor(), data, limit, lzma.LZMAError)
-    raise UnsupportedError(
-        f"Avro codec {codec!r:.40} is not supported",
-        path=path,
-        hint="use zstandard, snappy, deflate, bzip2, xz or null",
-    )
-
-
-def _unzstd(data: bytes, limit: int) -> bytes:
-    # Java's frames do not tell their size: read as a stream, which also bounds what is allocated.
-    parts: list[bytes] = []
-    total = 0
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while part := stream.read(2 * BLOCK_BYTES):
-            total += len(part)
-            if total > limit:
-                raise ValueError(f"it has more than {limit} bytes")
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _unsnappy(data: bytes, limit: int) -> bytes:
-    import zlib
-
-    size = shift = at = 0
-    while True:
-        if at >= min(len(data), 5):
-            raise ValueError("it has no length")
-        size |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            break
-    # A copy of 64 bytes takes 3 bytes at most: more than this can't come out.
-    if size > limit or size > 32 * len(data) or len(data) < at + 4:
-        raise ValueError(f"it claims to have {size} bytes")
-    body: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
-    if zlib.crc32(body) != int.from_bytes(data[-4:], "big"):
-        raise ValueError("its checksum is wrong")
-    return body
-
-
-def _bounded(stream: Any, data: bytes, limit: int, failure: type[Exception]) -> bytes:
-    try:
-        body: bytes = stream.decompress(data, limit + 1)
-    except failure as error:
-        raise ValueError(str(error)) from error
-    if len(body) > limit:
-        raise ValueError(f"it has more than {limit} bytes")
-    if not stream.eof:
-        raise ValueError("it ends too early")
-    return body
-
-
-def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:
-    """The function that compresses a block; the level is that of zstandard."""
-    match codec:
-        case "zstandard":
-            zstd = pa.Codec("zstd", compression_level=max(1, min(level, 22)))
-            return lambda body: _with_checksum(zstd.compress(body, asbytes=True), body)
-        case "snappy":
-            import zlib
-
-            snappy = pa.Codec("snappy")
-            return lambda body: snappy.compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
-        case "deflate":
-            import zlib
-
-            return lambda body: zlib.compress(body, 6)[2:-4]  # without zlib's own head and checksum
-        case "bzip2":
-            import bz2
-
-            return bz2.compress
-        case "xz":
-            import lzma
-
-            return lzma.compress
-    return bytes
-
-
-def _with_checksum(frame: bytes, content: bytes) -> bytes:
-    """A zstandard frame with a checksum of what it holds at its end, so that a flipped bit is noticed by whoever reads
-    it: pyarrow's codec can't be told to add one.
-
-    Source: RFC 8878, sections 3.1.1 (content checksum: the low four bytes of xxHash64) and 3.1.1.1.1 (descriptor).
+def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
+    """A container file.
 
     Args:
-        frame: one whole frame without checksum, as `pyarrow.Codec("zstd")` gives it.
-        content: what was compressed.
+        schema: the JSON value of the records' schema.
+        codec: as `codec_name` gives it.
+        blocks: (number of records, their bytes), each not compressed.
     """
-    flagged = bytearray(frame)
-    flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG
-    return bytes(flagged) + checksum(content).to_bytes(4, "little")
+    compress = compressor(codec)
+    header, sync = header_bytes(schema, codec)
+    return b"".join([header, *(block_bytes(count, compress(block), sync) for count, block in blocks)])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: where it begins in the file, its records' number and bytes; ``body`` is None when it was skipped."""
+
+    offset: int
+    count: int
+    body: bytes | None
+
+
+class ContainerReader:
+    """Reads a container file from its start, block by block, so that memory holds one block and not the file.
+
+    Attributes:
+        schema: the JSON text of the records' schema.
+        header_size: of the header, in bytes.
+
+    Args:
+        fetch: gives the bytes at (offset, length) of the file.
+        size: the file's size in bytes.
+        path: the file, for messages.
+        max_block: the most bytes of a block after decompression.
+
+    Raises:
+        CorruptFileError: not an Avro file, or a broken header.
+        UnsupportedError: an unknown compression codec.
+    """
+
+    def __init__(
+        self, fetch: Callable[[int, int], bytes], size: int, path: object, max_block: int = _MAX_BLOCK
+    ) -> None:
+        self._fetch = fetch
+        self._size = size
+        self._path = path
+        self._max_block = max_block
+        self._at = self.header_size = 0
+        self._window = b""
+        self._window_start = 0
+        self._window_size = size if size <= _WHOLE_FILE else _WINDOW
+        if size < len(MAGIC) or self._read(len(MAGIC), "magic") != MAGIC:
+            raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
+        meta = self._metadata()
+        check_header(meta, path)
+        self._sync = self._read(SYNC_SIZE, "sync marker")
+        self.header_size = self._at
+        if "avro.schema" not in meta:
+            raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema")
+        self.schema: bytes = meta["avro.schema"]
+        self._codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
+        self._decompress = decompressor(self._codec, path)
+
+    def blocks(self, wanted: Callable[[int, int], bool] | None = None) -> Iterator[Block]:
+        """Every block in order.
+
+        Those for which ``wanted(first row, number of rows)`` is False come without body. Raises CorruptFileError.
+        """
+        self._at = self.header_size
+        row = 0
+        while self._at < self._size:
+            start = self._at
+            count, size = self._number("block count"), self._number("block size")
+            if count < 0 or not 0 <= size <= self._size - self._at - SYNC_SIZE:
+                field = "block count" if count < 0 else "block size"
+                what = f"a block of {count} records in {size} bytes does not fit"
+                raise CorruptFileError(what, path=self._path, offset=start, field=field)
+            body: bytes | None = None
+            if wanted is None or wanted(row, count):
+                body = self._read(size, "block")
+            else:
+                self._at += size
+            if self._read(SYNC_SIZE, "sync marker") != self._sync:
+                raise CorruptFileError(
+                    "a block does not end with the sync marker",
+                    path=self._path,
+                    offset=self._at - SYNC_SIZE,
+                    field="sync marker",
+                )
+            yield Block(start, count, None if body is None else self._decompressed(body, start, count))
+            row += count
+
+    def close(self) -> None:
+        """Release the bytes that are held."""
+        self._window = b""
+
+    def _decompressed(self, data: bytes, start: int, count: int) -> bytes:
+        try:
+            body = self._decompress(data, self._max_block)
+        except (OSError, ValueError, EOFError) as error:
+            raise CorruptFileError(
+                f"a block does not decompress ({self._codec}): {error}", path=self._path, offset=start, field="block"
+            ) from error
+        if count > len(body):
+            raise CorruptFileError(
+                f"{count} records in a block of {len(body)} bytes", path=self._path, offset=start, field="block count"
+            )
+        return body
+
+    def _held(self, length: int) -> int:
+        """The place in the window of the next bytes, which are fetched first where they are not in it."""
+        begin = self._at - self._window_start
+        if not 0 <= begin <= begin + length <= len(self._window):
+            wanted = min(max(length, self._window_size), self._size - self._at)
+            self._window = self._fetch(self._at, wanted)
+            self._window_start, begin = self._at, 0
+        return begin
+
+    def _read(self, length: int, field: str) -> bytes:
+        if length > self._size - self._at:
+            raise self._cut_off(field)
+        begin = self._held(length)
+        self._at += length
+        return self._window[begin : begin + length]
+
+    def _number(self, field: str) -> int:
+        begin = self._held(min(_MAX_NUMBER, self._size - self._at))
+        try:
+            value, end = read_long(self._window, begin)
+        except Overrun:
+            if self._size - self._at < _MAX_NUMBER:
+                raise self._cut_off(field) from None
+            raise CorruptFileError("a number is too long", path=self._path, offset=self._at, field=field) from None
+        self._at += end - begin
+        return value
+
+    def _cut_off(self, field: str) -> CorruptFileError:
+        where = "a block" if self.header_size else "its header"
+        return CorruptFileError(f"the file ends inside {where}", path=self._path, offset=self._at, field=field)
+
+    def _metadata(self) -> Mapping[str, bytes]:
+        meta: dict[str, bytes] = {}
+        while (count := self._number("header")) != 0:
+            if count < 0:
+                count = -count
+                self._number("header")
+            if count > self._size - self._at:
+                raise CorruptFileError("the header does not fit", path=self._path, offset=self._at, field="header")
+            for _ in range(count):
+                key = self._sized("header").decode("utf-8", "replace")
+                meta[key] = self._sized("header")
+        return meta
+
+    def _sized(self, field: str) -> bytes:
+        size = self._number(field)
+        if not 0 <= size <= _MAX_HEADER:
+            raise CorruptFileError(f"{size} bytes in the header", path=self._path, offset=self._at, field=field)
+        return self._read(size, field)

@@ -1,5 +1,5 @@
 """Avro values one by one: Python values from bytes and back, by a schema (Apache Avro specification 1.11, Binary
-Encoding). For files of few records; manifests are read by `avro_lanes` and written by `avro_columns`."""
+Encoding). For files of few records; manifests are read by `batch_decode` and written by `encode`."""
 
 from __future__ import annotations
 

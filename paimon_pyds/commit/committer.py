@@ -17,7 +17,8 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes, vector_places
+from paimon_pyds.commit.base_files import read_base_files
+from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.indexes import check_vector_files, next_index_entries
@@ -28,15 +29,17 @@ from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
+    IDENTITY_COLUMNS,
     DataFile,
     FileKind,
     ManifestEntry,
     ManifestFile,
     entries_to_batch,
-    live_entries,
 )
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -173,8 +176,8 @@ class _Commit:
         changes, increment = self.changes, self.increment
         if increment.guard is not None:
             increment.guard(latest, schema)
-        base = self.store.manifests_of(latest)
-        live = self.live(base) if self.needs_live() else None
+        base = ManifestReader(self.store).manifests(latest)
+        live = read_base_files(self.store, schema, base, increment)
         if live is not None:
             self.conflicts.check_files(live)
             self.conflicts.check_buckets(live)
@@ -189,7 +192,7 @@ class _Commit:
             self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
         )
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, added)))
+        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, schema, added)))
         delta_list = self.write_list(delta)
         changelog_list = self.write_list(writer.write(increment.changelog)) if increment.changelog else (None, None)
         rows = _rows(added) - _rows(removed)
@@ -224,18 +227,7 @@ class _Commit:
         now = int(time.time() * 1000)
         return now if latest is None else max(now, latest.time_millis)
 
-    def needs_live(self) -> bool:
-        """Only commits that replace files, or continue a bucket's numbering, have to look at the live files."""
-        increment = self.increment
-        bucketed = any(b.total_buckets > 0 for b in increment.added)
-        named = increment.deleted is not None or increment.required is not None
-        vectors = bool(vector_places(increment.index_entries))
-        return bucketed or named or vectors or increment.overwrite is not None
-
-    def live(self, base: Sequence[ManifestFile]) -> pa.RecordBatch:
-        return one_batch(live_entries([self.store.entries_of(m) for m in base]))
-
-    def comes_back(self, base: Sequence[ManifestFile], added: pa.RecordBatch) -> bool:
+    def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
         deleted = self.increment.deleted
         if deleted is None:
@@ -246,15 +238,11 @@ class _Commit:
         wanted = set(identities(again))
         if not wanted.isdisjoint(identities(deleted)):
             raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
-        for manifest in base:
-            if manifest.num_deleted_files:
-                entries = self.store.entries_of(manifest)
-                gone = pc.and_(
-                    pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], again["file_name"])
-                )
-                if not wanted.isdisjoint(identities(entries.filter(gone))):
-                    return True
-        return False
+        touched = EntryFilter(schema, partitions=frozenset(again["partition"].to_pylist()))
+        manifests = touched.may_hold([m for m in base if m.num_deleted_files])
+        entries = ManifestReader(self.store, touched).entries(manifests, ("kind", *IDENTITY_COLUMNS))
+        gone = pc.and_(pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], again["file_name"]))
+        return not wanted.isdisjoint(identities(entries.filter(gone)))
 
     def added_entries(
         self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int

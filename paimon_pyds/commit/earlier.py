@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.changes import Increment
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -50,6 +51,7 @@ class EarlierCommits:
         added = increment.added
         self._store = store
         self._increment = increment
+        self._reader = ManifestReader(store)
         self._paths = {f.file_name: f.external_path or f"{b.directory}/{f.file_name}" for b in added for f in b.files}
         self._fewest_rows = min((f.row_count for b in added for f in b.files), default=0)
         self._unseen = [self._paths[f.file_name] for b in added if b.origin is not None for f in b.files]
@@ -135,11 +137,9 @@ class EarlierCommits:
 
     def _names(self, manifest_list: str, kind: int | None = None) -> list[str]:
         """The files that the entries of a manifest list are about, or those of one kind."""
-        names: list[str] = []
-        for manifest in self._store.read_manifest_list(manifest_list):
-            entries = self._store.entries_of(manifest, ("kind", "file_name"))
-            kept = entries if kind is None else entries.filter(pc.equal(entries["kind"], kind))
-            names += kept["file_name"].to_pylist()
+        entries = self._reader.entries(self._reader.listed(manifest_list), ("kind", "file_name"))
+        kept = entries if kind is None else entries.filter(pc.equal(entries["kind"], kind))
+        names: list[str] = kept["file_name"].to_pylist()
         return names
 
     def _check_everywhere(self, latest: Snapshot, newer: Sequence[Snapshot]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +15,15 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestFile, SimpleStats, live_entries
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_rows, encode_row
 from paimon_pyds.types import DataType, scalar_to_internal
 
-__all__ = ["Identity", "ManifestWriter", "identities", "merge_manifests"]
-
-Identity: TypeAlias = tuple[object, ...]
+__all__ = ["ManifestWriter", "identities", "merge_manifests"]
 
 
 @dataclass(slots=True)
@@ -104,16 +102,15 @@ def _extreme(column: pa.Array, order: str) -> pa.Scalar:
     return value
 
 
-def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Entries of several manifests in one: an addition and its deletion cancel, other deletions stay."""
-    whole = one_batch(pa.Table.from_batches(batches).cast(ENTRY_SCHEMA))
+def _merged(whole: pa.RecordBatch) -> pa.RecordBatch:
+    """Entries of several manifests as those of one: an addition and its deletion cancel, other deletions stay."""
     kinds = whole.column("kind").to_numpy()
     deletes = np.flatnonzero(kinds == FileKind.DELETE)
     if not len(deletes):
         return whole
     names = whole.column("file_name").take(pa.array(deletes))
     touched = np.flatnonzero(np.asarray(pc.is_in(whole.column("file_name"), names)))
-    added: dict[Identity, int] = {}
+    added: dict[bytes, int] = {}
     keep = np.ones(whole.num_rows, dtype=bool)
     for at, key in zip(touched.tolist(), identities(whole.take(pa.array(touched))), strict=True):
         if kinds[at] == FileKind.ADD:
@@ -123,13 +120,10 @@ def _merged(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return whole.filter(pa.array(keep))
 
 
-_IDENTITY = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
-
-
-def identities(entries: pa.RecordBatch) -> list[Identity]:
-    """What tells the file of each entry from all others: the same file with another index is another one."""
-    rows = zip(*(entries.column(name).to_pylist() for name in _IDENTITY), strict=True)
-    return [tuple(tuple(part) if isinstance(part, list) else part for part in row) for row in rows]
+def identities(entries: pa.RecordBatch) -> list[bytes]:
+    """What tells the file of each entry from all others (`file_identities`), to be put in sets."""
+    found: list[bytes] = file_identities(entries).to_pylist()
+    return found
 
 
 def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, full: bool = False) -> list[ManifestFile]:
@@ -155,7 +149,7 @@ def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[Manifes
 
 
 def _rewritten(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
-    return writer.write(one_batch(live_entries([writer.store.entries_of(m) for m in manifests])))
+    return writer.write(ManifestReader(writer.store).live(manifests))
 
 
 def _minor(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
@@ -186,4 +180,4 @@ def _flush(run: list[ManifestFile], writer: ManifestWriter, minimum: int) -> lis
 def _joined(run: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
     if len(run) == 1:
         return run
-    return writer.write(_merged([writer.store.entries_of(m) for m in run]))
+    return writer.write(_merged(one_batch(ManifestReader(writer.store).entries(run))))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.commit.publisher import publisher_of
 from paimon_pyds.errors import CommitError, PaimonError
-from paimon_pyds.metadata.manifest import live_entries
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 
@@ -48,7 +48,7 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
         if not index_files <= {entry.file_name for entry in there}:
             return False
     if files:
-        live = live_entries([store.entries_of(m) for m in store.manifests_of(latest)])["file_name"]
+        live = ManifestReader(store).live_files(latest, ("file_name",))["file_name"]
         if not pc.all(pc.is_in(pa.array(sorted(files), pa.string()), live)).as_py():
             return False
     return bool(files or index_files)

@@ -13,7 +13,7 @@ from paimon_pyds.commit import VectorPlace
 from paimon_pyds.compact.grouping import LiveFile, PickRules, pick_bucket, pick_unaware
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.execution.live_files import in_partitions, live_of
+from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -180,7 +180,7 @@ def plan_compaction(
     schema = context.schema
     _check_compactable(context.options)
     rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
-    entries = in_partitions(schema, live_of(store, snapshot), request.where, "compact")
+    entries = live_in(store, schema, snapshot, request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
     groups = []
     for (partition, bucket, total), files in _by_bucket(entries, vectors).items():

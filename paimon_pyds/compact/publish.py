@@ -22,7 +22,7 @@ from paimon_pyds.compact.task import CompactResult
 from paimon_pyds.deletion.files import Bucket, NewVectors, VectorFiles
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, DataFile, FileKind, ManifestEntry, entries_to_batch
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
@@ -86,7 +86,8 @@ def check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> 
 def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> VectorFiles:
     name = None if snapshot is None else snapshot.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
-    return VectorFiles(store, plan.schema, plan.context.options, entries, live_of(store, snapshot))
+    live = live_of(store, snapshot, ("partition", "file_name", "row_count"))
+    return VectorFiles(store, plan.schema, plan.context.options, entries, live)
 
 
 def _names(plan: Plan, result: CompactResult) -> list[str]:
@@ -139,7 +140,7 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
     A delete writes a whole index file anew, so that vectors move which it does not change.
     """
     snapshot = store.latest_snapshot()
-    live, now = live_of(store, snapshot), vectors_of(store, plan.schema, snapshot)
+    live, now = live_of(store, snapshot, IDENTITY_COLUMNS), vectors_of(store, plan.schema, snapshot)
     there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
     stale: set[int] = set()
     moved = dict(state.vectors)

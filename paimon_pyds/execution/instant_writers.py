@@ -10,7 +10,7 @@ from paimon_pyds import formats
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, holds_instants, is_legacy, is_utc
-from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.scan.planned_files import planned_files
@@ -33,10 +33,10 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
     snapshot = store.latest_snapshot()
     if snapshot is None:
         return
-    for manifest in store.delta_of(snapshot):
-        entries = store.entries_of(manifest)
-        added = pc.and_(pc.equal(entries["kind"], FileKind.ADD), pc.ends_with(entries["file_name"], pattern=".orc"))
-        entries = entries.filter(added).slice(0, 1)
+    manifests = ManifestReader(store)
+    for manifest in manifests.delta(snapshot):
+        entries = manifests.added([manifest])
+        entries = entries.filter(pc.ends_with(entries["file_name"], pattern=".orc")).slice(0, 1)
         for file in planned_files(store, schema, entries):
             hints = ReadHints(own, file.instants)
             try:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats.base import ReadHints
 from paimon_pyds.index.config import IndexSpec, supports
-from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, live_entries
+from paimon_pyds.metadata.entry_filter import EntryFilter
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -21,14 +21,11 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.scan.instants import instant_bounds
-from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.planned_files import file_locations
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
-__all__ = ["DataFileRef", "file_specs", "in_partitions", "live_of", "refs_of"]
-
-_NO_ENTRIES = entries_to_batch([])
+__all__ = ["DataFileRef", "file_specs", "live_in", "live_of", "refs_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +59,39 @@ class DataFileRef:
         return None if self.embedded is None else BytesSource(self.embedded, f"{self.path} (embedded index)")
 
 
-def live_of(store: TableStore, snapshot: Snapshot | None) -> pa.RecordBatch:
-    """The live entries (`ENTRY_SCHEMA`) of a snapshot; none for a table that was never written."""
-    manifests = store.manifests_of(snapshot)
-    if not manifests:
-        return _NO_ENTRIES
-    return one_batch(live_entries([store.entries_of(m) for m in manifests])).cast(ENTRY_SCHEMA)
-
-
-def in_partitions(
-    schema: TableSchema, entries: pa.RecordBatch, where: str | Predicate | None, action: str
-) -> pa.RecordBatch:
-    """The entries of the partitions that a condition keeps.
+def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """The entries of a snapshot's data files; none for a table that was never written.
 
     Args:
-        schema: of the table.
-        entries: live ones.
+        store: the table.
+        snapshot: one of it.
+        columns: of `ENTRY_SCHEMA`; all when None.
+    """
+    return ManifestReader(store).live_files(snapshot, columns)
+
+
+def live_in(
+    store: TableStore, schema: TableSchema, snapshot: Snapshot | None, where: str | Predicate | None, action: str
+) -> pa.RecordBatch:
+    """The entries (`ENTRY_SCHEMA`) of a snapshot's data files in the partitions that a condition keeps.
+
+    Args:
+        store: the table.
+        schema: that the condition is about.
+        snapshot: one of the table.
         where: Spark SQL text or a tree, on partition columns alone.
-        action: what is done with them, for the error.
+        action: what is done with the files, for the error.
 
     Raises:
         PredicateError: the condition does not parse, or names no column.
         OptionError: it asks for another column than those of partitions.
     """
+    return ManifestReader(store, EntryFilter(schema, _on_partitions(schema, where, action))).live_files(snapshot)
+
+
+def _on_partitions(schema: TableSchema, where: str | Predicate | None, action: str) -> Predicate:
     if where is None or (isinstance(condition("where", where), str) and not str(where).strip()):
-        return entries
+        return Const.TRUE
     predicate = bind(parse_filter(where) if isinstance(where, str) else where, schema.fields)
     others = [name for name in root_columns(predicate) if name not in schema.partition_keys]
     if others:
@@ -94,13 +99,7 @@ def in_partitions(
             f"{action} takes conditions on partition columns, and {', '.join(others)} is none",
             hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
         )
-    if predicate is Const.TRUE:
-        return entries
-    if isinstance(predicate, Const) or not entries.num_rows:
-        return entries.slice(0, 0)
-    coded = entries.column("partition").dictionary_encode()
-    wanted = partition_mask(schema, predicate, coded.dictionary)
-    return entries.filter(pa.array(wanted[coded.indices.to_numpy()]))
+    return predicate
 
 
 def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> list[DataFileRef]:

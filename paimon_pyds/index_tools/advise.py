@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.execution.live_files import file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.execution.live_files import file_specs, live_in, refs_of
 from paimon_pyds.explain.data import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.bloom.filter import bloom_size
@@ -125,7 +125,7 @@ class _Advisor:
         self.store = store
         self.schema = store.latest_schema()
         self.specs = parse_index_specs(self.schema.options, self.schema.fields)
-        entries = in_partitions(self.schema, live_of(store, store.latest_snapshot()), where, "index advise")
+        entries = live_in(store, self.schema, store.latest_snapshot(), where, "index advise")
         self.live = refs_of(store, self.schema, entries)
         self.chosen = sample_files(self.live, files)
         self.page_statistics = traits_of(TableOptions(self.schema.options).get("file.format")).has_page_statistics

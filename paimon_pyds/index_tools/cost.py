@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import parse_head, write_container
@@ -131,7 +131,7 @@ def index_cost(
     specs = parse_index_specs(merged, schema.fields)
     asked = [condition("filters: each", f) for f in filters]
     predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in asked]
-    live = refs_of(store, schema, in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index cost"))
+    live = refs_of(store, schema, live_in(store, schema, store.latest_snapshot(), where, "index cost"))
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)
     report.filters = [FilterCost(text if isinstance(text, str) else str(text)) for text in filters]

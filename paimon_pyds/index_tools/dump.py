@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.execution.live_files import in_partitions, live_of, refs_of
+from paimon_pyds.execution.live_files import live_in, refs_of
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import IndexRange, parse_head
@@ -65,7 +65,7 @@ def dump_container(data: bytes, path: str, storage: str = "FILE") -> list[IndexD
 def dump_table(store: TableStore, where: str | Predicate | None = None) -> list[IndexDump]:
     """The indexes of all live files. A container that is damaged or gone is one entry with an ``error``."""
     schema = store.latest_schema()
-    entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index dump")
+    entries = live_in(store, schema, store.latest_snapshot(), where, "index dump")
     found: list[IndexDump] = []
     for file in refs_of(store, schema, entries):
         if file.index_path is not None:

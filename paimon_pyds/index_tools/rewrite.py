@@ -28,13 +28,13 @@ from paimon_pyds.errors import (
     StorageError,
 )
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.index.rebuild import merged_container, plan_indexes
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -143,7 +143,7 @@ def rewrite_file_index(
     check_writable(schema)
     options = TableOptions(schema.options)
     specs = parse_index_specs(schema.options, schema.fields)
-    entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "rewrite_file_index")
+    entries = live_in(store, schema, store.latest_snapshot(), where, "rewrite_file_index")
     tasks = _tasks(store, schema, entries, specs, options, rebuild)
     done = _run(store.io, executor or LocalExecutor(), tasks, progress)
     changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
@@ -299,7 +299,7 @@ def _publish(
             return commit(store, Changes((rewritten,)), options), left
         except CommitConflictError as error:
             retries.again(error)
-        live = live_of(store, store.latest_snapshot())
+        live = live_of(store, store.latest_snapshot(), IDENTITY_COLUMNS)
         there = set(identities(live.filter(pc.is_in(live["file_name"], before["file_name"]))))
         alive = [identity in there for identity in identities(before)]
         _remove(store.io, [r for r, here in zip(left, alive, strict=True) if not here])

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, in_partitions, live_of, refs_of
+from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.bitmap.reader import BitmapReader
 from paimon_pyds.index.bitmap.writer import write_bitmap
@@ -133,7 +133,7 @@ def verify_indexes(
     started = time.perf_counter()
     schema = store.latest_schema()
     specs = parse_index_specs(schema.options, schema.fields)
-    entries = in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index verify")
+    entries = live_in(store, schema, store.latest_snapshot(), where, "index verify")
     tasks = [
         VerifyTask(number, store.io, file, file_specs(specs, schema.fields, file.fields))
         for number, file in enumerate(refs_of(store, schema, entries))

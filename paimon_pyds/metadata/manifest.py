@@ -18,6 +18,7 @@ from paimon_pyds.buffers import array, scalar
 
 __all__ = [
     "ENTRY_SCHEMA",
+    "IDENTITY_COLUMNS",
     "DataFile",
     "FileKind",
     "ManifestEntry",
@@ -25,6 +26,7 @@ __all__ = [
     "SimpleStats",
     "entries_to_batch",
     "entry_at",
+    "file_identities",
     "live_entries",
 ]
 
@@ -133,7 +135,8 @@ ENTRY_SCHEMA = pa.schema(
     ]
 )
 
-_IDENTITY = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
+IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
+"""What tells a file from all others: the same file with another embedded index is another one."""
 
 
 def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
@@ -223,20 +226,23 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     suspects = added.filter(named)
     if suspects.num_rows == 0:
         return added
-    dead = pc.is_in(_identities(suspects), _identities(gone))
+    dead = pc.is_in(file_identities(suspects), file_identities(gone))
     keep = pc.invert(named).combine_chunks()
     return added.filter(pc.replace_with_mask(keep, named.combine_chunks(), pc.invert(dead)))
 
 
-def _identities(entries: pa.Table) -> pa.Array:
-    """What identifies the file of each entry, as bytes that are equal exactly for equal files."""
+def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
+    """What identifies the file of each entry (`IDENTITY_COLUMNS`), as bytes that are equal exactly for equal files."""
     from paimon_pyds.avro.encode import encode_field, join
     from paimon_pyds.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])
+    if not entries.num_rows:
+        return pa.nulls(0, pa.binary())
     pieces: list[pa.Array] = []
-    for name, type_ in zip(_IDENTITY, types, strict=True):
+    for name, type_ in zip(IDENTITY_COLUMNS, types, strict=True):
         column = entries.column(name)
-        pieces.extend(encode_field(parse_schema(type_), pa.concat_arrays(column.chunks)))
+        whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        pieces.extend(encode_field(parse_schema(type_), whole))
     return join(pieces)

@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.avro import object_file as avro
 from paimon_pyds.avro.batch_decode import PADDING, to_arrow
-from paimon_pyds.avro.object_file import Container
+from paimon_pyds.avro.compression import codec_name
+from paimon_pyds.avro.container import write_container
+from paimon_pyds.avro.records import BRANCH, Container, decode_records, read_container
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
@@ -51,7 +52,7 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
         CorruptFileError: bytes that are not a manifest.
         UnsupportedError: a version or compression codec that is not known.
     """
-    container = avro.read_container(data, path)
+    container = read_container(data, path)
     schema = container.schema
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
@@ -103,7 +104,7 @@ def _present(schema: Record, columns: tuple[str, ...]) -> frozenset[str]:
     """Where the writer's schema has these columns, and the version; raises Misfit unless they can be read as such."""
     if _resolve(schema, "_VERSION") != Primitive("int"):
         raise Misfit("_VERSION", "there is no version")
-    places = {"_VERSION"} if schema.field(avro.BRANCH) is None else {"_VERSION", avro.BRANCH}
+    places = {"_VERSION"} if schema.field(BRANCH) is None else {"_VERSION", BRANCH}
     for name in columns:
         place = manifest_schemas.ENTRY_PATHS[name]
         field = ENTRY_SCHEMA.field(name)
@@ -141,8 +142,8 @@ def _read_arrays(
         return _read_one_by_one(container, fields, wanted)
     versions = to_arrow(walk.captured["_VERSION"], pa.int64(), data)
     _check_versions(versions, container)
-    if avro.BRANCH in wanted:
-        branches = to_arrow(walk.captured[avro.BRANCH], pa.int64(), data)
+    if BRANCH in wanted:
+        branches = to_arrow(walk.captured[BRANCH], pa.int64(), data)
         if branches.unique().to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
     arrays = []
@@ -161,7 +162,7 @@ def _check_versions(versions: pa.Array, container: Container) -> None:
 
 
 def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: frozenset[str]) -> list[pa.Array]:
-    records = avro.decode_records(container)
+    records = decode_records(container)
     _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:
@@ -190,13 +191,13 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     """
     from paimon_pyds.avro.encode import blocks_of, join
 
-    codec = avro.codec_name(compression)
+    codec = codec_name(compression)
     if isinstance(entries, pa.Table):
         batches = entries.combine_chunks().to_batches()
     else:
         batches = [entries]
     blocks = [block for batch in batches if batch.num_rows for block in blocks_of(join(_entry_pieces(batch)))]
-    return avro.write_container(manifest_schemas.ENTRY, codec, blocks)
+    return write_container(manifest_schemas.ENTRY, codec, blocks)
 
 
 @functools.lru_cache(maxsize=1)

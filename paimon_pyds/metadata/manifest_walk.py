@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.avro import object_file as avro
 from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Positions, Walk, walk_records
-from paimon_pyds.avro.object_file import Container
+from paimon_pyds.avro.records import BRANCH, Container, first_record
 from paimon_pyds.avro.schema import Primitive, Record
 from paimon_pyds.metadata.manifest_schemas import MANIFEST_VERSION
 
@@ -40,7 +39,7 @@ def walk_manifest(
     sizes, counts = sizes[counts > 0], counts[counts > 0]
     block_ends = np.cumsum(sizes)
     block_starts = block_ends - sizes
-    first = avro.first_record(container)
+    first = first_record(container)
     starts = _united(_guess_starts(schema, data, first), block_starts)
     for max_items in (2 * _longest_list(first) + 16, MAX_ITEMS):
         walk = walk_records(schema, data, starts, wanted, max_items)
@@ -98,7 +97,7 @@ def _guess_starts(schema: Record, data: npt.NDArray[np.uint8], first: dict[str, 
     """Places that look like the head of an entry: the version, a kind, and a partition: its length, as many fields as
     that of the first entry, the row kind."""
     head = (("_VERSION", Primitive("int")), ("_KIND", Primitive("int")), ("_PARTITION", Primitive("bytes")))
-    lead = int(schema.fields[0][0] == avro.BRANCH)
+    lead = int(schema.fields[0][0] == BRANCH)
     if schema.fields[lead : lead + 3] != head or len(first["_PARTITION"]) < 12:
         return np.zeros(0, np.int64)
     at = np.flatnonzero(data[:-PADDING] == 2 * MANIFEST_VERSION)

@@ -1,4 +1,4 @@
-"""Partition rows (``_PARTITION``: arity + BinaryRow) → directories and texts."""
+"""Partition rows (``_PARTITION``: arity + BinaryRow) → directories, texts and columns; which a condition keeps."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, is_true
 from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.row import decode_row, decode_rows
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["PartitionBucket", "partition_directory", "partition_scalars", "partition_texts"]
+__all__ = [
+    "PartitionBucket",
+    "partition_directory",
+    "partition_mask",
+    "partition_scalars",
+    "partition_texts",
+    "partition_values",
+]
 
 
 class PartitionBucket(NamedTuple):
@@ -48,3 +59,14 @@ def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapp
         f.name: None if v is None else partition_text(v, f.type, legacy=legacy, zone="UTC")
         for f, v in zip(fields, values, strict=True)
     }
+
+
+def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) -> pa.RecordBatch:
+    """Partition rows (arity + BinaryRow) as columns, which are nullable whatever the fields say."""
+    columns = decode_rows(partitions, [f.type for f in fields], arity=True)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.with_nullable(True) for f in arrow_schema(fields)]))
+
+
+def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
+    return is_true(matches(predicate, partition_values(schema.partition_fields, partitions)))

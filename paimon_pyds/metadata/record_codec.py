@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.compression import codec_name
+from paimon_pyds.avro.records import decode_records, encode_records, read_container
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
@@ -64,7 +65,7 @@ def encode_manifest_list(files: Iterable[ManifestFile], compression: str) -> byt
         }
         for file in files
     )
-    return avro.encode_records(manifest_schemas.MANIFEST_FILE, avro.codec_name(compression), records)
+    return encode_records(manifest_schemas.MANIFEST_FILE, codec_name(compression), records)
 
 
 def _manifest_file(record: dict[str, Any]) -> ManifestFile:
@@ -106,7 +107,7 @@ def decode_index_manifest(data: bytes, path: str) -> list[IndexEntry]:
 def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> bytes:
     """The bytes of an index manifest; ``compression`` is the value of the option ``manifest.compression``."""
     records = (_index_record(entry) for entry in entries)
-    return avro.encode_records(manifest_schemas.INDEX_ENTRY, avro.codec_name(compression), records)
+    return encode_records(manifest_schemas.INDEX_ENTRY, codec_name(compression), records)
 
 
 def _index_entry(record: dict[str, Any]) -> IndexEntry:
@@ -205,7 +206,7 @@ def _may(record: dict[str, Any], name: str, kind: type[_T]) -> _T | None:
 
 def _decode(data: bytes, path: str, make: Callable[[dict[str, Any]], _T], version: int) -> list[_T]:
     found = []
-    for record in avro.decode_records(avro.read_container(data, path)):
+    for record in decode_records(read_container(data, path)):
         try:
             check_version(_need(record, "_VERSION", int), version, path)
             found.append(make(record))

@@ -361,30 +361,6 @@ class TableStore:
 
     # ------------------------------------------------------------------------------------ manifests
 
-    def manifests_of(self, snapshot: Snapshot | None) -> list[ManifestFile]:
-        """All manifests of a snapshot, those of its base first; none for None. Errors as `read_manifest`."""
-        if snapshot is None:
-            return []
-        base = self.read_manifest_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-        return [*base, *self.delta_of(snapshot)]
-
-    def delta_of(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """The manifests of what a snapshot changed. Errors as `read_manifest`."""
-        return self.read_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-
-    def entries_of(self, manifest: ManifestFile, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The entries of a manifest, held against what its list says of it; otherwise as `read_manifest`.
-
-        Raises:
-            CorruptFileError: the file has another size, or another number of entries, than its list says.
-        """
-        entries = self.read_manifest(manifest.file_name, columns, manifest.file_size)
-        told = manifest.num_added_files + manifest.num_deleted_files
-        if entries.num_rows != told:
-            path = self.paths.manifest(manifest.file_name)
-            raise CorruptFileError(f"the file has {entries.num_rows} entries, its manifest list says {told}", path=path)
-        return entries
-
     def read_manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
         """The manifests of a manifest list, in order. Errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
@@ -397,7 +373,11 @@ class TableStore:
     def read_manifest(self, name: str, columns: Sequence[str] | None = None, size: int | None = None) -> pa.RecordBatch:
         """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
 
+        Readers of a table's state go through `ManifestReader`.
+
         Args:
+            name: the file's name.
+            columns: of ENTRY_SCHEMA; all when None.
             size: what the metadata says that the file has, in bytes; None when it does not.
 
         Raises:

@@ -18,11 +18,11 @@ from paimon_pyds.buffers import from_numpy, is_true, scalar
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.order import OrderCodec, order_codec
 from paimon_pyds.merge.files import MERGED, merge_keys
+from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Or, Predicate, leaves, make_and, make_or
-from paimon_pyds.scan.partitions import partition_values
 from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.planned_files import FileDetails
 from paimon_pyds.scan.result import ScanPlan

@@ -18,28 +18,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
 from paimon_pyds.merge.files import MERGED, merge_keys, with_merged
 from paimon_pyds.merge.filter import merge_filter
-from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.manifest import FileKind, ManifestFile, live_entries
+from paimon_pyds.metadata.entry_filter import EntryFilter
+from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.partitions import partition_filter
-from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.bucket_filter import bucket_mask
 from paimon_pyds.scan.index_answer import IndexAnswer
 from paimon_pyds.scan.left_out import left_out
-from paimon_pyds.scan.partitions import partition_mask
 from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.statistics import RowStatistics, statistics_mask
+from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
@@ -110,6 +109,8 @@ class Planner:
         """The part of the filter that may act before versions of a row are merged: all of it in append tables."""
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
+        self.partition_filter = EntryFilter(self.schema, self.partition_predicate)
+        self.reader = ManifestReader(store)
 
     def plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
@@ -171,8 +172,8 @@ class Planner:
 
     def entries(self) -> pa.RecordBatch:
         manifests = self.manifests()
-        kept = self.prune_manifests(manifests)
-        entries = self.entries_of(kept)
+        kept = self.partition_filter.may_hold(manifests)
+        entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None and self.request.since is None:
             self.check_total(entries)
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
@@ -181,13 +182,12 @@ class Planner:
         self.note("manifests" if detail else "table", entries, detail)
         return entries
 
-    def entries_of(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
-        batches = [self.store.entries_of(m, self.columns) for m in manifests]
-        entries = one_batch(self.added(batches) if self.request.between is not None else live_entries(batches))
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        read = self.reader.live if self.request.between is None else self.reader.added
+        entries = read(manifests, self.columns)
         if self.request.since is None:
             return entries
-        before = [self.store.entries_of(m, self.columns) for m in self.store.manifests_of(self.request.since)]
-        names = live_entries(before).column("file_name")
+        names = self.reader.live_files(self.request.since, ("file_name",)).column("file_name")
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def check_total(self, entries: pa.RecordBatch) -> None:
@@ -215,7 +215,7 @@ class Planner:
         """
         if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_EXPLAINED:
             return kept
-        whole = self.entries_of(manifests)
+        whole = self.read(manifests)
         self.note("table", whole)
         kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
         self.skips += left_out("manifests", whole, kept, self.partition_predicate, self.masks["partitions"])
@@ -227,43 +227,17 @@ class Planner:
                 manifest
                 for snapshot in self.request.between
                 if snapshot.commit_kind is CommitKind.APPEND
-                for manifest in self.store.delta_of(snapshot)
+                for manifest in self.reader.delta(snapshot)
             ]
-        return self.store.manifests_of(self.request.state.snapshot)
-
-    def prune_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        if self.partition_predicate is Const.TRUE or not manifests:
-            return manifests
-        types = [f.type for f in self.schema.partition_fields]
-        stats = RowStatistics(
-            names=list(self.schema.partition_keys),
-            types=types,
-            minimum=array([m.partition_stats.min_values for m in manifests], pa.binary()),
-            maximum=array([m.partition_stats.max_values for m in manifests], pa.binary()),
-            null_counts=array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64())),
-            row_counts=array([m.num_added_files + m.num_deleted_files for m in manifests], pa.int64()),
-            exact_strings=True,
-        )
-        keep = may_match(self.partition_predicate, stats.row_counts, stats.of)
-        return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k]
-
-    def added(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-        adds = [b.filter(pc.equal(b.column("kind"), scalar(FileKind.ADD, pa.int8()))) for b in batches]
-        return live_entries(adds)
+        return self.reader.manifests(self.request.state.snapshot)
 
     # --------------------------------------------------------------------------------------------------- entries
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
-        mask, kept, of = self.partitions_of(self.partition_predicate, entries)
+        mask, kept, of = self.partition_filter.partitions_kept(entries)
         return entries.filter(from_numpy(mask)), f"{kept} of {of} partitions"
-
-    def partitions_of(self, predicate: Predicate, entries: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], int, int]:
-        """Which entries lie in partitions that a condition on partition columns keeps, and how many of how many."""
-        coded = entries.column("partition").dictionary_encode()
-        wanted = partition_mask(self.schema, predicate, coded.dictionary)
-        return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.buckets_of(self.request.predicate, entries)
@@ -295,7 +269,7 @@ class Planner:
         """What each step that looks at whole files makes of a part of the filter."""
         keys = self.schema.partition_keys
         return {
-            "partitions": lambda part, entries: self.partitions_of(partition_filter(part, keys)[0], entries)[0],
+            "partitions": lambda part, entries: EntryFilter(self.schema, partition_filter(part, keys)[0]).mask(entries),
             "buckets": self.buckets_of,
             "keys": self.keys_of,
             "statistics": self.statistics_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.files import MERGED
 from paimon_pyds.metadata.external import file_paths
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS
+from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.paths import check_names
 from paimon_pyds.metadata.schema import TableSchema
@@ -29,6 +29,7 @@ __all__ = [
     "FileDetails",
     "FileKey",
     "FileLocations",
+    "index_file_paths",
     "deletion_files",
     "file_locations",
     "has_stray_vectors",
@@ -184,18 +185,40 @@ def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Cal
     return any(entry.deletion_ranges for entry in store.read_index_manifest(snapshot.index_manifest))
 
 
+def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
+    """Where each index file of an index manifest lies, in order.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        entries: of the index manifest.
+
+    Raises:
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
+    """
+    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
+    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
+    for entry in entries:
+        location = entry.partition, entry.bucket, entry.file_name
+        directory = zoned.directory(*location) if zoned else partition_directory(schema, entry.partition)
+        yield paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+
+
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
-    """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in."""
+    """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        snapshot: one of the table; None for a table that was never written.
+    """
     if snapshot is None or snapshot.index_manifest is None:
         return {}
     entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
-    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
-    found = {}
-    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
-    for entry in entries:
-        id_ = PartitionBucket(entry.partition, entry.bucket)
-        directory = zoned.directory(*id_, entry.file_name) if zoned else partition_directory(schema, entry.partition)
-        path = paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
-        for r in entry.deletion_ranges or ():
-            found[id_, r.data_file] = DeletionFile(path, r.offset, r.length, r.cardinality)
-    return found
+    return {
+        (PartitionBucket(entry.partition, entry.bucket), r.data_file): DeletionFile(
+            path, r.offset, r.length, r.cardinality
+        )
+        for entry, path in zip(entries, index_file_paths(store, schema, entries), strict=True)
+        for r in entry.deletion_ranges or ()
+    }

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.suggestions import near_hint
@@ -181,10 +182,8 @@ def _manifests(store: TableStore) -> pa.Table:
     }  # fmt: skip
     state = stored_state(store)
     snapshot = state.snapshot
-    found: list[ManifestFile] = []
-    if snapshot is not None:
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-        found = [m for name in lists if name is not None for m in store.read_manifest_list(name)]
+    reader = ManifestReader(store)
+    found = [] if snapshot is None else [*reader.manifests(snapshot), *reader.changelog(snapshot)]
     fields = state.schema.partition_fields
     return table_of(
         columns,
@@ -203,10 +202,10 @@ def _manifests(store: TableStore) -> pa.Table:
 _SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG, "last_update_time": _TIME}
 
 
-def _summed(entries: pa.RecordBatch, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows, bytes, number and newest creation of some live files, by these columns of their entries, and buckets."""
-    names = ["row_count", "file_size", "creation_time", "total_buckets"]
-    grouped = pa.Table.from_batches([entries]).select([*keys, *names]).group_by(list(keys), use_threads=False)
+def _summed(store: TableStore, snapshot: Snapshot | None, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows, bytes, number and newest creation of live files, by these columns of their entries, and buckets."""
+    entries = live_of(store, snapshot, (*keys, "row_count", "file_size", "creation_time", "total_buckets"))
+    grouped = pa.Table.from_batches([entries]).group_by(list(keys), use_threads=False)
     sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
     sums.append(("total_buckets", "max"))
     rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
@@ -222,7 +221,7 @@ def _buckets(store: TableStore) -> pa.Table:
     fields = state.schema.partition_fields
     rows = [
         (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
-        for row in _summed(live_of(store, state.snapshot), ["partition", "bucket"])
+        for row in _summed(store, state.snapshot, ["partition", "bucket"])
     ]
     return table_of({"partition": _TEXT, "bucket": _INT, **_SUMS}, sorted(rows, key=lambda r: (r[0], r[1])))
 
@@ -234,7 +233,7 @@ def _partitions(store: TableStore) -> pa.Table:
     rows = [
         (_partition_spec(state.schema, r["partition"]), *_sums(r), *[None] * 4, r["total_buckets_max"], False,
          deleted.get(r["partition"], 0))
-        for r in _summed(live_of(store, state.snapshot), ["partition"])
+        for r in _summed(store, state.snapshot, ["partition"])
     ]  # fmt: skip
     columns = {
         "partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT, "options": _TEXT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paimon_pyds.avro.object_file import codec_name
+from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats import by_name
 from paimon_pyds.formats.statistics import stats_modes

@@ -17,6 +17,7 @@ from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -140,10 +141,8 @@ def test_changelog_files_have_lists_of_their_own(table: pp.Table) -> None:
     for snapshot, files, rows in ((append, first, 1), (compaction, second, 2)):
         assert snapshot.changelog_manifest_list is not None
         assert snapshot.changelog_record_count == rows
-        (manifest,) = table.store.read_manifest_list(
-            snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
-        )
-        entries = table.store.entries_of(manifest)
+        reader = ManifestReader(table.store)
+        entries = reader.entries(reader.changelog(snapshot))
         assert entries["file_name"].to_pylist() == [f.file_name for f in files]
         assert entries["kind"].to_pylist() == [FileKind.ADD]
     assert (append.total_record_count, compaction.total_record_count) == (4, 4)

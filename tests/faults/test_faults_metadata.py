@@ -20,6 +20,7 @@ from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.index_manifest import DeletionRange, IndexEntry
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
     decode_manifest_list,
@@ -84,7 +85,7 @@ def test_a_vector_with_positions_beyond_the_file(tmp_path: Path, read: Callable[
 def _rewrite_manifest(table: pp.Table, column: str, value: int) -> None:
     """Put a number into the first entry of the newest manifest, and its new size into the list."""
     store, snapshot = table.store, _snapshot(table)
-    (manifest,) = store.delta_of(snapshot)
+    (manifest,) = ManifestReader(store).delta(snapshot)
     path = Path(store.paths.manifest(manifest.file_name))
     entries = decode_manifest(path.read_bytes(), str(path))
     at = entries.schema.get_field_index(column)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.avro.container import BLOCK_BYTES
+from paimon_pyds.avro import container
+from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
 from paimon_pyds.avro.values import put_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats.avro import blocks as avro_blocks
 from paimon_pyds.formats.avro.reader import AvroFormat
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
 from paimon_pyds.formats.base import ReadCounters
@@ -163,8 +163,8 @@ def test_many_blocks(tmp_path: Path) -> None:
 
 
 def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_blocks, "_WHOLE_FILE", 1000)
-    monkeypatch.setattr(avro_blocks, "_WINDOW", 5000)
+    monkeypatch.setattr(container, "_WHOLE_FILE", 1000)
+    monkeypatch.setattr(container, "_WINDOW", 5000)
     fields = _fields("BIGINT", "BYTES")
     table = _table(fields, range(3000), [random.Random(i).randbytes(100) for i in range(3000)])
     path = tmp_path / "a.avro"
@@ -210,8 +210,8 @@ def test_decimals_of_every_length(tmp_path: Path) -> None:
 
 def _raw_column(data: bytes) -> list[bytes]:
     """The bytes of the column as fastavro sees them without its logical types."""
-    reader = avro_blocks.BlockReader(lambda at, n: data[at : at + n], len(data), "x")
-    plain = fastavro.parse_schema(plain_schema(reader.schema))
+    reader = ContainerReader(lambda at, n: data[at : at + n], len(data), "x")
+    plain = fastavro.parse_schema(plain_schema(json.loads(reader.schema)))
     found: list[bytes] = []
     for block in reader.blocks(lambda row, count: True):
         stream = io.BytesIO(block.body or b"")

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro import batch_decode as avro_lanes
-from paimon_pyds.avro import object_file as avro
-from paimon_pyds.avro.container import BLOCK_BYTES
+from paimon_pyds.avro import batch_decode
+from paimon_pyds.avro import records as records_module
+from paimon_pyds.avro.container import BLOCK_BYTES, write_container
+from paimon_pyds.avro.records import Container, decode_records, read_container
 from paimon_pyds.avro.schema import Record, parse_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
@@ -135,7 +136,7 @@ def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int
     rows = records(entries)
     ours = encode_manifest(batch, "zstd")
     schema = fastavro.parse_schema(plain_schema())
-    stream = io.BytesIO(b"".join(avro.read_container(ours).blocks))
+    stream = io.BytesIO(b"".join(read_container(ours).blocks))
     assert [fastavro.schemaless_reader(stream, schema, None) for _ in rows] == rows
     for data in (ours, fast_write(plain_schema(), rows, sync_interval)):
         with pytest.MonkeyPatch.context() as patch:
@@ -220,7 +221,7 @@ def test_other_order_of_fields_is_read_one_by_one(ways: Any) -> None:
 def test_bytes_that_look_like_entries_do_not_mislead(ways: Any) -> None:
     """Keys that hold whole encoded entries, and parts of such: each is a false start."""
     head = [entry(f"inner-{i}") for i in range(3)]
-    inner = b"".join(avro.read_container(encode_manifest(entries_to_batch(head), "null")).blocks)
+    inner = b"".join(read_container(encode_manifest(entries_to_batch(head), "null")).blocks)
     entries = [entry(f"data-{i}", min_key=inner[i:], max_key=inner[: 40 * i], embedded_index=inner) for i in range(40)]
     assert ways(fast_write(plain_schema(), records(entries))).equals(entries_to_batch(entries))
 
@@ -228,7 +229,7 @@ def test_bytes_that_look_like_entries_do_not_mislead(ways: Any) -> None:
 def test_lists_longer_than_those_of_the_first_entry(ways: Any) -> None:
     entries = [entry(f"data-{i}", write_cols=tuple(map(str, range(9 * i)))) for i in range(30)]
     assert ways(fast_write(plain_schema(), records(entries))).equals(entries_to_batch(entries))
-    entries.append(entry("wide", write_cols=tuple(map(str, range(avro_lanes.MAX_ITEMS + 1)))))
+    entries.append(entry("wide", write_cols=tuple(map(str, range(batch_decode.MAX_ITEMS + 1)))))
     assert ways(fast_write(plain_schema(), records(entries)), lanes=False).equals(entries_to_batch(entries))
 
 
@@ -254,15 +255,15 @@ def test_arrays_in_several_blocks_and_with_sizes() -> None:
         bytes([4, 2, 4, 0]),
     ]
     lists = [[], [5, 6], [5, 6, 7, 8], [1, 2]]
-    data = np.frombuffer(b"".join(bodies) + bytes(avro_lanes.PADDING), np.uint8)
+    data = np.frombuffer(b"".join(bodies) + bytes(batch_decode.PADDING), np.uint8)
     starts = np.cumsum([0, *map(len, bodies[:-1])])
-    walk = avro_lanes.walk_records(schema, data, starts, frozenset({"a"}))
+    walk = batch_decode.walk_records(schema, data, starts, frozenset({"a"}))
     assert walk.ok.all()
     assert walk.ends.tolist() == np.cumsum([len(b) for b in bodies]).tolist()
-    assert avro_lanes.to_arrow(walk.captured["a"], pa.list_(pa.int64()), data).to_pylist() == lists
+    assert batch_decode.to_arrow(walk.captured["a"], pa.list_(pa.int64()), data).to_pylist() == lists
     block = b"".join(bodies)
-    container = avro.Container(schema, (4,), (block,), (0,), None)
-    assert [r["a"] for r in avro.decode_records(container)] == lists
+    container = Container(schema, (4,), (block,), (0,), None)
+    assert [r["a"] for r in decode_records(container)] == lists
 
 
 @pytest.mark.parametrize("value", [0, -1, 63, 64, 2**27, -(2**34), 2**48, 2**55, -(2**55), 2**62, 2**63 - 1, -(2**63)])
@@ -271,10 +272,10 @@ def test_numbers_of_every_width(value: int) -> None:
     assert isinstance(schema, Record)
     out = io.BytesIO()
     fastavro.schemaless_writer(out, "long", value)  # type: ignore[arg-type]
-    data = np.frombuffer(b"\x7f" + out.getvalue() + bytes(avro_lanes.PADDING), np.uint8)
-    walk = avro_lanes.walk_records(schema, data, np.array([0, 1]), frozenset({"a"}))
+    data = np.frombuffer(b"\x7f" + out.getvalue() + bytes(batch_decode.PADDING), np.uint8)
+    walk = batch_decode.walk_records(schema, data, np.array([0, 1]), frozenset({"a"}))
     captured = walk.captured["a"]
-    assert isinstance(captured, avro_lanes.Longs)
+    assert isinstance(captured, batch_decode.Longs)
     assert captured.values.tolist() == [-64, value]
     assert walk.ends.tolist() == [1, 1 + len(out.getvalue())]
 
@@ -282,8 +283,8 @@ def test_numbers_of_every_width(value: int) -> None:
 def test_numbers_beyond_64_bits_and_past_the_end_fail() -> None:
     schema = parse_schema({"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]})
     assert isinstance(schema, Record)
-    data = np.frombuffer(b"\xff" * 9 + b"\x02" + b"\xff" * 4 + bytes(avro_lanes.PADDING), np.uint8)
-    walk = avro_lanes.walk_records(schema, data, np.array([0, 10]), frozenset())
+    data = np.frombuffer(b"\xff" * 9 + b"\x02" + b"\xff" * 4 + bytes(batch_decode.PADDING), np.uint8)
+    walk = batch_decode.walk_records(schema, data, np.array([0, 10]), frozenset())
     assert walk.ok.tolist() == [False, False]
 
 
@@ -343,7 +344,7 @@ def test_manifest_lists_and_index_manifests_round_trip() -> None:
     ]  # fmt: skip
     data = encode_manifest_list(files, "zstd")
     assert decode_manifest_list(data, "l") == files
-    assert len(avro.read_container(data).counts) > 1
+    assert len(read_container(data).counts) > 1
     assert decode_manifest_list(encode_manifest_list([], "null"), "l") == []
     entries = [
         IndexEntry(
@@ -360,7 +361,7 @@ def test_manifest_lists_and_index_manifests_round_trip() -> None:
 def test_many_entries_go_to_many_blocks() -> None:
     entries = entries_to_batch([entry(f"data-{i:06d}") for i in range(2000)])
     data = encode_manifest(entries, "snappy")
-    container = avro.read_container(data)
+    container = read_container(data)
     assert len(container.counts) > 3
     assert max(map(len, container.blocks)) < BLOCK_BYTES + 1000
     assert decode_manifest(data, "m").equals(entries)
@@ -409,15 +410,15 @@ def test_errors_name_file_field_and_offset() -> None:
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro, "MAX_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(records_module, "MAX_BLOCK_BYTES", 2**20)
     for codec in ("deflate", "zstandard", "snappy"):
         blocks = [(1, bytes(2**20)), (1, bytes(2**20 + 1))]
-        avro.read_container(avro.write_container("bytes", codec, blocks[:1]))
+        read_container(write_container("bytes", codec, blocks[:1]))
         with pytest.raises(CorruptFileError, match=r"more than|claims to have"):
-            avro.read_container(avro.write_container("bytes", codec, blocks))
-    monkeypatch.setattr(avro, "MAX_FILE_BYTES", 2**20)
+            read_container(write_container("bytes", codec, blocks))
+    monkeypatch.setattr(records_module, "MAX_FILE_BYTES", 2**20)
     with pytest.raises(CorruptFileError, match="more than"):
-        avro.read_container(avro.write_container("bytes", "zstandard", [(1, bytes(2**19)), (1, bytes(2**19 + 1))]))
+        read_container(write_container("bytes", "zstandard", [(1, bytes(2**19)), (1, bytes(2**19 + 1))]))
 
 
 def test_schemas_that_lead_nowhere() -> None:

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.container import write_container
+from paimon_pyds.avro.records import read_container
 from paimon_pyds.avro.values import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
@@ -109,7 +110,7 @@ def entries(count: int) -> bytes:
 
 
 MANY = entries(60)
-BLOCK = avro.read_container(MANY).blocks[0]
+BLOCK = read_container(MANY).blocks[0]
 
 
 def read(data: bytes, one_by_one: int) -> Any:
@@ -125,7 +126,7 @@ def read(data: bytes, one_by_one: int) -> Any:
 @given(edits())
 def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, int, bytes]]) -> None:
     block = damage(BLOCK, changes)
-    data = avro.write_container(manifest_schemas.ENTRY, "null", [(60, block)])
+    data = write_container(manifest_schemas.ENTRY, "null", [(60, block)])
     by_lanes, one_by_one = read(data, 0), read(data, 10**9)
     assert by_lanes == one_by_one
     if isinstance(by_lanes, dict):
@@ -142,7 +143,7 @@ def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, i
 @settings(max_examples=200, deadline=5000)
 @given(st.binary(max_size=400), st.integers(0, 500))
 def test_noise_as_records(block: bytes, count: int) -> None:
-    data = avro.write_container(manifest_schemas.ENTRY, "null", [(count, block)])
+    data = write_container(manifest_schemas.ENTRY, "null", [(count, block)])
     assert read(data, 0) == read(data, 10**9)
 
 
@@ -172,7 +173,7 @@ def test_lengths_that_lie_cost_neither_time_nor_memory() -> None:
     started = time.perf_counter()
     for at in range(0, len(BLOCK), 331):
         block = BLOCK[:at] + bytes(huge) + BLOCK[at:]
-        read(avro.write_container(manifest_schemas.ENTRY, "null", [(60, block)]), 0)
+        read(write_container(manifest_schemas.ENTRY, "null", [(60, block)]), 0)
     seconds = time.perf_counter() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -195,7 +196,7 @@ def test_arrays_without_end_are_bounded() -> None:
         put_long(block, 200)
         block += bytes(200) + b"\x00"
     started = time.perf_counter()
-    data = avro.write_container(schema, "null", [(60, bytes(block) * 30)])
+    data = write_container(schema, "null", [(60, bytes(block) * 30)])
     with pytest.raises(CorruptFileError):
         decode_manifest(data, "m")
     assert time.perf_counter() - started < 20

@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.records import read_container
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
@@ -42,7 +42,7 @@ def generic(data: bytes) -> list[dict[str, Any]]:
     """The records as fastavro reads them. Its snappy needs another package, so those blocks are unpacked here."""
     if b"avro.codec\x0csnappy" not in data[:4000]:
         return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
-    container = avro.read_container(data)
+    container = read_container(data)
     start = data.index(b"avro.schema") + len("avro.schema")
     length = fastavro.schemaless_reader(io.BytesIO(data[start:]), "long", None)
     body = io.BytesIO(data[start:])

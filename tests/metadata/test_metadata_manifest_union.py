@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.avro import object_file as avro
+from paimon_pyds.avro.container import write_container
+from paimon_pyds.avro.records import read_container
 from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema
 from paimon_pyds.avro.values import put_long, reader_of
 from paimon_pyds.errors import CorruptFileError
@@ -20,7 +21,7 @@ from paimon_pyds.metadata.record_codec import decode_manifest_list
 def _as_union(data: bytes, branch: int = 1) -> bytes:
     """The same records, each behind the number of its branch."""
     schema = json.loads(reader_of(Mapping(Primitive("bytes")))(data, 4)[0]["avro.schema"])
-    container = avro.read_container(data)
+    container = read_container(data)
     read = reader_of(parse_schema(schema))
     blocks = []
     for count, block in zip(container.counts, container.blocks, strict=True):
@@ -31,7 +32,7 @@ def _as_union(data: bytes, branch: int = 1) -> bytes:
             out += block[at:stop]
             at = stop
         blocks.append((count, bytes(out)))
-    return avro.write_container(["null", schema], "null", blocks)
+    return write_container(["null", schema], "null", blocks)
 
 
 @pytest.mark.parametrize("partitions", [1, 90])

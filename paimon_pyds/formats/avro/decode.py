@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.avro.container import Block
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.avro.blocks import Block
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,

@@ -1,7 +1,7 @@
 """Arrow columns → Avro records, all records of a batch at once.
 
 Every column becomes one binary array with the bytes of each row's value, and Arrow joins the columns row by row (Apache
-Avro specification 1.11, Binary Encoding; what types become is in `avro_types`).
+Avro specification 1.11, Binary Encoding; what types become is in `types`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Avro data files, as Java Paimon writes them (the schemas are described in `avro_types`).
+"""Avro data files, as Java Paimon writes them (the schemas are described in `types`).
 
 Reading goes block by block: a block without a selected row is passed over without being decoded. Writing encodes whole
 columns at once.
@@ -6,14 +6,16 @@ columns at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.avro.container import BLOCK_BYTES, block_bytes, compressor, header_bytes
-from paimon_pyds.formats.avro.blocks import BlockReader, avro_codec
+from paimon_pyds.avro.compression import compressor
+from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
+from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.formats.avro.decode import RecordDecoder, to_batch
 from paimon_pyds.formats.avro.encode import encode_rows
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
@@ -27,6 +29,19 @@ __all__ = ["AvroFormat"]
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
+
+
+_CODECS = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "snappy": "snappy",
+    "deflate": "deflate",
+    "bzip2": "bzip2",
+    "xz": "xz",
+    "none": "null",
+    "null": "null",
+    "uncompressed": "null",
+}
 
 
 class AvroFormat:
@@ -50,7 +65,7 @@ class AvroFormat:
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raises OptionError and UnsupportedError as `open_writer`."""
         write_schema(fields)
-        avro_codec(options)
+        _codec(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
         """Create a data file.
@@ -69,8 +84,9 @@ class AvroReader:
         self._path = path
         self._counters = counters
         self._io = io
-        self._file = BlockReader(self._fetch, size, path)
-        self._plain: Any = plain_schema(self._file.schema, path)
+        self._file = ContainerReader(self._fetch, size, path)
+        self._schema = _parse_schema(self._file.schema, path)
+        self._plain: Any = plain_schema(self._schema, path)
         counters.footer_bytes += self._file.header_size
         # Avro files do not tell: the heads of all blocks are visited.
         self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
@@ -95,7 +111,7 @@ class AvroReader:
         Raises:
             CorruptFileError: a column that the file does not have, or has in another type; broken blocks.
         """
-        projected = project(self._file.schema, self._plain, fields, self._path)
+        projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
         gathered = _Gathered(arrow_schema(fields), batch_rows)
         first = 0
@@ -113,7 +129,14 @@ class AvroReader:
 
     def close(self) -> None:
         """Release what is held of the file."""
-        self._file.forget()
+        self._file.close()
+
+
+def _parse_schema(text: bytes, path: object) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
 
 
 class _Gathered:
@@ -156,7 +179,7 @@ class AvroWriter:
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         schema = write_schema(fields)
-        codec, level = avro_codec(options)
+        codec, level = _codec(options)
         self._fields = tuple(fields)
         self._compress = compressor(codec, level)
         self._pending: list[bytes] = []
@@ -218,3 +241,23 @@ class AvroWriter:
     def abort(self) -> None:
         """Drop the file."""
         self._output.abort()
+
+
+def _codec(options: Mapping[str, str]) -> tuple[str, int]:
+    """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``.
+
+    Raises:
+        OptionError: a level that is no number.
+        UnsupportedError: a codec that Avro does not have.
+    """
+    name = options.get("avro.codec", options.get("file.compression", "zstd")).strip().lower()
+    if name not in _CODECS:
+        raise UnsupportedError(
+            f"Avro files can't be compressed with {name!r:.40}", hint="use zstd, snappy, deflate, bzip2, xz or none"
+        )
+    text = options.get("file.compression.zstd-level", "1")
+    try:
+        level = int(text)
+    except ValueError:
+        raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
+    return _CODECS[name], level

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from paimon_pyds.avro.container import compressor
+from paimon_pyds.avro.compression import compressor
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc.messages import read_varint
 

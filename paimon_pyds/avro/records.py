@@ -1,7 +1,7 @@
-"""Avro object container files: the envelope of manifests, manifest lists and index manifests.
+"""The records of Avro container files that are read whole: manifests, manifest lists and index manifests.
 
-Source: Apache Avro specification 1.11, Object Container Files. `decode_records` and `encode_records` are for files of
-few records; manifests, which have many, are read by `avro_lanes` and written by `avro_columns`.
+`decode_records` and `encode_records` are for files of few records; the entries of manifests, which are many, are
+decoded by `batch_decode` and encoded by `encode`.
 """
 
 from __future__ import annotations
@@ -12,35 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_pyds.avro.container import (
-    BLOCK_BYTES,
-    MAGIC,
-    SYNC_SIZE,
-    block_bytes,
-    check_header,
-    compressor,
-    decompressor,
-    header_bytes,
-)
-from paimon_pyds.avro.schema import Mapping, Node, Primitive, Record, Union, parse_schema
-from paimon_pyds.avro.values import Overrun, put_value, read_long, reader_of
-from paimon_pyds.errors import CorruptFileError, OptionError
+from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, write_container
+from paimon_pyds.avro.schema import Node, Primitive, Record, Union, parse_schema
+from paimon_pyds.avro.values import Overrun, put_value, reader_of
+from paimon_pyds.errors import CorruptFileError
 
-__all__ = [
-    "BRANCH",
-    "Container",
-    "codec_name",
-    "decode_records",
-    "encode_records",
-    "first_record",
-    "read_container",
-    "write_container",
-]
+__all__ = ["BRANCH", "Container", "decode_records", "encode_records", "first_record", "read_container"]
 
 BRANCH = ""
 """The field that records begin with where the schema is a union of null and a record; no Avro name is empty."""
-
-_METADATA = Mapping(Primitive("bytes"))
 
 MAX_BLOCK_BYTES = 256 * 2**20
 MAX_FILE_BYTES = 2**30
@@ -67,45 +47,27 @@ def read_container(data: bytes, path: object = None) -> Container:
         CorruptFileError: bytes that are not such a file, or that decompress to more than the limits.
         UnsupportedError: an unknown compression codec.
     """
-    if data[:4] != MAGIC:
-        raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
+    reader = ContainerReader(lambda at, length: data[at : at + length], len(data), path, MAX_BLOCK_BYTES)
     try:
-        meta, at = reader_of(_METADATA)(data, 4)
-    except Overrun:
-        raise CorruptFileError("the file ends inside its header", path=path, offset=4, field="header") from None
-    check_header(meta, path)
-    sync = data[at : at + SYNC_SIZE]
-    if len(sync) < SYNC_SIZE:
-        raise CorruptFileError("the file ends inside its header", path=path, offset=at, field="sync marker")
-    try:
-        node = _schema(meta["avro.schema"])
-    except (KeyError, ValueError, RecursionError) as error:
+        node = _schema(reader.schema)
+    except (ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
         ) from error
-    codec = meta.get("avro.codec", b"null").decode("ascii", "replace")
-    decompress = decompressor(codec, path)
     counts: list[int] = []
     blocks: list[bytes] = []
     offsets: list[int] = []
-    total = 0
-    at += SYNC_SIZE
-    while at < len(data):
-        offsets.append(at)
-        count, body, at = _block(data, at, sync, path)
-        try:
-            block = decompress(body, min(MAX_BLOCK_BYTES, MAX_FILE_BYTES - total))
-        except (OSError, ValueError, EOFError) as error:
+    left = MAX_FILE_BYTES
+    for block in reader.blocks():
+        assert block.body is not None
+        left -= len(block.body)
+        if left < 0:
             raise CorruptFileError(
-                f"a block does not decompress ({codec}): {error}", path=path, offset=offsets[-1], field="block"
-            ) from error
-        total += len(block)
-        if count > len(block):
-            raise CorruptFileError(
-                f"{count} records in a block of {len(block)} bytes", path=path, offset=offsets[-1], field="block count"
+                f"the blocks have more than {MAX_FILE_BYTES} bytes", path=path, offset=block.offset, field="block"
             )
-        counts.append(count)
-        blocks.append(block)
+        offsets.append(block.offset)
+        counts.append(block.count)
+        blocks.append(block.body)
     return Container(node, tuple(counts), tuple(blocks), tuple(offsets), path)
 
 
@@ -117,50 +79,6 @@ def _schema(text: bytes) -> Node:
         if isinstance(record, Record):  # as pypaimon-rust writes its manifests: which branch it is comes first
             return Record(((BRANCH, Primitive("long")), *record.fields))
     return node
-
-
-def _block(data: bytes, start: int, sync: bytes, path: object) -> tuple[int, bytes, int]:
-    try:
-        count, at = read_long(data, start)
-        size, at = read_long(data, at)
-    except Overrun:
-        raise CorruptFileError("the file ends inside a block", path=path, offset=start, field="block") from None
-    if count < 0:
-        raise CorruptFileError(f"a block of {count} records", path=path, offset=start, field="block count")
-    if not 0 <= size <= len(data) - at - SYNC_SIZE:
-        raise CorruptFileError(f"a block of {size} bytes does not fit", path=path, offset=start, field="block size")
-    end = at + size
-    if data[end : end + SYNC_SIZE] != sync:
-        raise CorruptFileError("a block does not end with the sync marker", path=path, offset=end, field="sync marker")
-    return count, data[at:end], end + SYNC_SIZE
-
-
-def codec_name(compression: str) -> str:
-    """Avro's name of a codec for the value of the option ``manifest.compression``.
-
-    Raises:
-        OptionError: not a codec that Java Paimon can write, as which it takes Avro's names in lower case and any ZSTD.
-    """
-    name = "zstandard" if compression.lower() == "zstd" else compression
-    if name not in ("zstandard", "snappy", "deflate", "bzip2", "xz", "null"):
-        raise OptionError(
-            f"manifest.compression={compression!r:.40} is not known: Java Paimon could not commit to the table",
-            hint="set zstd, snappy, deflate, bzip2, xz or null (not compressed); the table can be read as it is",
-        )
-    return name
-
-
-def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
-    """A container file.
-
-    Args:
-        schema: the JSON value of the records' schema.
-        codec: as `codec_name` gives it.
-        blocks: (number of records, their bytes), each not compressed.
-    """
-    compress = compressor(codec)
-    header, sync = header_bytes(schema, codec)
-    return b"".join([header, *(block_bytes(count, compress(block), sync) for count, block in blocks)])
 
 
 def decode_records(container: Container) -> list[dict[str, Any]]:

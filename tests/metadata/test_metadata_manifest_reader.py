@@ -1,0 +1,133 @@
+"""What the reader of manifests leaves out, and what it never may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.commit.manifests import ManifestWriter
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.entry_filter import EntryFilter
+from paimon_pyds.metadata.manifest import (
+    ENTRY_SCHEMA,
+    FileKind,
+    ManifestEntry,
+    ManifestFile,
+    entries_to_batch,
+    entry_at,
+)
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+from paimon_pyds.row import encode_row
+
+_COLUMNS = {
+    "i": (pa.int32(), st.integers(-3, 3)),
+    "s": (pa.string(), st.sampled_from(["", "a", "ab", "b", "é", "\U0001f600"])),
+    "f": (pa.float64(), st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("-inf")])),
+    "d": (pa.date32(), st.integers(-2, 2)),
+    "m": (pa.decimal128(20, 2), st.integers(-2, 2).map(lambda n: Decimal(n).scaleb(-2))),
+    "b": (pa.bool_(), st.booleans()),
+}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+    fields = [pa.field(name, type_) for name, (type_, _) in _COLUMNS.items()]
+    schema = pa.schema([*fields, pa.field("v", pa.int64())])
+    table = pp.Table.create(tmp_path_factory.mktemp("reader") / "t", schema, partition_by=list(_COLUMNS))
+    table.append(pa.table({**{name: pa.nulls(1, type_) for name, (type_, _) in _COLUMNS.items()}, "v": [1]}, schema))
+    return table
+
+
+@pytest.fixture(scope="module")
+def entry(table: pp.Table) -> ManifestEntry:
+    """Some entry of the table."""
+    return entry_at(ManifestReader(table.store).live_files(table.store.latest_snapshot()), 0)
+
+
+_ROWS = st.lists(st.tuples(*(st.none() | values for _, values in _COLUMNS.values())), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(manifests=st.lists(_ROWS, min_size=1, max_size=4), wanted=_ROWS)
+def test_manifests_of_the_partitions_are_kept(
+    table: pp.Table, entry: ManifestEntry, manifests: list[list[tuple[Any, ...]]], wanted: list[tuple[Any, ...]]
+) -> None:
+    schema = table.store.latest_schema()
+    types = [f.type for f in schema.partition_fields]
+    writer = ManifestWriter(table.store, TableOptions({}), types, 0)
+    rows = [[encode_row(row, types) for row in of] for of in manifests]
+    files = [writer.write(entries_to_batch([replace(entry, partition=row) for row in of]))[0] for of in rows]
+    partitions = frozenset(encode_row(row, types) for row in wanted)
+    kept = EntryFilter(schema, partitions=partitions).may_hold(files)
+    for file, of in zip(files, rows, strict=True):
+        assert file in kept or partitions.isdisjoint(of)
+    reader = ManifestReader(table.store, EntryFilter(schema, partitions=partitions))
+    found = reader.entries(kept, ("partition",))["partition"].to_pylist()
+    assert found == [row for of in rows for row in of if row in partitions]
+
+
+def _manifests(table: pp.Table, entry: ManifestEntry, *entries: tuple[int, int, str]) -> list[ManifestFile]:
+    """A manifest for each (kind, bucket, file name)."""
+    types = [f.type for f in table.store.latest_schema().partition_fields]
+    writer = ManifestWriter(table.store, TableOptions({}), types, 0)
+    return [
+        writer.write(
+            entries_to_batch([replace(entry, kind=kind, bucket=bucket, file=replace(entry.file, file_name=name))])
+        )[0]
+        for kind, bucket, name in entries
+    ]
+
+
+def test_buckets(table: pp.Table, entry: ManifestEntry) -> None:
+    files = _manifests(table, entry, *((FileKind.ADD, bucket, f"data-{bucket}") for bucket in range(4)))
+    wanted = EntryFilter(table.store.latest_schema(), buckets=frozenset([1, 3]))
+    assert wanted.may_hold(files) == [files[1], files[3]]
+    unbounded = [replace(file, min_bucket=None) for file in files]
+    assert wanted.may_hold(unbounded) == unbounded  # older writers do not tell
+    found = ManifestReader(table.store, wanted).live(unbounded, ("file_name",))
+    assert found.schema.names == ["file_name"]
+    assert found["file_name"].to_pylist() == ["data-1", "data-3"]
+
+
+def test_deletions_count_whatever_the_list_says_of_them(table: pp.Table, entry: ManifestEntry) -> None:
+    files = _manifests(table, entry, (FileKind.ADD, 0, "a"), (FileKind.ADD, 0, "b"), (FileKind.DELETE, 0, "a"))
+    swapped = [*files[:2], replace(files[2], num_added_files=1, num_deleted_files=0)]
+    for manifests in (files, swapped):
+        reader = ManifestReader(table.store)
+        assert reader.live(manifests, ("file_name",))["file_name"].to_pylist() == ["b"]
+        assert reader.live(manifests)["file_name"].to_pylist() == ["b"]
+        assert reader.added(manifests, ("file_name",))["file_name"].to_pylist() == ["a", "b"]
+
+
+def test_a_manifest_is_held_against_its_list(table: pp.Table, entry: ManifestEntry) -> None:
+    (file,) = _manifests(table, entry, (FileKind.ADD, 0, "a"))
+    for wrong in (replace(file, num_added_files=2), replace(file, file_size=file.file_size + 1)):
+        for columns in (None, ("file_name",)):
+            with pytest.raises(CorruptFileError, match="says"):
+                ManifestReader(table.store).live([wrong], columns)
+
+
+def test_nothing(table: pp.Table) -> None:
+    reader = ManifestReader(table.store)
+    assert reader.manifests(None) == []
+    assert reader.live_files(None).schema.equals(ENTRY_SCHEMA)
+    assert reader.live_files(None, ("row_count", "file_name")).schema.names == ["file_name", "row_count"]
+
+
+def test_partitions_without_columns(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("v", pa.int64())]))
+    table.append(pa.table({"v": [1]}))
+    schema: TableSchema = table.store.latest_schema()
+    whole = ManifestReader(table.store).live_files(table.store.latest_snapshot())
+    wanted = EntryFilter(schema, partitions=frozenset(whole["partition"].to_pylist()))
+    assert ManifestReader(table.store, wanted).live_files(table.store.latest_snapshot()).equals(whole)
