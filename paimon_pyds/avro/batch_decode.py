@@ -1,10 +1,10 @@
-"""Many Avro records at once: each record is a lane, and one numpy step decodes one field of all lanes.
+"""Many Avro records at once: each record has a cursor, and one numpy step decodes one field at all cursors.
 
 A reader that goes through records one after another pays Python's price for each field of each record. Here the price
 is paid once per field. It needs to know where the records start, which Avro does not say; `manifest_walk` guesses the
-places and proves the guess (each record must end where the next one starts). A lane that meets bytes that can't be a
-record *fails*: its cursor goes beyond the end of the data and stays there. Nothing raises, nothing is read out of
-bounds, and what a failed lane captured is garbage, to be thrown away by the caller.
+places and proves the guess (each record must end where the next one starts). A cursor that meets bytes that can't be a
+record *fails*: it goes beyond the end of the data and stays there. Nothing raises, nothing is read out of
+bounds, and what was captured at a failed cursor is garbage, to be thrown away by the caller.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ __all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", 
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
-_Lanes: TypeAlias = Positions
-"""Numbers of lanes."""
+_Numbers: TypeAlias = Positions
+"""Numbers of cursors."""
 
 PADDING = 16
-"""Zero bytes that must follow the records: failed lanes read them."""
+"""Zero bytes that must follow the records: failed cursors read them."""
 
 MAX_ITEMS = 4096
-"""Lanes with longer arrays fail at the latest: the caller then reads them one by one."""
+"""Cursors at longer arrays fail at the latest: the caller then reads records one by one."""
 
 MAX_STEPS = 50_000
-"""Numbers read from all lanes together, so that no file keeps the reader busy for long."""
+"""Numbers read at all cursors together, so that no file keeps the reader busy for long."""
 
 _FAILED = np.int64(2**61)
+_WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+"""Bytes of the types that are passed over without a look at them."""
 
 
 @dataclass(slots=True)
 class Longs:
-    """One int or long of each lane; ``valid`` None: all are there."""
+    """One int or long at each cursor; ``valid`` None: all are there."""
 
     values: Positions
     valid: _Mask | None = None
@@ -50,7 +52,7 @@ class Longs:
 
 @dataclass(slots=True)
 class Bytes:
-    """One run of bytes of each lane, by its place in the data."""
+    """One run of bytes at each cursor, by its place in the data."""
 
     starts: Positions
     ends: Positions
@@ -59,7 +61,7 @@ class Bytes:
 
 @dataclass(slots=True)
 class Items:
-    """One array of each lane: ``counts`` of items, and the items lane by lane."""
+    """One array at each cursor: ``counts`` of items, and the items, those of one array after another."""
 
     counts: Positions
     items: Longs | Bytes | None
@@ -95,7 +97,7 @@ def walk_records(
         data: all bytes, followed by `PADDING` zero bytes.
         starts: where records start, ascending.
         wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not.
-        max_items: lanes with longer arrays fail. Bytes that are no record may well claim to have one.
+        max_items: cursors at longer arrays fail. Bytes that are no record may well claim to have one.
     """
     walker = _Walker(data, wanted, max_items)
     try:
@@ -106,7 +108,7 @@ def walk_records(
 
 
 class _TooManySteps(Exception):
-    """The arrays of a few lanes take more steps than reading records one by one would."""
+    """The arrays at a few cursors take more steps than reading records one by one would."""
 
 
 class _Walker:
@@ -119,28 +121,12 @@ class _Walker:
         self.captured: dict[str, Capture] = {}
         self._steps = 0
 
-    # Every method takes the cursors of its lanes, and gives what it captured (None when not asked to) and new cursors.
+    # Every method takes cursors, and gives what it captured (None when not asked to) and new cursors.
 
     def walk(self, node: Node, at: Positions, path: str, keep: bool = False) -> tuple[Capture | None, Positions]:
         match node:
-            case Primitive("int"):
-                values, at = self._long(at)
-                at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
-                return (Longs(values) if keep else None), at
-            case Primitive("long"):
-                values, at = self._long(at)
-                return (Longs(values) if keep else None), at
-            case Primitive("bytes" | "string"):
-                starts, at = self._length(at)
-                return (Bytes(starts, at) if keep else None), at
-            case Primitive("null"):
-                return None, at
-            case Primitive("boolean"):
-                return None, at + 1
-            case Primitive("float"):
-                return None, at + 4
-            case Primitive(_):
-                return None, at + 8
+            case Primitive(name):
+                return self._primitive(name, at, keep)
             case Sized(size):
                 return None, at + size
             case Union(branches):
@@ -158,6 +144,17 @@ class _Walker:
                         self.captured[inner] = found
                 return None, at
 
+    def _primitive(self, name: str, at: Positions, keep: bool) -> tuple[Capture | None, Positions]:
+        if name in ("bytes", "string"):
+            starts, at = self._length(at)
+            return (Bytes(starts, at) if keep else None), at
+        if name in _WIDTHS:
+            return None, at + _WIDTHS[name]
+        values, at = self._long(at)
+        if name == "int":
+            at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
+        return (Longs(values) if keep else None), at
+
     def _long(self, at: Positions) -> tuple[Positions, Positions]:
         self._steps += 1
         if self._steps > MAX_STEPS:
@@ -174,15 +171,15 @@ class _Walker:
             self._long_tail(longer, where, group, after)
         return signed(group), after
 
-    def _long_tail(self, lanes: _Lanes, where: Positions, group: Words, after: Positions) -> None:
+    def _long_tail(self, numbers: _Numbers, where: Positions, group: Words, after: Positions) -> None:
         """Numbers of nine and ten bytes."""
-        start = where[lanes]
+        start = where[numbers]
         ninth = self._data[start + 8].astype(np.uint64)
         tenth = self._data[start + 9].astype(np.uint64)
         ten = ninth >= 0x80
-        group[lanes] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
-        group[lanes] |= np.where(ten, tenth, np.uint64(0)) << np.uint64(63)
-        after[lanes] = np.where(ten & (tenth > 1), _FAILED, start + 9 + ten)
+        group[numbers] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
+        group[numbers] |= np.where(ten, tenth, np.uint64(0)) << np.uint64(63)
+        after[numbers] = np.where(ten & (tenth > 1), _FAILED, start + 9 + ten)
 
     def _length(self, at: Positions) -> tuple[Positions, Positions]:
         """A byte length, checked; the place after it, and the place after the bytes."""
@@ -205,18 +202,18 @@ class _Walker:
             mine = chosen == branch
             if mine.all():
                 return self.walk(node, at, path, keep)
-            lanes = np.flatnonzero(mine)
-            if len(lanes) == 0 and not keep:
+            numbers = np.flatnonzero(mine)
+            if len(numbers) == 0 and not keep:
                 continue
-            found, after = self.walk(node, at[lanes], path + "?", keep)
+            found, after = self.walk(node, at[numbers], path + "?", keep)
             if found is not None:
-                kept = _spread(found, lanes, mine, at)
-            at[lanes] = after
+                kept = _spread(found, numbers, mine, at)
+            at[numbers] = after
         return kept, at
 
     def _array(self, item: Node, at: Positions, path: str, keep: bool) -> tuple[Capture | None, Positions]:
         totals = np.zeros(len(at), np.int64)
-        pieces: list[tuple[_Lanes, Positions, Capture | None]] = []
+        pieces: list[tuple[_Numbers, Positions, Capture | None]] = []
         inner = path + "[]"
         at = at.copy()
         live = np.arange(len(at))
@@ -255,31 +252,31 @@ class _Walker:
 _NULL = Primitive("null")
 
 
-def _spread(found: Capture, lanes: _Lanes, mine: _Mask, at: Positions) -> Capture:
-    """What some lanes captured, as a capture of all lanes in which the others are null."""
+def _spread(found: Capture, numbers: _Numbers, mine: _Mask, at: Positions) -> Capture:
+    """What was captured at some cursors, as a capture at all of them, in which the others are null."""
     if isinstance(found, Longs):
         values = np.zeros(len(mine), np.int64)
-        values[lanes] = found.values
+        values[numbers] = found.values
         return Longs(values, mine)
     if isinstance(found, Bytes):
         starts, ends = at.copy(), at.copy()
-        starts[lanes], ends[lanes] = found.starts, found.ends
+        starts[numbers], ends[numbers] = found.starts, found.ends
         return Bytes(starts, ends, mine)
     counts = np.zeros(len(mine), np.int64)
-    counts[lanes] = found.counts
+    counts[numbers] = found.counts
     return Items(counts, found.items, mine)
 
 
-def _collect(totals: Positions, pieces: list[tuple[_Lanes, Positions, Capture | None]]) -> Items:
-    """The items of all lanes, lane by lane, from what each step captured."""
+def _collect(totals: Positions, pieces: list[tuple[_Numbers, Positions, Capture | None]]) -> Items:
+    """The items of all arrays, one array after another, from what each step captured."""
     base = np.cumsum(totals) - totals
     size = int(totals.sum())
     values = np.zeros(size, np.int64)
     ends = np.zeros(size, np.int64)
     valid: _Mask | None = None
     is_bytes = False
-    for lanes, index, found in pieces:
-        target = base[lanes] + index
+    for numbers, index, found in pieces:
+        target = base[numbers] + index
         if isinstance(found, Longs):
             values[target] = found.values
         elif isinstance(found, Bytes):
@@ -297,7 +294,7 @@ def _collect(totals: Positions, pieces: list[tuple[_Lanes, Positions, Capture | 
 
 
 def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
-    """An Arrow array of what lanes that did not fail captured.
+    """An Arrow array of what was captured at cursors that did not fail.
 
     Raises:
         pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type.

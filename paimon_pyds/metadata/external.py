@@ -71,6 +71,8 @@ def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) 
     """Where data and index files lie under the options of a schema.
 
     Args:
+        store: the table.
+        options: of the schema.
         outside: whether the metadata gives external paths of some; then all schemas of the table are read.
     """
     paths = store.paths.with_options(options)

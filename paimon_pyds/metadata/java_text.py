@@ -24,11 +24,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UTC") -> str:
-    """The text of a partition value (an internal value, not None).
+    """The text of a partition value (an internal value).
 
-    ``legacy`` (option ``partition.legacy-name``, true by default) takes the Java form of the value: days for DATE,
-    milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise it is the SQL text. ``zone`` is the
-    time zone of TIMESTAMP WITH LOCAL TIME ZONE when ``legacy`` is false (Java: the zone of the process).
+    Args:
+        value: not None.
+        type_: of the column.
+        legacy: option ``partition.legacy-name``, true by default: the Java form of the value, which is days for DATE,
+            milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise the SQL text.
+        zone: time zone of TIMESTAMP WITH LOCAL TIME ZONE when ``legacy`` is false (Java: the zone of the process).
 
     Raises:
         UnsupportedError: a type whose text is not stable (BINARY with legacy names) or that has none.
@@ -44,19 +47,11 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UT
         return java_double(value)
     if kind is Kind.DECIMAL and isinstance(type_, AtomicType):
         return _plain_decimal(value, type_.scale or 0)
-    if kind is Kind.DATE and not legacy:
-        return _sql_date(int(value))
-    if kind is Kind.TIME and not legacy:
-        return _sql_time(int(value), getattr(type_, "precision", 0))
     if kind in TIMESTAMP_KINDS:
         seconds, nanos = _seconds_and_nanos(int(value), timestamp_unit(type_))
-        if legacy:
-            return _local_date_time(seconds, nanos)
-        if kind is Kind.TIMESTAMP_LTZ:
-            seconds = _at_zone(seconds, zone)
-        return _sql_timestamp(seconds, nanos, getattr(type_, "precision", 6))
-    if kind in BINARY_KINDS and not legacy:
-        return bytes(value).decode("utf-8", "replace")
+        return _local_date_time(seconds, nanos) if legacy else _sql_timestamp(type_, seconds, nanos, zone)
+    if not legacy and kind in (Kind.DATE, Kind.TIME, *BINARY_KINDS):
+        return _sql_text(value, type_)
     if kind in BINARY_KINDS:
         raise UnsupportedError(
             f"a partition column of type {type_} has no stable directory name with partition.legacy-name=true",
@@ -160,7 +155,19 @@ def _sql_date(days: int) -> str:
     return f"{year % 10_000:04d}-{month:02d}-{day:02d}"
 
 
-def _sql_timestamp(seconds: int, nanos: int, precision: int) -> str:
+def _sql_text(value: Any, type_: DataType) -> str:
+    """The text of a DATE, a TIME, or bytes."""
+    if type_.kind is Kind.DATE:
+        return _sql_date(int(value))
+    if type_.kind is Kind.TIME:
+        return _sql_time(int(value), getattr(type_, "precision", 0))
+    return bytes(value).decode("utf-8", "replace")
+
+
+def _sql_timestamp(type_: DataType, seconds: int, nanos: int, zone: str) -> str:
+    precision = getattr(type_, "precision", 6)
+    if type_.kind is Kind.TIMESTAMP_LTZ:
+        seconds = _at_zone(seconds, zone)
     days, second_of_day = divmod(seconds, 86_400)
     hour, minute, second = _clock(second_of_day)
     fraction = f"{nanos:09d}"

@@ -6,10 +6,10 @@ from paimon_pyds.errors import PaimonError
 from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.storage.base import FileIO
 
-__all__ = ["whereabouts"]
+__all__ = ["missing_table_hint"]
 
 
-def whereabouts(io: FileIO, root: str) -> str:
+def missing_table_hint(io: FileIO, root: str) -> str:
     """What lies at a location that is no table, and tables of a similar name nearby."""
     try:
         here = io.list(root)

@@ -1,39 +1,30 @@
-"""TableStore: a table's metadata on its storage. The one file of this room that does I/O; what it reads and writes is
-in the codecs beside it (specification: Paimon documentation, concepts/spec/overview).
+"""TableStore: a table's metadata on its storage. What it reads and writes is in the codecs beside it (specification:
+Paimon documentation, concepts/spec/overview); of schemas see `SchemaStore`.
 
 Manifests have unique names and never change, so what was decoded of them is kept for the whole process. Snapshots are
-read anew: a rollback may give a number to another one. Schemas are known by number as long as the table is the same:
-one that was dropped and created again has others under the same numbers, so each operation reads one of them again.
+read anew: a rollback may give a number to another one.
 """
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from paimon_pyds.errors import (
-    BranchNotFoundError,
-    CommitOutcomeUnknownError,
     CorruptFileError,
     NotFoundError,
-    SchemaError,
     SnapshotNotFoundError,
-    TableNotFoundError,
     TagNotFoundError,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.hints import read_hint, write_hint
-from paimon_pyds.metadata.missing_table import whereabouts
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
-from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
+from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.options.suggestions import near_hint
 from paimon_pyds.redaction import redact
@@ -57,17 +48,10 @@ T = TypeVar("T")
 
 _HINT_STEPS = 32
 _PARALLEL_READS = 16
-_SETTLE_SECONDS = (0.02, 0.05, 0.1)
 _MANIFEST_FILE_WEIGHT = 800
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownSchema:
-    data: bytes
-    schema: TableSchema
-
-
-class TableStore:
+class TableStore(SchemaStore):
     """The metadata of one branch of one table. Cheap to make, safe to share between threads; it pickles."""
 
     def __init__(
@@ -78,17 +62,12 @@ class TableStore:
         external: ExternalPaths | None = None,
         publisher: SnapshotPublisher | None = None,
     ) -> None:
-        self.io = io
-        self.root = root
-        self.branch = branch
+        super().__init__(io, root, branch)
         self.external = external or ExternalPaths()
-        self.paths = TablePaths(root, branch)
         self.publisher = publisher
         """Who publishes snapshots; None for the file system."""
         self.notes: dict[str, object] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
-        self._schemas: dict[int, _KnownSchema] = {}
-        self._believed = False
 
     @staticmethod
     def open(
@@ -112,121 +91,25 @@ class TableStore:
         return (TableStore, (self.io, self.root, self.branch, self.external, self.publisher))
 
     def again(self) -> TableStore:
-        """The table for the next operation: schemas that are known are believed once one of them was read again."""
+        """The table for the next operation: what was read before is trusted once one schema was read again."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._believed = False
+        other._schemas_checked = False
         return other
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
         store = TableStore(self.io, self.root, branch, self.external, self.publisher)
         if not _is_file_name(branch):
-            raise store._not_found()
+            raise store.no_table()
         store.latest_schema()
         return store
-
-    # -------------------------------------------------------------------------------------- schemas
-
-    def schema_ids(self) -> list[int]:
-        """The numbers of all schemas, ascending; empty when there is no table."""
-        return self._numbers(self.paths.schema_dir, "schema-")
-
-    def latest_schema(self) -> TableSchema:
-        """The schema of the highest number. Raises TableNotFoundError (BranchNotFoundError for a branch)."""
-        ids = self.schema_ids()
-        if not ids:
-            raise self._not_found()
-        self._believed = False
-        return self.schema(ids[-1])
-
-    def schema(self, id_: int) -> TableSchema:
-        """The schema of that number.
-
-        Raises:
-            NotFoundError: there is none, or the table was dropped and created again since its first schema was read.
-            CorruptFileError: the file is not a schema.
-        """
-        known = self._schemas
-        if self._believed and id_ in known:
-            return known[id_].schema
-        found = self._read_schema(id_, known.get(id_))
-        if found is not known.get(id_):
-            if id_ in known or not self._same_table(known):
-                if self._believed:
-                    raise NotFoundError(
-                        "the table was dropped and created again while it was looked at",
-                        path=self.root,
-                        hint="run the operation again on the table that is there now",
-                    )
-                known = {}
-            known[id_] = found
-        self._schemas, self._believed = known, True
-        return found.schema
-
-    def _read_schema(self, id_: int, known: _KnownSchema | None) -> _KnownSchema:
-        path = self.paths.schema(id_)
-
-        def parse(data: bytes, path: str) -> _KnownSchema:
-            return known if known is not None and data == known.data else _KnownSchema(data, parse_schema(data, path))
-
-        try:
-            found = self._settled(path, parse)
-        except FileNotFoundError as error:
-            ids = self.schema_ids()
-            if not ids:
-                raise self._not_found() from error
-            raise NotFoundError(f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path) from error
-        if found.schema.id != id_:
-            raise CorruptFileError(f"the schema says it is number {found.schema.id}", path=path, field="id")
-        return found
-
-    def _same_table(self, known: Mapping[int, _KnownSchema]) -> bool:
-        """Whether the newest of these schemas still is what it was; each holds the time when it was made."""
-        if not known:
-            return True
-        newest = max(known)
-        try:
-            return self.io.read_bytes(self.paths.schema(newest)) == known[newest].data
-        except FileNotFoundError:
-            return False
-
-    def schemas(self) -> list[TableSchema]:
-        """All schemas, oldest first."""
-        return [self.schema(id_) for id_ in self.schema_ids()]
-
-    def try_create_schema(self, schema: TableSchema) -> bool:
-        """Publish a schema under its number; False when that number is taken, also by a writer that replaced it just
-        now: Java Paimon on a local disk looks first and then moves.
-
-        Raises:
-            CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
-        """
-        path, data = self.paths.schema(schema.id), _utf8(schema_to_json(schema), "a schema file")
-        try:
-            created = self.io.create_if_absent(path, data)
-            with suppress(OSError):
-                return created and self.io.read_bytes(path) == data
-            return created
-        except OSError as error:
-            try:
-                if self.io.read_bytes(path) == data:
-                    return True  # the storage failed after all was done
-            except FileNotFoundError:
-                pass
-            except OSError:
-                raise CommitOutcomeUnknownError(
-                    f"the storage did not say whether schema {schema.id} was published ({error})",
-                    path=self.root,
-                    hint="look at the table's schema before changing it again",
-                ) from error
-            raise
 
     # ------------------------------------------------------------------------------------ snapshots
 
     def snapshot_ids(self) -> list[int]:
         """The numbers of all snapshots that are there, ascending."""
-        return self._numbers(self.paths.snapshot_dir, "snapshot-")
+        return self.file_numbers(self.paths.snapshot_dir, "snapshot-")
 
     def latest_snapshot_id(self, refresh: bool = False) -> int | None:
         """The highest number of a snapshot; None when nothing was ever committed.
@@ -273,7 +156,7 @@ class TableStore:
         """
         path = self.paths.snapshot(id_)
         try:
-            snapshot = self._settled(path, parse_snapshot)
+            snapshot = self.parse_file(path, parse_snapshot)
         except FileNotFoundError as error:
             raise self._no_snapshot(id_) from error
         if snapshot.id != id_:
@@ -324,7 +207,7 @@ class TableStore:
 
     def try_create_snapshot(self, snapshot: Snapshot) -> bool:
         """Publish a snapshot under its number: the one atomic step of a commit. False when that number is taken."""
-        data = _utf8(snapshot_to_json(snapshot), "a snapshot")
+        data = utf8_bytes(snapshot_to_json(snapshot), "a snapshot")
         if not self.io.create_if_absent(self.paths.snapshot(snapshot.id), data):
             return False
         write_hint(self.io, self.paths.latest_hint, snapshot.id)
@@ -346,18 +229,13 @@ class TableStore:
         """The snapshot that a tag keeps. Raises TagNotFoundError with near names."""
         try:
             if _is_file_name(name):
-                return self._settled(self.paths.tag(name), parse_snapshot)
+                return self.parse_file(self.paths.tag(name), parse_snapshot)
         except FileNotFoundError:
             pass
         where = "the table" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
         raise TagNotFoundError(
             f"{where} has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
         )
-
-    def branches(self) -> list[str]:
-        """The names of all branches but main, by name."""
-        entries = self.io.list(self.paths.branches_dir)
-        return sorted(s.name[7:] for s in entries if s.name.startswith("branch-") and s.is_dir)
 
     # ------------------------------------------------------------------------------------ manifests
 
@@ -426,7 +304,7 @@ class TableStore:
     def missing(self, path: str) -> NotFoundError:
         """The error for a file that the metadata names and the storage does not have."""
         if not self.io.list(TablePaths(self.root).schema_dir):
-            return self._not_found()
+            return self.no_table()
         return SnapshotNotFoundError(
             "a file of the table is gone: the snapshot that needs it has expired or was rolled back while it was read",
             path=path,
@@ -461,15 +339,6 @@ class TableStore:
 
         return METADATA_CACHE.get_or_load((path, size, key), load, weigh)
 
-    def _settled(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
-        for pause in _SETTLE_SECONDS:
-            try:
-                return parse(self.io.read_bytes(path), path)
-            except CorruptFileError:
-                time.sleep(pause)
-        return parse(self.io.read_bytes(path), path)
-
     def _snapshots(self, ids: Sequence[int]) -> list[Snapshot]:
         return [snapshot for snapshot in self._map(self._snapshot_or_none, ids) if snapshot is not None]
 
@@ -485,17 +354,11 @@ class TableStore:
         with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
             return list(pool.map(call, ids))
 
-    def _numbers(self, directory: str, prefix: str) -> list[int]:
-        start = len(prefix)
-        names = (status.name for status in self.io.list(directory))
-        found = (name[start:] for name in names if name.startswith(prefix))
-        return sorted(int(n) for n in found if n.isascii() and n.isdigit() and len(n) < 19)
-
     def _no_snapshot(self, id_: int) -> NotFoundError:
         ids = self.snapshot_ids()
         if not ids:
             if not self.schema_ids():
-                return self._not_found()
+                return self.no_table()
             return SnapshotNotFoundError(
                 f"there is no snapshot {id_}: nothing was committed to the table yet", path=self.root
             )
@@ -507,31 +370,9 @@ class TableStore:
             hint="tags keep a snapshot from expiring" if expired else None,
         )
 
-    def _not_found(self) -> NotFoundError:
-        main = TablePaths(self.root)
-        if self.branch != MAIN_BRANCH and self.io.list(main.schema_dir):
-            return BranchNotFoundError(
-                f"the table has no branch {self.branch!r:.100}",
-                path=self.root,
-                hint=near_hint(self.branch, self.branches(), "branches"),
-            )
-        return TableNotFoundError(
-            "no Paimon table is here: there is no schema/schema-N", path=self.root, hint=whereabouts(self.io, self.root)
-        )
-
 
 def _is_file_name(name: str) -> bool:
     return bool(name) and "/" not in name and is_path(name)
-
-
-def _utf8(json: str, what: str) -> bytes:
-    try:
-        return json.encode()
-    except UnicodeEncodeError as error:
-        shown = json[max(0, error.start - 40) : error.end]
-        raise SchemaError(
-            f"half of a surrogate pair can't be written to {what}: {shown!r}", hint="correct the text"
-        ) from None
 
 
 def _utc(millis: int) -> str:

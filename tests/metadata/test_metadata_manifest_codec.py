@@ -109,9 +109,9 @@ def fast_write(schema: Any, rows: list[dict[str, Any]], sync_interval: int = 16_
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Decode by lanes, then one by one; both must agree; lanes must have worked unless told otherwise."""
+    """Decode all at once, then one by one; both must agree; all at once must have worked unless told otherwise."""
 
-    def decode(data: bytes, *, lanes: bool = True) -> pa.RecordBatch:
+    def decode(data: bytes, *, at_once: bool = True) -> pa.RecordBatch:
         walks: list[Any] = []
         original = manifest_codec.walk_manifest
         with monkeypatch.context() as patch:
@@ -122,7 +122,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
             second = decode_manifest(data, "m")
         assert first.equals(second)
         first.validate(full=True)
-        assert [walk is not None for walk in walks] == [lanes]
+        assert [walk is not None for walk in walks] == [at_once]
         return first
 
     return decode
@@ -145,7 +145,7 @@ def test_any_entries_round_trip(entries: list[ManifestEntry], sync_interval: int
                 assert decode_manifest(data, "m").equals(batch)
 
 
-@pytest.mark.parametrize("count", [1, 100], ids=["one by one", "by lanes"])
+@pytest.mark.parametrize("count", [1, 100], ids=["one by one", "all at once"])
 @pytest.mark.parametrize(
     "field", ["file_size", "row_count", "schema_id", "level", "min_sequence_number", "max_sequence_number"]
 )
@@ -215,7 +215,7 @@ def test_other_order_of_fields_is_read_one_by_one(ways: Any) -> None:
     schema = plain_schema()
     schema["fields"].reverse()
     entries = [entry(f"data-{i}") for i in range(20)]
-    assert ways(fast_write(schema, records(entries)), lanes=False).equals(entries_to_batch(entries))
+    assert ways(fast_write(schema, records(entries)), at_once=False).equals(entries_to_batch(entries))
 
 
 def test_bytes_that_look_like_entries_do_not_mislead(ways: Any) -> None:
@@ -230,7 +230,7 @@ def test_lists_longer_than_those_of_the_first_entry(ways: Any) -> None:
     entries = [entry(f"data-{i}", write_cols=tuple(map(str, range(9 * i)))) for i in range(30)]
     assert ways(fast_write(plain_schema(), records(entries))).equals(entries_to_batch(entries))
     entries.append(entry("wide", write_cols=tuple(map(str, range(batch_decode.MAX_ITEMS + 1)))))
-    assert ways(fast_write(plain_schema(), records(entries)), lanes=False).equals(entries_to_batch(entries))
+    assert ways(fast_write(plain_schema(), records(entries)), at_once=False).equals(entries_to_batch(entries))
 
 
 def test_only_wanted_columns() -> None:

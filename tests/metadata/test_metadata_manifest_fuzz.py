@@ -127,9 +127,9 @@ def read(data: bytes, one_by_one: int) -> Any:
 def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, int, bytes]]) -> None:
     block = damage(BLOCK, changes)
     data = write_container(manifest_schemas.ENTRY, "null", [(60, block)])
-    by_lanes, one_by_one = read(data, 0), read(data, 10**9)
-    assert by_lanes == one_by_one
-    if isinstance(by_lanes, dict):
+    at_once, one_by_one = read(data, 0), read(data, 10**9)
+    assert at_once == one_by_one
+    if isinstance(at_once, dict):
         stream = io.BytesIO(block)
         # Without the logical type: not every damaged time is a datetime of Python.
         text = json.dumps(manifest_schemas.ENTRY).replace(
@@ -137,7 +137,7 @@ def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, i
         )
         schema = fastavro.parse_schema(json.loads(text))
         names = [fastavro.schemaless_reader(stream, schema, None)["_FILE"]["_FILE_NAME"] for _ in range(60)]  # type: ignore[call-overload,index]
-        assert by_lanes["file_name"] == names
+        assert at_once["file_name"] == names
 
 
 @settings(max_examples=200, deadline=5000)
@@ -182,7 +182,7 @@ def test_lengths_that_lie_cost_neither_time_nor_memory() -> None:
 
 
 def test_arrays_without_end_are_bounded() -> None:
-    """Nested arrays of an invented schema, each with as many items as a lane may have."""
+    """Nested arrays of an invented schema, each with as many items as are read at once."""
     schema = {
         "type": "record", "name": "r", "fields": [
             *manifest_schemas.ENTRY["fields"][:3],

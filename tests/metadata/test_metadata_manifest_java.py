@@ -72,7 +72,7 @@ def java_schemas(paths: list[Path]) -> set[str]:
     return {fastavro.reader(path.open("rb")).metadata["avro.schema"] for path in paths}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("one_by_one", [0, 10**9], ids=["lanes", "one by one"])
+@pytest.mark.parametrize("one_by_one", [0, 10**9], ids=["at once", "one by one"])
 def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
     monkeypatch.setattr(manifest_codec, "_ONE_BY_ONE", one_by_one)
     used = 0

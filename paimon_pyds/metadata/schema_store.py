@@ -1,0 +1,198 @@
+"""SchemaStore: the schemas of one branch of a table, ``schema/schema-N`` (specification: Paimon documentation,
+concepts/spec/schema).
+
+A schema is kept by its number as long as the table is the same: one that was dropped and created again has others under
+the same numbers, so each operation reads one of them again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from paimon_pyds.errors import (
+    BranchNotFoundError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+    NotFoundError,
+    SchemaError,
+    TableNotFoundError,
+)
+from paimon_pyds.metadata.missing_table import missing_table_hint
+from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
+from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
+from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.storage.base import FileIO
+
+__all__ = ["SchemaStore", "utf8_bytes"]
+
+T = TypeVar("T")
+
+_READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class _SchemaFile:
+    """A schema, and the bytes that it was read from."""
+
+    data: bytes
+    schema: TableSchema
+
+
+class SchemaStore:
+    """The schemas of one branch of one table."""
+
+    def __init__(self, io: FileIO, root: str, branch: str) -> None:
+        self.io = io
+        self.root = root
+        self.branch = branch
+        self.paths = TablePaths(root, branch)
+        self._schemas: dict[int, _SchemaFile] = {}
+        self._schemas_checked = False
+        """Whether one of these was read again in this operation."""
+
+    def schema_ids(self) -> list[int]:
+        """The numbers of all schemas, ascending; empty when there is no table."""
+        return self.file_numbers(self.paths.schema_dir, "schema-")
+
+    def latest_schema(self) -> TableSchema:
+        """The schema of the highest number. Raises TableNotFoundError (BranchNotFoundError for a branch)."""
+        ids = self.schema_ids()
+        if not ids:
+            raise self.no_table()
+        self._schemas_checked = False
+        return self.schema(ids[-1])
+
+    def schema(self, id_: int) -> TableSchema:
+        """The schema of that number.
+
+        Raises:
+            NotFoundError: there is none, or the table was dropped and created again since its first schema was read.
+            CorruptFileError: the file is not a schema.
+        """
+        cached = self._schemas
+        if self._schemas_checked and id_ in cached:
+            return cached[id_].schema
+        found = self._read_schema(id_, cached.get(id_))
+        if found is not cached.get(id_):
+            if id_ in cached or not self._is_same_table(cached):
+                if self._schemas_checked:
+                    raise NotFoundError(
+                        "the table was dropped and created again while it was looked at",
+                        path=self.root,
+                        hint="run the operation again on the table that is there now",
+                    )
+                cached = {}
+            cached[id_] = found
+        self._schemas, self._schemas_checked = cached, True
+        return found.schema
+
+    def _read_schema(self, id_: int, cached: _SchemaFile | None) -> _SchemaFile:
+        path = self.paths.schema(id_)
+
+        def parse(data: bytes, path: str) -> _SchemaFile:
+            return cached if cached is not None and data == cached.data else _SchemaFile(data, parse_schema(data, path))
+
+        try:
+            found = self.parse_file(path, parse)
+        except FileNotFoundError as error:
+            ids = self.schema_ids()
+            if not ids:
+                raise self.no_table() from error
+            raise NotFoundError(f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path) from error
+        if found.schema.id != id_:
+            raise CorruptFileError(f"the schema says it is number {found.schema.id}", path=path, field="id")
+        return found
+
+    def _is_same_table(self, cached: Mapping[int, _SchemaFile]) -> bool:
+        """Whether the newest of these schemas still is what it was; each holds the time when it was made."""
+        if not cached:
+            return True
+        newest = max(cached)
+        try:
+            return self.io.read_bytes(self.paths.schema(newest)) == cached[newest].data
+        except FileNotFoundError:
+            return False
+
+    def schemas(self) -> list[TableSchema]:
+        """All schemas, oldest first."""
+        return [self.schema(id_) for id_ in self.schema_ids()]
+
+    def try_create_schema(self, schema: TableSchema) -> bool:
+        """Publish a schema under its number; False when that number is taken, also by a writer that replaced it just
+        now: Java Paimon on a local disk looks first and then moves.
+
+        Raises:
+            CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
+        """
+        path, data = self.paths.schema(schema.id), utf8_bytes(schema_to_json(schema), "a schema file")
+        try:
+            created = self.io.create_if_absent(path, data)
+            with suppress(OSError):
+                return created and self.io.read_bytes(path) == data
+            return created
+        except OSError as error:
+            try:
+                if self.io.read_bytes(path) == data:
+                    return True  # the storage failed after all was done
+            except FileNotFoundError:
+                pass
+            except OSError:
+                raise CommitOutcomeUnknownError(
+                    f"the storage did not say whether schema {schema.id} was published ({error})",
+                    path=self.root,
+                    hint="look at the table's schema before changing it again",
+                ) from error
+            raise
+
+    def branches(self) -> list[str]:
+        """The names of all branches but main, by name."""
+        entries = self.io.list(self.paths.branches_dir)
+        return sorted(s.name[7:] for s in entries if s.name.startswith("branch-") and s.is_dir)
+
+    # ------------------------------------------------------------------------------------ helpers of stores
+
+    def parse_file(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+        """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
+        for pause in _READ_AGAIN_SECONDS:
+            try:
+                return parse(self.io.read_bytes(path), path)
+            except CorruptFileError:
+                time.sleep(pause)
+        return parse(self.io.read_bytes(path), path)
+
+    def file_numbers(self, directory: str, prefix: str) -> list[int]:
+        """The numbers of the files of a directory that are named by a prefix and a number, ascending."""
+        start = len(prefix)
+        names = (status.name for status in self.io.list(directory))
+        found = (name[start:] for name in names if name.startswith(prefix))
+        return sorted(int(n) for n in found if n.isascii() and n.isdigit() and len(n) < 19)
+
+    def no_table(self) -> NotFoundError:
+        """The error for a location without a table, or without this branch of it."""
+        main = TablePaths(self.root)
+        if self.branch != MAIN_BRANCH and self.io.list(main.schema_dir):
+            return BranchNotFoundError(
+                f"the table has no branch {self.branch!r:.100}",
+                path=self.root,
+                hint=near_hint(self.branch, self.branches(), "branches"),
+            )
+        return TableNotFoundError(
+            "no Paimon table is here: there is no schema/schema-N",
+            path=self.root,
+            hint=missing_table_hint(self.io, self.root),
+        )
+
+
+def utf8_bytes(json: str, what: str) -> bytes:
+    """The bytes of JSON text. Raises SchemaError for half of a surrogate pair."""
+    try:
+        return json.encode()
+    except UnicodeEncodeError as error:
+        shown = json[max(0, error.start - 40) : error.end]
+        raise SchemaError(
+            f"half of a surrogate pair can't be written to {what}: {shown!r}", hint="correct the text"
+        ) from None
