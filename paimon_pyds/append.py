@@ -128,9 +128,9 @@ def commit_messages(
             abort_messages(store, messages)
         raise
     if snapshot is not None and snapshot.index_manifest is not None:
-        from paimon_pyds.compact.compact import settle_vectors
+        from paimon_pyds.compact.compact import apply_stray_vectors
 
-        settle_vectors(store, snapshot)
+        apply_stray_vectors(store, snapshot)
     return snapshot
 
 
