@@ -148,9 +148,9 @@ def commit_messages(
         table_options = TableOptions({**store.latest_schema().options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is not None and snapshot.index_manifest is not None:
-        from paimon_pyds.compact.compact import settle_vectors
+        from paimon_pyds.compact.compact import apply_stray_vectors
 
-        settle_vectors(store, snapshot)
+        apply_stray_vectors(store, snapshot)
     return snapshot
 
 

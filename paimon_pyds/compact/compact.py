@@ -35,7 +35,7 @@ from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import has_stray_vectors, planned_files
 from paimon_pyds.split import PlannedFile, ReadSpec
 
-__all__ = ["CompactSummary", "compact", "settle_vectors"]
+__all__ = ["CompactSummary", "compact", "apply_stray_vectors"]
 
 Progress = Callable[[int], None]
 
@@ -95,13 +95,13 @@ def compact(
     """
     started = time.perf_counter()
     if not options.dry_run:
-        settle_vectors(store, store.latest_snapshot(), executor)
+        apply_stray_vectors(store, store.latest_snapshot(), executor)
     run = _Run(store, executor or LocalExecutor(), progress)
     run.repeat(options)
     return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=options.dry_run)
 
 
-def settle_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
+def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
     """Make all readers see the same rows of a table whose ``deletion-vectors.enabled`` is off while vectors are there.
 
     Java Paimon passes over the vectors then, and gives the deleted rows back. The files that have one are written anew

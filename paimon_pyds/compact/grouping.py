@@ -61,25 +61,25 @@ class PickRules:
         """Whether the file is to be merged with others."""
         return file.size < self.target_size * self.small_share and file.rows < self.target_rows * self.small_share
 
-    def thinned(self, file: LiveFile) -> bool:
+    def many_deleted(self, file: LiveFile) -> bool:
         """Whether so many of its rows are deleted that it is rewritten however large it is."""
         if file.vector_file is None:
             return False
         return self.full or file.deleted is None or file.deleted > file.rows * self.deleted_share
 
-    def wanted(self, file: LiveFile) -> bool:
+    def picked(self, file: LiveFile) -> bool:
         """Whether the file takes part in a compaction."""
-        return self.every or self.small(file) or self.thinned(file)
+        return self.every or self.small(file) or self.many_deleted(file)
 
 
 def pick_unaware(files: Sequence[LiveFile], rules: PickRules) -> list[list[LiveFile]]:
     """Groups of one partition of a table without buckets; each group's files in the order given."""
-    wanted = [file for file in files if rules.wanted(file)]
+    picked = [file for file in files if rules.picked(file)]
     if rules.full or rules.every:
-        groups = list(_packed(wanted, rules, least=2))
+        groups = list(_packed(picked, rules, least=2))
     else:
-        marked = [file for file in wanted if file.vector_file is not None]
-        plain = [file for file in wanted if file.vector_file is None]
+        marked = [file for file in picked if file.vector_file is not None]
+        plain = [file for file in picked if file.vector_file is None]
         groups = [*_packed_by_vector_file(marked, rules), *_packed(plain, rules, least=max(2, rules.min_files))]
     order = {file.at: i for i, file in enumerate(files)}
     return [sorted(group, key=lambda file: order[file.at]) for group in groups]
@@ -117,7 +117,7 @@ def _packed(files: Sequence[LiveFile], rules: PickRules, least: int) -> Iterator
         bin_.add([file])
         if bin_.full:
             yield bin_.drain()
-    if len(bin_.files) >= least or any(rules.every or rules.thinned(file) for file in bin_.files):
+    if len(bin_.files) >= least or any(rules.every or rules.many_deleted(file) for file in bin_.files):
         yield bin_.drain()
 
 
@@ -138,11 +138,11 @@ def _packed_by_vector_file(files: Sequence[LiveFile], rules: PickRules) -> Itera
 def pick_bucket(files: Sequence[LiveFile], rules: PickRules) -> list[list[LiveFile]]:
     """The group of one fixed bucket, if any: neighbours in the order of their sequence numbers, which is kept."""
     ordered = sorted(files, key=lambda f: f.sequence)
-    wanted = [i for i, file in enumerate(ordered) if rules.wanted(file)]
-    if not wanted:
+    picked = [i for i, file in enumerate(ordered) if rules.picked(file)]
+    if not picked:
         return []
-    run = ordered[wanted[0] : wanted[-1] + 1]
+    run = ordered[picked[0] : picked[-1] + 1]
     small = sum(rules.small(file) for file in run)
-    marked = any(rules.thinned(f) or (rules.small(f) and f.vector_file is not None) for f in run)
+    marked = any(rules.many_deleted(f) or (rules.small(f) and f.vector_file is not None) for f in run)
     many = len(run) >= _BUCKET_FILES and small > len(run) - small
     return [run] if rules.every or marked or many or (rules.full and len(run) > 1) else []

@@ -8,11 +8,11 @@ commit got in its way:
         candidates = target.candidates(predicate, fields)        # planned: partitions, statistics, indexes
         found = find_rows(candidates, residual, executor)        # the live rows meant, file by file
         messages = run_tasks(executor, my_function, my_tasks, target)  # new rows, written by tasks
-        return replace(without(target, candidates, found, executor), …)  # with the messages, and the rows counted
+        return replace(remove_rows(target, candidates, found, executor), …)  # with the messages, and the rows counted
     change_rows(store, once, executor, options=…)
 
-`without` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all its
-live rows do. (Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon
+`remove_rows` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all
+its live rows do. (Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon
 documentation, primary-key-table/table-mode and append-table/row-level operations.)
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from paimon_pyds.commit.retry import Retries, removing_unpublished
-from paimon_pyds.compact.compact import settle_vectors
+from paimon_pyds.compact.compact import apply_stray_vectors
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
@@ -33,7 +33,7 @@ from paimon_pyds.rowlevel.publish import Published, RemovedRows, RowEdits, publi
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import FoundRows, rewritten
 
-__all__ = ["RowSummary", "change_rows", "without"]
+__all__ = ["RowSummary", "change_rows", "remove_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def change_rows(
         retries = retries or Retries.of(target.options)
         edits = operation(target)
         if edits.is_empty:
-            settle_vectors(store, target.snapshot)
+            apply_stray_vectors(store, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
         try:
             with removing_unpublished(partial(abort_messages, store, edits.messages)):
@@ -99,19 +99,21 @@ def change_rows(
         except CommitConflictError as error:
             retries.again(error)
             continue
-        settle_vectors(store, published.snapshot)
+        apply_stray_vectors(store, published.snapshot)
         return _summary(edits, published, retries.count, time.perf_counter() - started)
 
 
-def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
+def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
     """Edits that take these rows from the table, none of them counted yet as deleted or updated.
 
     With deletion vectors nothing is written before `publish`; without, the rows that are left of each file are written
     to new ones here.
 
     Args:
+        target: the table as it is.
         candidates: the files that ``found`` is of, and perhaps others.
         found: the rows that go: live ones, file by file.
+        executor: where files are rewritten.
     """
     removed: list[RemovedRows] = []
     partly: list[FoundRows] = []
@@ -119,7 +121,7 @@ def without(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows
         count = len(rows.positions)
         if count == target.live_rows(rows.number):
             removed.append(RemovedRows(rows.number, None, count))
-        elif target.merge_on_read:
+        elif target.uses_vectors:
             removed.append(RemovedRows(rows.number, rows.positions, count))
         else:
             partly.append(rows)

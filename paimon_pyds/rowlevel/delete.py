@@ -16,7 +16,7 @@ from paimon_pyds.expression import Condition, Operand, split_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.rowlevel.changes import RowSummary, change_rows, without
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows, remove_rows
 from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
@@ -64,16 +64,16 @@ def delete(
 
 def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
     candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
-    settled = condition.residual is None
-    whole = [c for c in candidates.files if settled and c.file.residual is Const.TRUE]
-    others = [c for c in candidates.files if not settled or c.file.residual is not Const.TRUE]
+    exact = condition.residual is None
+    whole = [c for c in candidates.files if exact and c.file.residual is Const.TRUE]
+    others = [c for c in candidates.files if not exact or c.file.residual is not Const.TRUE]
     seen = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
         progress(seen)
-    covered = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
+    whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = without(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
-    removed = sorted([*covered, *edits.removed], key=lambda r: r.number)
+    edits = remove_rows(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
+    removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=condition
     )

@@ -37,7 +37,7 @@ from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
 from paimon_pyds.rowlevel.options import MergeOptions
 from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
-from paimon_pyds.rowlevel.tasks import by_total_buckets, reading
+from paimon_pyds.rowlevel.tasks import by_total_buckets, unfiltered
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter
 
@@ -81,17 +81,17 @@ def merge_into(
     own = dict(how.options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
-    given = _Given(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
+    request = _Request(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        return _Merge(target, given).run(workers, progress)
+        return _Merge(target, request).run(workers, progress)
 
     return change_rows(store, once, workers, options=own)
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Request:
     """What a caller asked for."""
 
     rows: pa.RecordBatch
@@ -105,29 +105,30 @@ class _Given:
 class _Merge:
     """One try: everything bound to one state of the table."""
 
-    def __init__(self, target: RowTarget, given: _Given) -> None:
-        schema, zone = target.schema, given.zone
-        scopes = MergeScopes.of(schema, given.fields)
-        source = given.rows.rename_columns([scopes.source.prefix + f.name for f in given.fields])
-        condition = split_join(given.on, scopes.target, scopes.source, timezone=zone, now=given.now)
+    def __init__(self, target: RowTarget, request: _Request) -> None:
+        schema, zone = target.schema, request.zone
+        scopes = MergeScopes.of(schema, request.fields)
+        source = request.rows.rename_columns([scopes.source.prefix + f.name for f in request.fields])
+        condition = split_join(request.on, scopes.target, scopes.source, timezone=zone, now=request.now)
         keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
         bound = {
-            name: bind_clauses(name, clauses, schema, scopes, zone, given.now)
-            for name, clauses in given.clauses.items()
+            name: bind_clauses(name, clauses, schema, scopes, zone, request.now)
+            for name, clauses in request.clauses.items()
         }
         self._target = target
-        self._prefix = scopes.target.prefix
         self._inserts = bound["when_not_matched"]
-        self._rules = MergeRules(condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"])
+        self._rules = MergeRules(
+            condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"], scopes.target.prefix
+        )
         others = [
             split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
-            for c in given.clauses["when_not_matched_by_source"]
+            for c in request.clauses["when_not_matched_by_source"]
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
-        done = _Done(self._target)
+        done = _MergedSoFar(self._target)
         with removing_unfinished(partial(abort_messages, self._target.store, done.messages)):
             self._change(done, executor, progress)
             if self._inserts:
@@ -135,7 +136,7 @@ class _Merge:
         # A row that matches and stays as it is has kept a row of the source from being inserted.
         return replace(done.edits(), reads=Condition(self._predicate), kept=done.kept if self._inserts else {})
 
-    def _change(self, done: _Done, executor: Executor, progress: Progress | None) -> None:
+    def _change(self, done: _MergedSoFar, executor: Executor, progress: Progress | None) -> None:
         if self._predicate in (Const.FALSE, Const.UNKNOWN):
             return
         candidates = self._target.candidates(self._predicate, self._fields())
@@ -150,16 +151,16 @@ class _Merge:
     def _fields(self) -> list[DataField]:
         """What is read of rows that may match: what decides, and with vectors all that their new versions need."""
         names = self._rules.columns()
-        if self._target.merge_on_read:
+        if self._target.uses_vectors:
             names |= self._needed()
-        return [f for f in self._target.schema.fields if self._prefix + f.name in names]
+        return [f for f in self._target.schema.fields if self._rules.prefix + f.name in names]
 
     def _needed(self) -> set[str]:
         """Columns of the table that new versions of rows are made of."""
         updates = [c for c in (*self._rules.matched, *self._rules.by_source) if c.values is not None]
         kept = {f.name for c in updates for f in self._target.schema.fields if f.name not in (c.values or {})}
         used = {name for c in updates for e in (c.values or {}).values() for name in e.columns}
-        return {self._prefix + name for name in kept} | used
+        return {self._rules.prefix + name for name in kept} | used
 
     def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
         for total, files in by_total_buckets(iter(candidates.files)):
@@ -167,14 +168,14 @@ class _Merge:
             metadata = (*context.layout.trailing_names, ROW_INDEX)
             fields = (*self._target.schema.fields, *context.layout.trailing)
             spec, rewrite = candidates.spec, None
-            if self._target.merge_on_read:
+            if self._target.uses_vectors:
                 spec = replace(spec, metadata_columns=metadata)
             else:
-                rewrite = reading(spec, self._target.schema.fields, metadata=metadata)
+                rewrite = unfiltered(spec, self._target.schema.fields, metadata=metadata)
             for group in candidates.packed(files):
-                yield MergeTask(spec, rewrite, group, self._rules, fields, self._prefix, context)
+                yield MergeTask(spec, rewrite, group, self._rules, fields, context)
 
-    def _insert(self, done: _Done) -> None:
+    def _insert(self, done: _MergedSoFar) -> None:
         source = self._rules.source
         unmatched = np.ones(source.num_rows, np.bool_)
         unmatched[done.matched] = False
@@ -199,7 +200,7 @@ def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
 
 
 @dataclass
-class _Done:
+class _MergedSoFar:
     """What all tasks together did."""
 
     target: RowTarget
@@ -218,7 +219,7 @@ class _Done:
         self.kept.update(result.kept)
         for number, positions in result.positions.items():
             count = len(positions)
-            partly = self.target.merge_on_read and count < self.target.live_rows(number)
+            partly = self.target.uses_vectors and count < self.target.live_rows(number)
             self.removed.append(RemovedRows(number, positions if partly else None, count))
 
     def edits(self) -> RowEdits:

@@ -36,15 +36,15 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
     given = [clauses] if isinstance(clauses, str) or not isinstance(clauses, Iterable) else list(clauses)
     found: list[Update | Delete | Insert] = []
     for clause in given:
-        known = parse_clause(clause) if isinstance(clause, str) else clause
-        if not isinstance(known, MERGE_CLAUSES[name]):
+        parsed = parse_clause(clause) if isinstance(clause, str) else clause
+        if not isinstance(parsed, MERGE_CLAUSES[name]):
             names = " or ".join(kind.__name__ for kind in MERGE_CLAUSES[name])
             raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {clause!r:.100}")
         if found and found[-1].where is None:
             raise OptionError(
                 f"{name.replace('_', ' ')}: the clause behind one without a condition never acts", hint="give it last"
             )
-        found.append(known)
+        found.append(parsed)
     return tuple(found)
 
 

@@ -23,8 +23,12 @@ from paimon_pyds.write.layout import SEQUENCE_NUMBER
 __all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
 
 _Ints = npt.NDArray[np.int64]
-_PAIRS = 1 << 21
-"""So many pairs of rows are looked at at a time: bounds memory where many rows match, or every one."""
+_MAX_PAIRS = 1 << 21
+"""Pairs of rows that are looked at at a time: bounds memory where many rows match, or every one."""
+
+
+def _none() -> _Ints:
+    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class MergeRules:
         source: all rows of the source, its columns with their prefix.
         keys: the rows of the source that may match, by their keys.
         matched, by_source: the clauses for rows with and without a match in the source.
+        prefix: what the names of the table's columns begin with in batches.
     """
 
     condition: JoinCondition
@@ -43,6 +48,7 @@ class MergeRules:
     keys: SourceKeys
     matched: tuple[BoundClause, ...]
     by_source: tuple[BoundClause, ...]
+    prefix: str
 
     def clause(self, number: int) -> BoundClause:
         """A clause by its number in `Actions`: those for matches first."""
@@ -78,14 +84,19 @@ class Actions:
     rows: _Ints
     clauses: _Ints
     sources: _Ints
-    matched: _Ints
-    kept: _Ints = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
+    matched: _Ints = dataclasses.field(default_factory=_none)
+    kept: _Ints = dataclasses.field(default_factory=_none)
+
+    def subset(self, which: _Ints | slice) -> Actions:
+        """Some of the actions; ``matched`` and ``kept`` are left out."""
+        return Actions(self.rows[which], self.clauses[which], self.sources[which])
 
 
 def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
     """Which clause acts on which row of the table; the first that applies wins.
 
     Args:
+        rules: the merge.
         batch: rows of the table, the columns of `MergeRules.columns` among theirs.
 
     Raises:
@@ -118,15 +129,15 @@ def _windows(counts: _Ints) -> Sequence[tuple[int, int]]:
     if not counts.any():
         return []
     ends = np.cumsum(counts)
-    if ends[-1] <= _PAIRS:
+    if ends[-1] <= _MAX_PAIRS:
         return [(0, len(counts))]
-    cuts, start = [], 0
+    windows, start = [], 0
     while start < len(counts):
         before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + _PAIRS, side="right")), start + 1)
-        cuts.append((start, stop))
+        stop = max(int(np.searchsorted(ends, before + _MAX_PAIRS, side="right")), start + 1)
+        windows.append((start, stop))
         start = stop
-    return cuts
+    return windows
 
 
 def _related(rules: MergeRules, batch: pa.RecordBatch, left: _Ints, right: _Ints) -> tuple[_Ints, _Ints]:
@@ -202,13 +213,12 @@ def _unmatched(rules: MergeRules, batch: pa.RecordBatch, rows: _Ints) -> Actions
     none = np.full(len(rows), -1, np.int64)
     chosen = _first_clause(rules, rules.by_source, batch, rows, none)
     acting = chosen >= 0
-    return Actions(rows[acting], chosen[acting] + len(rules.matched), none[acting], np.empty(0, np.int64))
+    return Actions(rows[acting], chosen[acting] + len(rules.matched), none[acting])
 
 
 def _together(parts: Sequence[Actions]) -> Actions:
     if not parts:
-        empty = np.empty(0, np.int64)
-        return Actions(empty, empty, empty, empty)
+        return Actions(_none(), _none(), _none())
     rows = np.concatenate([part.rows for part in parts])
     order = np.argsort(rows, kind="stable")
     clauses, sources = (np.concatenate([getattr(p, name) for p in parts])[order] for name in ("clauses", "sources"))
@@ -219,35 +229,30 @@ def _together(parts: Sequence[Actions]) -> Actions:
 
 
 def new_versions(
-    rules: MergeRules,
-    batch: pa.RecordBatch,
-    rows: _Ints,
-    clauses: _Ints,
-    sources: _Ints,
-    fields: Sequence[DataField],
-    prefix: str,
+    rules: MergeRules, batch: pa.RecordBatch, actions: Actions, fields: Sequence[DataField]
 ) -> pa.RecordBatch | None:
     """The new versions of the rows that are updated, in the order of their rows; None when there are none.
 
     Args:
-        batch: rows of the table with all columns that stay and that expressions need, named with ``prefix``.
-        rows, clauses, sources: as in `Actions`.
+        rules: the merge.
+        batch: rows of the table with all columns that stay and that expressions need.
+        actions: what becomes of them.
         fields: the table's columns, and those in which rows keep their ids.
     """
     parts: list[pa.RecordBatch] = []
-    places: list[_Ints] = []
-    for number in np.unique(clauses):
-        clause = rules.clause(int(number))
-        if clause.values is None:
+    chosen: list[_Ints] = []
+    for number in np.unique(actions.clauses):
+        values = rules.clause(int(number)).values
+        if values is None:
             continue
-        here = np.flatnonzero(clauses == number)
-        parts.append(_versions(rules, clause.values, batch, rows[here], sources[here], fields, prefix))
-        places.append(here)
+        which = np.flatnonzero(actions.clauses == number)
+        parts.append(_versions(rules, values, batch, actions.subset(which), fields))
+        chosen.append(which)
     if not parts:
         return None
     if len(parts) == 1:
         return parts[0]
-    order = np.argsort(np.concatenate(places), kind="stable")
+    order = np.argsort(np.concatenate(chosen), kind="stable")
     return pa.Table.from_batches(parts).take(pa.array(order)).combine_chunks().to_batches()[0]
 
 
@@ -255,21 +260,19 @@ def _versions(
     rules: MergeRules,
     values: Mapping[str, BoundExpression],
     batch: pa.RecordBatch,
-    rows: _Ints,
-    sources: _Ints,
+    actions: Actions,
     fields: Sequence[DataField],
-    prefix: str,
 ) -> pa.RecordBatch:
-    pairs = _pairs(rules, batch, rows, sources, list(values.values()))
+    pairs = _pairs(rules, batch, actions.rows, actions.sources, list(values.values()))
     arrays = []
     for field in fields:
         if field.name == SEQUENCE_NUMBER:
-            arrays.append(pa.nulls(len(rows), pa.int64()))  # the commit tells it
+            arrays.append(pa.nulls(len(actions.rows), pa.int64()))  # the commit gives it
         elif field.name in values:
             arrays.append(fill_default(values[field.name].evaluate(pairs), field))
         else:
-            kept = batch.column(batch.schema.get_field_index(prefix + field.name))
-            arrays.append(kept.take(pa.array(rows)))
+            kept = batch.column(batch.schema.get_field_index(rules.prefix + field.name))
+            arrays.append(kept.take(pa.array(actions.rows)))
     return pa.RecordBatch.from_arrays(arrays, schema=_nullable(fields))
 
 
@@ -286,6 +289,8 @@ def inserted_rows(
     Args:
         source: all rows, its columns with their prefix.
         unmatched: those that match no row of the table.
+        clauses: the first whose condition is true for a row acts.
+        fields: the table's columns.
     """
     types = {field.name: arrow_type(field.type) for field in fields}
     batches = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ class MergeTask:
     files: tuple[Candidate, ...]
     rules: MergeRules
     fields: tuple[DataField, ...]
-    prefix: str
     context: WriteContext
 
 
@@ -67,14 +66,14 @@ def merge_files(task: MergeTask) -> Merged:
     with TableWriter(task.context) as writer:
         for candidate in task.files:
             found = _FileActions.find(task, candidate, writer)
-            matched.append(found.matched)
+            matched.append(np.unique(found.actions.matched))
             updated += found.updated
             if found.kept:
                 kept[candidate.number] = found.kept
             if found.positions:
                 positions[candidate.number] = found.positions
                 if task.rewrite is not None:
-                    _rewrite(task, task.rewrite, candidate, found, writer)
+                    _rewrite(task, task.rewrite, candidate, found.actions, writer)
         message = writer.prepare_commit()
     sources = np.unique(_joined(matched))
     return Merged(tuple(c.number for c in task.files), positions, kept, sources, updated, message)
@@ -82,68 +81,58 @@ def merge_files(task: MergeTask) -> Merged:
 
 @dataclass
 class _FileActions:
-    """What becomes of the rows of one file; places are kept for files that are rewritten."""
+    """What becomes of the rows of one file; in ``actions``, rows are positions in the file."""
 
     positions: BitMap
     kept: BitMap
-    matched: _Ints
     updated: int
-    at: _Ints
-    clauses: _Ints
-    sources: _Ints
+    actions: Actions
 
     @classmethod
     def find(cls, task: MergeTask, candidate: Candidate, writer: TableWriter) -> _FileActions:
-        """Look through a file; with vectors new versions are written right away."""
-        places: list[_Ints] = []
-        kept: list[_Ints] = []
-        actions: list[Actions] = []
+        """Look through a file; with deletion vectors new versions are written right away."""
+        parts: list[Actions] = []
         updated = 0
         for batch in read_file(task.spec, candidate.file):
-            rows = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
-            named = _prefixed(batch, task.prefix)
+            positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+            named = _prefixed(batch, task.rules.prefix)
             found = act(task.rules, named)
             updated += int(np.count_nonzero(np.isin(found.clauses, task.rules.updating)))
             if task.rewrite is None:
-                _write_versions(task, named, found.rows, found.clauses, found.sources, writer)
-            places.append(rows[found.rows])
-            kept.append(rows[found.kept])
-            actions.append(found)
-        at = _joined(places)
-        clauses, sources, matched = (
-            _joined([getattr(a, name) for a in actions]) for name in ("clauses", "sources", "matched")
-        )
-        gone, stay = (BitMap(rows.astype(np.uint32)) for rows in (at, _joined(kept)))
-        return cls(gone, stay, np.unique(matched), updated, at, clauses, sources)
+                versions = new_versions(task.rules, named, found, task.fields)
+                if versions is not None:
+                    writer.write(versions)
+            parts.append(replace(found, rows=positions[found.rows], kept=positions[found.kept]))
+        whole = Actions(*(_joined([getattr(part, f.name) for part in parts]) for f in fields(Actions)))
+        removed, kept = (BitMap(rows.astype(np.uint32)) for rows in (whole.rows, whole.kept))
+        return cls(removed, kept, updated, whole)
 
 
 def _joined(parts: Sequence[_Ints]) -> _Ints:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _write_versions(
-    task: MergeTask, batch: pa.RecordBatch, rows: _Ints, clauses: _Ints, sources: _Ints, writer: TableWriter
-) -> None:
-    versions = new_versions(task.rules, batch, rows, clauses, sources, task.fields, task.prefix)
-    if versions is not None:
-        writer.write(versions)
+def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
+    """All live rows of a file that stay, and new versions of those that are updated in their places.
 
-
-def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, found: _FileActions, writer: TableWriter) -> None:
-    """All live rows of a file that stay, and new versions of those that are updated in their places."""
+    Args:
+        task: what the file is of.
+        spec: how to read all columns.
+        candidate: the file.
+        actions: its rows by their positions.
+        writer: takes the rows.
+    """
     for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
         positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
         plain = batch.select(batch.schema.names[:-1])
-        first, last = np.searchsorted(found.at, [positions[0], positions[-1] + 1])
+        first, last = np.searchsorted(actions.rows, [positions[0], positions[-1] + 1])
         if first == last:
             writer.write(plain)
             continue
-        window = slice(int(first), int(last))
-        rows = np.searchsorted(positions, found.at[window])
-        clauses, sources = found.clauses[window], found.sources[window]
-        named = _prefixed(batch, task.prefix)
-        versions = new_versions(task.rules, named, rows, clauses, sources, task.fields, task.prefix)
-        writer.write(_in_place(plain, rows, np.isin(clauses, task.rules.updating), versions))
+        found = actions.subset(slice(int(first), int(last)))
+        found = replace(found, rows=np.searchsorted(positions, found.rows))
+        versions = new_versions(task.rules, _prefixed(batch, task.rules.prefix), found, task.fields)
+        writer.write(_in_place(plain, found.rows, np.isin(found.clauses, task.rules.updating), versions))
 
 
 def _in_place(

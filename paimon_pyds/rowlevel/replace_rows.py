@@ -21,7 +21,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.rowlevel.changes import RowSummary, change_rows, without
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows, remove_rows
 from paimon_pyds.rowlevel.publish import RowEdits
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
 from paimon_pyds.rowlevel.tasks import FoundRows
@@ -29,7 +29,7 @@ from paimon_pyds.selection import RowSelection
 
 __all__ = ["check_replaceable", "replace_rows"]
 
-_NOTHING_ELSE = Condition(Const.FALSE)
+_NO_OTHER_ROWS = Condition(Const.FALSE)
 """The rows that are named were looked at, and no other."""
 
 
@@ -56,20 +56,20 @@ def replace_rows(
         UnsupportedError: a table whose rows can't be changed here.
         CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
-    asked = {path: rows for path, rows in positions.items() if rows}
+    wanted = {path: rows for path, rows in positions.items() if rows}
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
         if versions is not None:
             check_replaceable(target.options, store.root)
         candidates = target.candidates(Const.TRUE)
-        files = _named(candidates, asked, store.root)
-        found = [_live(target, f, asked[f.file.path]) for f in files]
-        edits = without(target, candidates, found, workers)
+        files = _named(candidates, wanted, store.root)
+        found = [_live(target, f, wanted[f.file.path]) for f in files]
+        edits = remove_rows(target, candidates, found, workers)
         count = sum(len(rows.positions) for rows in found)
         if versions is None:
-            return replace(edits, operation=Operation.DELETE, reads=_NOTHING_ELSE, deleted=count)
-        return replace(edits, operation=Operation.UPDATE, reads=_NOTHING_ELSE, given=tuple(versions), updated=count)
+            return replace(edits, operation=Operation.DELETE, reads=_NO_OTHER_ROWS, deleted=count)
+        return replace(edits, operation=Operation.UPDATE, reads=_NO_OTHER_ROWS, given=tuple(versions), updated=count)
 
     return change_rows(store, once, workers, options=options)
 
@@ -84,16 +84,16 @@ def check_replaceable(options: TableOptions, table: str) -> None:
         )
 
 
-def _named(candidates: Candidates, asked: Mapping[str, BitMap], table: str) -> list[Candidate]:
+def _named(candidates: Candidates, wanted: Mapping[str, BitMap], table: str) -> list[Candidate]:
     by_path = {c.file.path: c for c in candidates.files}
-    for path in asked:
+    for path in wanted:
         if path not in by_path:
             raise CommitConflictError(
                 f"the data file {path.rpartition('/')[2]} is not in the table (any more)",
                 path=table,
                 hint="read __paimon_file_path and __paimon_row_index again: files move when they are compacted",
             )
-    return [by_path[path] for path in asked]
+    return [by_path[path] for path in wanted]
 
 
 def _live(target: RowTarget, candidate: Candidate, rows: BitMap) -> FoundRows:

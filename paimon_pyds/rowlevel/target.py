@@ -70,7 +70,7 @@ class RowTarget:
         schema: the table's latest schema.
         options: its options with the operation's own on top.
         entries: its live data files (`ENTRY_SCHEMA`); operations name a file by its row in here.
-        merge_on_read: rows are deleted by vectors; else files are rewritten without them.
+        uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them.
 
     Args:
         store: the table.
@@ -92,8 +92,8 @@ class RowTarget:
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
-        self.merge_on_read = bool(self.options.get(_ENABLED))
-        if self.merge_on_read and not TableOptions(self.schema.options).get(_ENABLED):
+        self.uses_vectors = bool(self.options.get(_ENABLED))
+        if self.uses_vectors and not TableOptions(self.schema.options).get(_ENABLED):
             raise OptionError(
                 f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
                 hint=f"alter the table: {_ENABLED} = true",

@@ -24,7 +24,7 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["FoundRows", "by_total_buckets", "find_rows", "reading", "rewritten", "run_tasks", "write_rows"]
+__all__ = ["FoundRows", "by_total_buckets", "find_rows", "unfiltered", "rewritten", "run_tasks", "write_rows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,7 +59,10 @@ def find_rows(
 
     Args:
         candidates: planned for the predicate, with the residual's columns.
-        progress: called with the rows of the files that are done so far, ``seen`` of them before.
+        residual: the rest of the condition.
+        executor: where the work runs.
+        progress: called with the rows of the files that are done so far.
+        seen: rows of files that were done before.
     """
     tasks = [_FindTask(candidates.spec, files, residual) for files in candidates.packed()]
     rows = {c.number: c.file.row_count for c in candidates.files}
@@ -108,26 +111,28 @@ class _RewriteTask:
 
 
 def rewritten(
-    target: RowTarget, candidates: Candidates, gone: Sequence[FoundRows], executor: Executor
+    target: RowTarget, candidates: Candidates, removed: Sequence[FoundRows], executor: Executor
 ) -> list[CommitMessage]:
     """Write the live rows that are left of files, each into its own partition and bucket; nothing for a file of which
     none is left.
 
     Args:
-        candidates: files, those of ``gone`` among them.
-        gone: the rows to leave out; files that are not named stay as they are.
+        target: the table as it is.
+        candidates: files, those of ``removed`` among them.
+        removed: the rows to leave out; files that are not named stay as they are.
+        executor: where the work runs.
     """
-    out = {f.number: f.positions for f in gone}
+    positions = {f.number: f.positions for f in removed}
     tasks: list[_RewriteTask] = []
-    for total, files in by_total_buckets(c for c in candidates.files if c.number in out):
+    for total, files in by_total_buckets(c for c in candidates.files if c.number in positions):
         context = target.moving_context(total)
-        spec = reading(candidates.spec, target.schema.fields, metadata=context.layout.trailing_names)
+        spec = unfiltered(candidates.spec, target.schema.fields, metadata=context.layout.trailing_names)
         groups = candidates.packed(files)
-        tasks.extend(_RewriteTask(spec, tuple((c, out[c.number]) for c in group), context) for group in groups)
+        tasks.extend(_RewriteTask(spec, tuple((c, positions[c.number]) for c in group), context) for group in groups)
     return run_tasks(executor, _rewrite, tasks, target)
 
 
-def reading(spec: ReadSpec, fields: Sequence[DataField], *, metadata: Sequence[str] = ()) -> ReadSpec:
+def unfiltered(spec: ReadSpec, fields: Sequence[DataField], *, metadata: Sequence[str] = ()) -> ReadSpec:
     """How to read these columns of selected rows, without any condition."""
     return replace(spec, fields=tuple(fields), filter_fields=(), predicate=Const.TRUE, metadata_columns=tuple(metadata))
 
@@ -142,8 +147,8 @@ def by_total_buckets(files: Iterator[Candidate]) -> Iterator[tuple[int, list[Can
 
 def _rewrite(task: _RewriteTask) -> CommitMessage:
     def batches() -> Iterator[pa.RecordBatch]:
-        for candidate, gone in task.files:
-            left = live_rows(task.spec.io, candidate.file).minus(gone, candidate.file.row_count)
+        for candidate, removed in task.files:
+            left = live_rows(task.spec.io, candidate.file).minus(removed, candidate.file.row_count)
             if not left.is_none:
                 yield from read_file(task.spec, candidate.file.selecting(left))
 

@@ -35,8 +35,8 @@ from paimon_pyds.rowlevel.tasks import (
     FoundRows,
     by_total_buckets,
     find_rows,
-    reading,
     run_tasks,
+    unfiltered,
     write_rows,
 )
 from paimon_pyds.selection import RowSelection
@@ -152,7 +152,7 @@ def _edits(
 
 def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
     count = len(rows.positions)
-    if target.merge_on_read and count < target.live_rows(rows.number):
+    if target.uses_vectors and count < target.live_rows(rows.number):
         return RemovedRows(rows.number, rows.positions, count)
     return RemovedRows(rows.number, None, count)
 
@@ -176,13 +176,13 @@ def _tasks(
     assignments: Mapping[str, BoundExpression],
 ) -> Iterator[_UpdateTask]:
     rows = {f.number: f.positions for f in found}
-    rewrite = not target.merge_on_read
+    rewrite = not target.uses_vectors
     needed = {name for expression in assignments.values() for name in expression.columns}
     # An old value that is set without being looked at needs no reading, unless its row may stay as it is.
     fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
     for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
         context = target.moving_context(total)
-        spec = reading(candidates.spec, fields, metadata=(*context.layout.trailing_names, ROW_INDEX))
+        spec = unfiltered(candidates.spec, fields, metadata=(*context.layout.trailing_names, ROW_INDEX))
         for group in candidates.packed(files):
             yield _UpdateTask(spec, tuple((c, rows[c.number]) for c in group), assignments, rewrite, context)
 
@@ -226,7 +226,7 @@ def _assigned(
     """The columns of these names, new values in place of the old ones, which every expression sees."""
     fresh = {name: _new_values(expression, batch) for name, expression in assignments.items()}
     if SEQUENCE_NUMBER in names:
-        fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit tells it
+        fresh[SEQUENCE_NUMBER] = pa.nulls(batch.num_rows, pa.int64())  # the commit gives it
     arrays = [fresh[name] if name in fresh else batch.column(name) for name in names]
     fields = [pa.field(n, a.type) if n in fresh else batch.schema.field(n) for n, a in zip(names, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -118,7 +118,7 @@ def test_no_file_is_picked_twice_and_what_must_go_is_picked(
         picked = [file.at for group in groups for file in group]
         assert len(picked) == len(set(picked))
         assert all(group for group in groups)
-        must = [f.at for f in files if every or rules.thinned(f)]
+        must = [f.at for f in files if every or rules.many_deleted(f)]
         assert set(must) <= set(picked)
         alone = [group for group in groups if len(group) == 1]
         assert all(every or group[0].vector_file is not None for group in alone)
