@@ -22,6 +22,7 @@ _TOP = {"file-index.range-bitmap.columns": "price"}
 _SCATTERED_CODE = 17
 _PREDICATES = 1000
 _PENDING_SHARE = 1000
+_FILES = 100
 
 
 def section(bench: Bench) -> None:
@@ -31,6 +32,7 @@ def section(bench: Bench) -> None:
     _clustered(bench)
     _top(bench)
     _evaluating(bench)
+    _again(bench)
     _specification(bench)
 
 
@@ -102,6 +104,18 @@ def _evaluating(bench: Bench) -> None:
         )  # fmt: skip
 
 
+def _again(bench: Bench) -> None:
+    """The next query of a process over the same files, whose indexes are still open."""
+    path = bench.path("ours_many_files")
+    bench.run("ours_many_files", path=path, rows=bench.rows // 10)
+    for what in ("code = 17", "price BETWEEN 0.5 AND 0.501", "name = 'name-000017' OR price < 0.001"):
+        one = bench.run("ours_again", path=path, condition=what)
+        bench.add(
+            f"the next count of {what} by the indexes of {_FILES} files", f"{one['again'] * 1000:.1f} ms",
+            f"the first {one['first'] * 1000:.1f} ms", f"{one['again'] / one['first']:.2f}×", "≤ 0.5×",
+        )  # fmt: skip
+
+
 def _specification(bench: Bench) -> None:
     """The example that the index's descriptions give: of a million rows a thousand have a status, the file is 100 MB;
     50 KB of index and 100 KB of pages are read instead, 1,000 rows are looked at instead of a million."""
@@ -154,6 +168,15 @@ def ours_clustered(path: str, rows: int) -> dict[str, Any]:
 @case
 def rust_clustered(path: str, rows: int) -> dict[str, Any]:
     return {"seconds": rust_new(path, _RANGE, clustered_batches(rows))}
+
+
+@case
+def ours_many_files(path: str, rows: int) -> dict[str, Any]:
+    size = max(1, rows // _FILES)
+    seconds, table = ours_new(path, {**_THREE, "write-only": "true"}, batches(size))
+    for seed in range(2, _FILES + 1):
+        seconds += timed(lambda seed=seed: table.append(batches(size, seed=seed)))[0]  # type: ignore[misc]
+    return {"seconds": seconds}
 
 
 @case
@@ -272,6 +295,19 @@ def ours_predicates(path: str, kind: str) -> dict[str, Any]:
     found = [index.evaluate(predicate, task.row_count) for predicate in predicates[:10]]
     seconds, found = timed(lambda: [index.evaluate(predicate, task.row_count) for predicate in predicates])
     return {"seconds": seconds / _PREDICATES, "rows": sum(f.selection.count(task.row_count) for f in found)}
+
+
+@case
+def ours_again(path: str, condition: str) -> dict[str, Any]:
+    """Counts that the indexes answer: the first that asks them, and the next one; the plan's metadata is in memory."""
+    table = ours(path)
+    table.answer(condition).count()
+    runs = []
+    for _ in range(5):
+        ours(path).scan(condition).plan()
+        runs.append([timed(lambda: table.answer(condition).count())[0] for _ in range(2)])
+    first, again = (sorted(times)[2] for times in zip(*runs, strict=True))
+    return {"first": first, "again": again}
 
 
 @case
