@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Overwrite, commit
+from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.live_files import live_of
@@ -47,7 +47,7 @@ def _written(table: pp.Table, rows: pa.Table) -> list[BucketFiles]:
 def test_an_append_opens_the_manifest_of_its_partition(table: pp.Table, partition: str | None) -> None:
     added = _written(table, _rows(partition, *range(100, 110)))
     store, io = counted(table.store.root)
-    assert commit(store, Changes(added=added), TableOptions(_OPTIONS)) is not None
+    assert commit(store, Changes((Increment(added=added),)), TableOptions(_OPTIONS)) is not None
     assert len(io.manifests) == 1
     live = live_of(store, store.latest_snapshot())
     for bucket in range(4):
@@ -59,7 +59,7 @@ def test_an_append_opens_the_manifest_of_its_partition(table: pp.Table, partitio
 def test_an_append_to_a_new_partition_opens_no_manifest(table: pp.Table) -> None:
     added = _written(table, _rows("day 99", 1, 2, 3))
     store, io = counted(table.store.root)
-    commit(store, Changes(added=added), TableOptions(_OPTIONS))
+    commit(store, Changes((Increment(added=added),)), TableOptions(_OPTIONS))
     assert io.manifests == []
     assert table.scan("p = 'day 99'").to_arrow().num_rows == 3
 
@@ -68,7 +68,7 @@ def test_a_commit_that_takes_files_away_opens_the_manifest_of_their_partition(ta
     live = live_of(table.store, table.store.latest_snapshot())
     deleted = live.filter(pc.equal(live["partition"], live["partition"][len(live) - 1]))
     store, io = counted(table.store.root)
-    changes = Changes(deleted=deleted, kind=CommitKind.OVERWRITE)
+    changes = Changes((Increment(deleted=deleted, kind=CommitKind.OVERWRITE),))
     commit(store, changes, TableOptions(_OPTIONS))
     assert len(io.manifests) == 1
     assert table.scan().to_arrow().num_rows == 20 * (len(_PARTITIONS) - 1)
@@ -82,7 +82,9 @@ def test_an_overwrite_of_partitions_leaves_the_others(table: pp.Table) -> None:
     store, _ = counted(table.store.root)
     commit(
         store,
-        Changes(added=added, overwrite=Overwrite(lambda rows: written & set(rows)), kind=CommitKind.OVERWRITE),
+        Changes(
+            (Increment(added=added, overwrite=Overwrite(lambda rows: written & set(rows)), kind=CommitKind.OVERWRITE),)
+        ),
         TableOptions(_OPTIONS),
     )
     assert table.scan("p = 'day 05'").to_arrow()["n"].to_pylist() == [7]
@@ -92,8 +94,8 @@ def test_an_overwrite_of_partitions_leaves_the_others(table: pp.Table) -> None:
 def test_another_number_of_buckets_is_found_where_the_bucket_has_no_file_yet(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=_OPTIONS)
     (first,) = _written(table, _rows("a", 1))
-    commit(table.store, Changes(added=[first]), TableOptions(_OPTIONS))
+    commit(table.store, Changes((Increment(added=[first]),)), TableOptions(_OPTIONS))
     (second,) = _written(table, _rows("a", 1))
     elsewhere = replace(second, bucket=(first.bucket + 1) % 4, total_buckets=8)
     with pytest.raises(CommitConflictError, match="new bucket num 8"):
-        commit(table.store, Changes(added=[elsewhere]), TableOptions(_OPTIONS))
+        commit(table.store, Changes((Increment(added=[elsewhere]),)), TableOptions(_OPTIONS))

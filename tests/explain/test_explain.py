@@ -19,7 +19,6 @@ from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.text import interesting
 from paimon_pyds.index.open_indexes import OPEN_INDEXES
 from paimon_pyds.scan.index_answer import STRIP_BINS, row_strip
-from paimon_pyds.scan.verdict import STRIP_BINS, row_strip
 from paimon_pyds.selection import RowSelection
 from support.fixtures import fixture_names, table_path
 
