@@ -80,15 +80,17 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
         changes = replace(changes, commit_user=_user(options))
     published: Snapshot | None = None
     for increment in increments:
+        one = replace(changes, increments=(increment,))
         try:
-            snapshot = _Commit(store, replace(changes, increments=(increment,)), options).run()
+            snapshot = _Commit(store, one, options).run()
         except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
             if published is None:
                 raise
             _log.warning("snapshot %d is without its compaction: %s (%s)", published.id, error, store.root)
             break
         if snapshot is not None:
-            remember(store, snapshot, replace(changes, increments=(increment,)))
+            if published is None or not publisher_of(store).was_replaced(store, published):
+                remember(store, snapshot, one)  # else the rows are what the next commit has to bring back
             published = snapshot
     return published
 

@@ -22,6 +22,8 @@ from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
+from support.increments import with_compaction
+from support.messages import data, ids_of, table_of_one_row
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
@@ -166,6 +168,29 @@ def test_rows_that_were_lost_after_success_come_back_with_the_next_commit(
     assert "snapshot 3 was replaced by another writer" in caplog.text
     table.append(_data(8))
     assert [i for i, _ in _rows(table)] == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_rows_that_were_lost_before_their_compaction_come_back_with_the_next_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of_one_row(tmp_path / "t")
+    message = with_compaction(table, [1], [0])
+    mover = _Mover(table, lambda other: other.append(data(9)))
+    real = FileSystemPublisher.was_replaced
+
+    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
+        answer = real(self, store, snapshot)
+        if not mover.moved and snapshot.id == 2:
+            mover.move()
+        return answer
+
+    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+    table.commit([message])
+    assert mover.moved and ids_of(table) == [0, 9]
+    table.append(data(2))
+    assert ids_of(table) == [0, 1, 2, 9]
+    table.append(data(3))
+    assert ids_of(table) == [0, 1, 2, 3, 9]
 
 
 def test_other_changes_that_were_lost_after_success_are_told_of_once(table: pp.Table) -> None:
