@@ -166,14 +166,13 @@ class _Merge:
         for total, files in by_total_buckets(iter(candidates.files)):
             context = self._target.moving_context(total)
             metadata = (*context.layout.trailing_names, ROW_INDEX)
-            fields = (*self._target.schema.fields, *context.layout.trailing)
             spec, rewrite = candidates.spec, None
             if self._target.uses_vectors:
                 spec = replace(spec, metadata_columns=metadata)
             else:
                 rewrite = unfiltered(spec, self._target.schema.fields, metadata=metadata)
             for group in candidates.packed(files):
-                yield MergeTask(spec, rewrite, group, self._rules, fields, context)
+                yield MergeTask(spec, rewrite, group, self._rules, context)
 
     def _insert(self, done: _MergedSoFar) -> None:
         source = self._rules.source

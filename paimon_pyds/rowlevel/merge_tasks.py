@@ -32,8 +32,12 @@ class MergeTask:
     rewrite: ReadSpec | None
     files: tuple[Candidate, ...]
     rules: MergeRules
-    fields: tuple[DataField, ...]
     context: WriteContext
+
+    @property
+    def version_fields(self) -> tuple[DataField, ...]:
+        """The columns of new versions: the table's, and those in which rows keep their ids."""
+        return (*self.context.schema.fields, *self.context.layout.trailing)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class _FileActions:
             found = act(task.rules, named)
             updated += int(np.count_nonzero(np.isin(found.clauses, task.rules.updating)))
             if task.rewrite is None:
-                versions = new_versions(task.rules, named, found, task.fields)
+                versions = new_versions(task.rules, named, found, task.version_fields)
                 if versions is not None:
                     writer.write(versions)
             parts.append(replace(found, rows=positions[found.rows], kept=positions[found.kept]))
@@ -131,7 +135,7 @@ def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, actions: Act
             continue
         found = actions.subset(slice(int(first), int(last)))
         found = replace(found, rows=np.searchsorted(positions, found.rows))
-        versions = new_versions(task.rules, _prefixed(batch, task.rules.prefix), found, task.fields)
+        versions = new_versions(task.rules, _prefixed(batch, task.rules.prefix), found, task.version_fields)
         writer.write(_in_place(plain, found.rows, np.isin(found.clauses, task.rules.updating), versions))
 
 

@@ -224,9 +224,8 @@ class TableWriter:
         """Write the rows of a bucket: those that were spilled, then those that are gathered."""
         gathered = self._gathered.pop(key, None) or _Gathered()
         for batch in _joined_batches(chain(self._spill.take(key), gathered.batches)):
-            if (
-                not self._router.one_target and 2 * batch.nbytes < batch.get_total_buffer_size()
-            ):  # a part keeps the whole in memory
+            # A piece of a routed batch keeps the whole batch in memory.
+            if not self._router.one_target and 2 * batch.nbytes < batch.get_total_buffer_size():
                 batch = batch.take(from_numpy(np.arange(batch.num_rows)))
             self._writer(key).write(batch)
             self._recent.add(key)
