@@ -29,7 +29,7 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.deletions import deleted_rows
 from paimon_pyds.read.metadata_columns import metadata_arrays
 from paimon_pyds.read.row_counts import check_row_count
-from paimon_pyds.roaring.codec import decode_roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileTask, ReadSpec, result_schema
 from paimon_pyds.types import DataField, arrow_schema
@@ -73,7 +73,7 @@ def select_rows(spec: ReadSpec, task: FileTask, devolved: Predicate, trace: File
     """The positions that the file's indexes and its deletion vector leave."""
     selection = RowSelection.ALL
     if task.selection is not None:
-        selection = RowSelection.from_bitmap(decode_roaring(task.selection, task.path))
+        selection = RowSelection.from_bitmap(decode_bitmap(task.selection, path=task.path))
     if task.window is not None:
         selection = selection & RowSelection.of(range(*task.window))
     if spec.use_index and task.index_path is not None and devolved is not Const.TRUE:

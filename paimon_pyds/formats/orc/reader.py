@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.formats.orc.arrays import check_type, from_orc
 from paimon_pyds.formats.orc.checksums import CheckedRanges
-from paimon_pyds.formats.orc.single_stripe import LoneStripe
+from paimon_pyds.formats.orc.single_stripe import SingleStripeFile
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
@@ -296,7 +296,7 @@ class OrcReader:
             if is_utc(clocks.zone):
                 data = self._orc(counted).read_stripe(number, columns=wanted)
             else:
-                lone = LoneStripe(counted, self._tail, stripe, self._footer(stripe))
+                lone = SingleStripeFile(counted, self._tail, stripe, self._footer(stripe))
                 data = _orc_file(lone).read_stripe(0, columns=wanted)
             counted.check()
             batch = _as_batch(data)

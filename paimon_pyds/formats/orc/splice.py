@@ -23,7 +23,7 @@ from paimon_pyds.formats.orc.messages import Field, read_message, varint, write_
 from paimon_pyds.formats.orc.tail import CODECS, StreamKind, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
-__all__ = ["Moments", "join_moments", "seal", "splice_timestamps", "split_moments"]
+__all__ = ["Moments", "join_moments", "write_end", "splice_timestamps", "split_moments"]
 
 _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
@@ -165,7 +165,7 @@ def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
 # ---------------------------------------------------------------------------------------------------------- splicing
 
 
-def seal(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
+def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
     """Write the end of an ORC file of pyarrow, with checksums in its footer.
 
     Args:

@@ -9,10 +9,10 @@ from paimon_pyds.formats.parquet.cost import Estimate, too_many_rows
 from paimon_pyds.formats.parquet.footer import Footer, Leaf
 from paimon_pyds.formats.parquet.pages import PagePick
 
-__all__ = ["tell"]
+__all__ = ["group_plan"]
 
 
-def tell(
+def group_plan(
     footer: Footer,
     group: int,
     wanted: int | None,
