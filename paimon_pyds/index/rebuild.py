@@ -33,6 +33,8 @@ def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebu
     """Compare what a container has (None: there is none) with the indexes that are wanted.
 
     Args:
+        head: of the container.
+        specs: the indexes that are wanted.
         rebuild: build every wanted index anew, whether it is there or not.
     """
     wanted = {(spec.container_name, spec.index_type): spec for spec in specs}

@@ -44,6 +44,7 @@ def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None
 
     Args:
         data: bytes that hold the bitmap, and may hold more.
+        start: where it begins in them.
         path: for errors.
         origin: position of ``data`` in the file, for errors.
 

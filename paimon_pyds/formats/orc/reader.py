@@ -32,7 +32,7 @@ from paimon_pyds.formats.orc.tail import (
     parse_stripe_footer,
     parse_tail,
 )
-from paimon_pyds.formats.orc.timestamps import decode_timestamps
+from paimon_pyds.formats.orc.timestamps import StripeStreams, decode_timestamps
 from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc.zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
@@ -344,7 +344,8 @@ class OrcReader:
             return self._range(stream.offset, stream.length)
 
         target = arrow_type(field.type)
-        return decode_timestamps(read, type_, stripe.rows, footer, self._tail, target, clocks, self._path)
+        streams = StripeStreams(read, stripe.rows, footer, self._tail, self._path)
+        return decode_timestamps(streams, type_, target, clocks)
 
 
 def _has_clock_instants(type_: DataType, orc: OrcType) -> bool:

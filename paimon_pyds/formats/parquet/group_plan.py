@@ -23,6 +23,8 @@ def group_plan(
     """What is done with a row group.
 
     Args:
+        footer: the file's.
+        group: number of the row group.
         wanted: how many of its rows are wanted; None for all.
         columns: names and leaves of the columns to read.
         picks: the leaves that are read by pages.

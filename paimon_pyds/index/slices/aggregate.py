@@ -27,6 +27,10 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
     """The ``n`` rows with the largest (or smallest) values among ``rows``, which all have one.
 
     Args:
+        slices: of the values.
+        rows: positions to choose from.
+        n: how many.
+        largest: those with the largest values; else the smallest.
         ties: take every row whose value is that of the last one, too; else the first of them by position.
         most: no row has a larger value. Rows that agree with it so far can't have a bit that it has not: such a slice
             is not read.
