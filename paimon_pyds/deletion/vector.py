@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, read_layout
 from paimon_pyds.storage.base import ByteSource
 
 __all__ = [
@@ -76,12 +76,12 @@ def encode_vector(positions: BitMap, bits: int = 32) -> bytes:
         SchemaError: ``bits`` is not 32 or 64.
     """
     if bits == 32:
-        return _MAGIC_32_BYTES + roaring.encode(positions)
+        return _MAGIC_32_BYTES + encode_bitmap(positions)
     if bits != 64:
         raise SchemaError(f"a deletion vector has 32 or 64 bits, not {bits}")
     if not positions:
         return _MAGIC_64_BYTES + struct.pack("<q", 0)
-    return _MAGIC_64_BYTES + struct.pack("<qi", 1, 0) + roaring.encode(positions)
+    return _MAGIC_64_BYTES + struct.pack("<qi", 1, 0) + encode_bitmap(positions)
 
 
 def decode_vector(data: bytes, path: object = None, offset: int = 0, row_count: int | None = None) -> DeletionVector:
@@ -99,7 +99,7 @@ def decode_vector(data: bytes, path: object = None, offset: int = 0, row_count: 
     """
     magic = data[:4]
     if magic == _MAGIC_32_BYTES:
-        bitmap = roaring.decode(memoryview(data)[4:], row_count=row_count, path=path, origin=offset + 4)
+        bitmap = decode_bitmap(memoryview(data)[4:], row_count=row_count, path=path, origin=offset + 4)
         return DeletionVector(bitmap, 32)
     if magic == _MAGIC_64_BYTES:
         return DeletionVector(_decode_64(data, path, offset, row_count), 64)
@@ -122,9 +122,9 @@ def _decode_64(data: bytes, path: object, offset: int, row_count: int | None) ->
         if key <= last_key:
             message = f"key {key} after key {last_key}"
             raise CorruptFileError(message, path=path, offset=offset + position, field="key")
-        size = roaring.layout(data, position + 4, path=path, origin=offset).size
+        size = read_layout(data, position + 4, path=path, origin=offset).size
         body = memoryview(data)[position + 4 : position + 4 + size]
-        bitmap = roaring.decode(body, row_count=row_count, path=path, origin=offset + position + 4)
+        bitmap = decode_bitmap(body, row_count=row_count, path=path, origin=offset + position + 4)
         if key > 0 and bitmap:
             raise UnsupportedError(
                 "deletion vectors of files with more than 4,294,967,295 rows can't be read", path=path

@@ -11,7 +11,7 @@ __all__ = ["all_of"]
 _T = TypeVar("_T")
 
 
-def all_of(pieces: Sequence[Callable[[], _T]], threads: int, lanes: threading.Semaphore) -> list[_T]:
+def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.Semaphore) -> list[_T]:
     """What each piece returns, in their order. The caller's thread works too.
 
     Raises what the first piece that failed raised; the others are then not begun.
@@ -19,15 +19,15 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, lanes: threading.Se
     Args:
         pieces: of work that releases the interpreter's lock for the most part.
         threads: how many run at a time, at most.
-        lanes: permits for more threads than the caller's, shared with other calls; without one it works alone.
+        permits: permits for more threads than the caller's, shared with other calls; without one it works alone.
     """
     helpers: list[threading.Semaphore] = []
-    while len(helpers) + 1 < min(threads, len(pieces)) and lanes.acquire(blocking=False):
-        helpers.append(lanes)
+    while len(helpers) + 1 < min(threads, len(pieces)) and permits.acquire(blocking=False):
+        helpers.append(permits)
     if not helpers:
         return [piece() for piece in pieces]
     pool = _Pool(pieces)
-    running = [threading.Thread(target=pool.work, name="paimon-beside", daemon=True) for _ in helpers]
+    running = [threading.Thread(target=pool.work, name="paimon-parallel", daemon=True) for _ in helpers]
     try:
         for thread in running:
             thread.start()
@@ -36,8 +36,8 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, lanes: threading.Se
         for thread in running:
             if thread.ident is not None:
                 thread.join()
-        for lane in helpers:
-            lane.release()
+        for permit in helpers:
+            permit.release()
     return pool.results()
 
 

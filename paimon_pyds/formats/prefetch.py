@@ -23,7 +23,7 @@ def in_order(
     threads: int,
     held: int,
     size: Callable[[_T], int],
-    lanes: threading.Semaphore | None = None,
+    permits: threading.Semaphore | None = None,
 ) -> Generator[_T, None, None]:
     """The items of all sources, one source after the other, several sources running at a time.
 
@@ -36,10 +36,10 @@ def in_order(
         held: bytes of items that may wait for the caller, beside one item per thread. The source whose turn it is goes
             on beyond that when none of its own wait.
         size: bytes of an item.
-        lanes: permits for threads, shared with other calls. A source that gets none runs on the caller's thread when it
-            is its turn.
+        permits: for threads, shared with other calls. A source that gets none runs on the caller's thread when it is
+            its turn.
     """
-    line = _Line(iter(sources), threads, held, size, lanes)
+    line = _Line(iter(sources), threads, held, size, permits)
     try:
         yield from line.items()
     finally:
@@ -55,13 +55,13 @@ class _Line(Generic[_T]):
         threads: int,
         held: int,
         size: Callable[[_T], int],
-        lanes: threading.Semaphore | None,
+        permits: threading.Semaphore | None,
     ) -> None:
         self._sources = sources
         self._threads = threads
         self._limit = held
         self.size = size
-        self.lanes = lanes
+        self.permits = permits
         self.streams: deque[_Stream[_T]] = deque()
         self.changed = threading.Condition()
         self.held = 0
@@ -134,17 +134,17 @@ class _Stream(Generic[_T]):
         return len(self._ready)
 
     def start(self) -> bool:
-        """Go on with it on a thread, if there is a lane."""
-        lanes = self._line.lanes
-        if lanes is not None and not lanes.acquire(blocking=False):
+        """Go on with it on a thread, if there is a permit."""
+        permits = self._line.permits
+        if permits is not None and not permits.acquire(blocking=False):
             return False
-        self._thread = threading.Thread(target=self._fill, name="paimon-ahead", daemon=True)
+        self._thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
         try:
             self._thread.start()
         except BaseException:
             self._thread = None
-            if lanes is not None:
-                lanes.release()
+            if permits is not None:
+                permits.release()
             raise
         return True
 
@@ -191,8 +191,8 @@ class _Stream(Generic[_T]):
             self._source.close()
         except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
             self._error = error
-        if self._line.lanes is not None:
-            self._line.lanes.release()
+        if self._line.permits is not None:
+            self._line.permits.release()
         with self._line.changed:
             self.done = True
             self._line.changed.notify_all()

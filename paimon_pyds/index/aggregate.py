@@ -54,6 +54,9 @@ class IndexedColumn(Protocol):
         """The ``n`` rows with the largest (or smallest) keys, NULLs left out; their keys in the order of positions.
 
         Args:
+            rows: positions to choose from; None for all.
+            n: how many.
+            largest: those with the largest keys; else the smallest.
             ties: take every row that ties with the last one.
             keys: give the keys too.
         """

@@ -27,7 +27,7 @@ from paimon_pyds.index.slices.codec import encode_slices
 from paimon_pyds.index.slices.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
 from paimon_pyds.predicate.tree import Op
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import DataType
@@ -89,7 +89,7 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
     most = int(inside.max())
     count = most.bit_length()
     head = struct.pack(">BBqq", 1, _VERSION, 0, most)
-    return [head, roaring.encode_mask(members), struct.pack(">i", count), *encode_slices(inside, count)]
+    return [head, encode_mask(members), struct.pack(">i", count), *encode_slices(inside, count)]
 
 
 class _Part(BitSlices):
@@ -125,7 +125,7 @@ class _Part(BitSlices):
 
 def _measure(data: bytes, source: Held, start: int) -> tuple[int, int]:
     """Where the bitmap that starts there lies, as offset and length."""
-    return start, roaring.layout(data, start, path=source.name, origin=source.origin).size
+    return start, read_layout(data, start, path=source.name, origin=source.origin).size
 
 
 class BsiReader:

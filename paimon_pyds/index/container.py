@@ -182,6 +182,7 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
 
     Args:
+        indexes: by column and index type.
         checksums: add checksums of head and bodies.
 
     Raises:

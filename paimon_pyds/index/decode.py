@@ -25,7 +25,7 @@ from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
 from paimon_pyds.index.slices.codec import numbers_of
 from paimon_pyds.index.slices.slices import BitSlices
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 
 __all__ = ["DecodedIndex", "bloom_difference", "codes_in", "decode_index"]
 
@@ -84,7 +84,7 @@ def _bitmap(reader: BitmapReader, codec: KeyCodec) -> DecodedIndex:
             ]
             for number, (offset, _), data in zip(part.tolist(), places, reader._body.read_many(places), strict=True):
                 origin = reader._body.origin + offset
-                rows = _rows(roaring.decode(data, row_count=reader.row_count, path=reader._body.name, origin=origin))
+                rows = _rows(decode_bitmap(data, row_count=reader.row_count, path=reader._body.name, origin=origin))
                 codes[rows] = first + number
                 _count(seen, rows)
         first += len(block.keys)

@@ -24,7 +24,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
 
-__all__ = ["Key", "KeyCodec", "Place", "key_codec"]
+__all__ = ["Key", "KeyCodec", "KeyPosition", "key_codec"]
 
 Key: TypeAlias = int | bytes
 
@@ -48,7 +48,7 @@ _FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _EXACT = decimal.Context(prec=100)
 
 
-class Place(NamedTuple):
+class KeyPosition(NamedTuple):
     """Where a literal lies among keys: it equals the keys ``first`` … ``last`` (two for a float zero, that has two
     signs), or, with ``present`` False, lies right above the key ``first`` and equals none."""
 
@@ -138,7 +138,7 @@ class KeyCodec:
         """The key of a string or binary literal."""
         return literal.encode("utf-8", "surrogatepass") if isinstance(literal, str) else bytes(literal)
 
-    def place(self, literal: Any) -> Place:
+    def position_of(self, literal: Any) -> KeyPosition:
         """Where a literal (an internal value of the type) of fixed width lies among the keys."""
         kind = self.type.kind
         if kind in _FLOAT_KINDS:
@@ -151,28 +151,28 @@ class KeyCodec:
             return self._clamped(int(literal) // 1000, int(literal) % 1000 == 0)
         return self._clamped(int(literal), True)
 
-    def _clamped(self, floor: int, present: bool) -> Place:
+    def _clamped(self, floor: int, present: bool) -> KeyPosition:
         if self.low <= floor <= self.high:
-            return Place(floor, floor, present)
+            return KeyPosition(floor, floor, present)
         edge = self.low - 1 if floor < self.low else self.high
-        return Place(edge, edge, False)
+        return KeyPosition(edge, edge, False)
 
-    def _float_place(self, value: float) -> Place:
+    def _float_place(self, value: float) -> KeyPosition:
         if math.isnan(value):
             nan = _NAN32 if self.width == 4 else _NAN64
-            return Place(nan, nan, True)
+            return KeyPosition(nan, nan, True)
         if value == 0.0:
-            return Place(-1, 0, True)
+            return KeyPosition(-1, 0, True)
         if self.width == 8:
             key = self._float_key(value)
-            return Place(key, key, True)
+            return KeyPosition(key, key, True)
         with np.errstate(over="ignore"):
             near = float(np.float32(value))
         key = self._float_key(near)
         if near == value:
-            return Place(key, key, True)
+            return KeyPosition(key, key, True)
         below = key if near < value else key - 1
-        return Place(below, below, False)
+        return KeyPosition(below, below, False)
 
     def _float_key(self, value: float) -> int:
         bits: int = struct.unpack("<i", struct.pack("<f", value))[0] if self.width == 4 else _bits64(value)

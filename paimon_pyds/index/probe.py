@@ -129,7 +129,7 @@ def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
         return Points(tuple(dict.fromkeys(map(codec.bytes_of, known))), negated)
     keys: dict[Key, None] = {}
     for literal in known:
-        place = codec.place(literal)
+        place = codec.position_of(literal)
         if place.present or (codec.coarse and place.first >= codec.low):
             keys.update(dict.fromkeys(range(place.first, place.last + 1)))
     if codec.coarse:
@@ -138,7 +138,7 @@ def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
 
 
 def _interval(op: Op, literal: Any, codec: KeyCodec) -> Probe:
-    first, last, present = codec.place(literal)
+    first, last, present = codec.position_of(literal)
     low, high, exact = codec.low, codec.high, True
     if op is Op.LT or op is Op.LE:
         below = present and op is Op.LT

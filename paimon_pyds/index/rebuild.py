@@ -11,7 +11,7 @@ from paimon_pyds.storage.base import ByteSource, BytesSource
 
 __all__ = ["IndexPlan", "merged_container", "plan_indexes"]
 
-Place = tuple[str, str]
+IndexName = tuple[str, str]
 """An index in a container: the column's name there, and the index type."""
 
 
@@ -19,9 +19,9 @@ Place = tuple[str, str]
 class IndexPlan:
     """What is kept, built and dropped: (container column, index type), in the order of the container they go to."""
 
-    keep: tuple[Place, ...]
+    keep: tuple[IndexName, ...]
     build: tuple[IndexSpec, ...]
-    drop: tuple[Place, ...]
+    drop: tuple[IndexName, ...]
 
     @property
     def changes(self) -> bool:
@@ -33,6 +33,8 @@ def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebu
     """Compare what a container has (None: there is none) with the indexes that are wanted.
 
     Args:
+        head: of the container.
+        specs: the indexes that are wanted.
         rebuild: build every wanted index anew, whether it is there or not.
     """
     wanted = {(spec.container_name, spec.index_type): spec for spec in specs}
@@ -67,7 +69,7 @@ def _take(
     indexes: dict[str, dict[str, bytes | None]],
     source: ByteSource,
     columns: Mapping[str, Mapping[str, IndexRange]],
-    places: Sequence[Place],
+    places: Sequence[IndexName],
 ) -> None:
     ranges = {place: columns[place[0]][place[1]] for place in places}
     full = [place for place in places if not ranges[place].is_empty]

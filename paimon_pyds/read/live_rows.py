@@ -19,7 +19,7 @@ from paimon_pyds.index.open_indexes import open_embedded_index, open_side_index
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.trace import FileTrace
-from paimon_pyds.roaring.codec import decode_roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import DeletionFile, PlannedFile, ReadSpec
 from paimon_pyds.storage.base import FileIO, FileSource
@@ -167,7 +167,7 @@ class LiveRows:
             return RowSelection.NONE, True
         file, selection, exact = self.file, RowSelection.ALL, False
         if file.selection is not None:
-            selection = RowSelection.from_bitmap(decode_roaring(file.selection, file.path))
+            selection = RowSelection.from_bitmap(decode_bitmap(file.selection, path=file.path))
         if file.window is not None:
             selection = selection & RowSelection.of(range(*file.window))
         if self.devolved is not Const.TRUE:

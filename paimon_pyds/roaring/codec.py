@@ -29,11 +29,11 @@ from paimon_pyds.roaring.layout import (
     COOKIE_RUNS,
     NO_OFFSETS_BELOW,
     RoaringLayout,
-    layout,
+    read_layout,
 )
 
-__all__ = ["RoaringLayout", "container_entries", "decode", "decode_roaring", "encode", "encode_groups", "encode_mask",
-           "encode_packed", "header", "layout", "packed", "whole_containers"]  # fmt: skip
+__all__ = ["RoaringLayout", "container_entries", "decode_bitmap", "encode_bitmap", "encode_groups", "encode_mask",
+           "encode_packed", "encode_header", "read_layout", "pack_rows", "whole_containers"]  # fmt: skip
 
 _LEAST = 8  # bytes of the header of an empty bitmap
 _LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
@@ -45,7 +45,9 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
-def decode(data: bytes | memoryview, *, row_count: int | None = None, path: object = None, origin: int = 0) -> BitMap:
+def decode_bitmap(
+    data: bytes | memoryview, *, row_count: int | None = None, path: object = None, origin: int = 0
+) -> BitMap:
     """The bitmap of exactly these bytes.
 
     Args:
@@ -67,7 +69,9 @@ def decode(data: bytes | memoryview, *, row_count: int | None = None, path: obje
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
     if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
-        _check_size(layout(raw, path=path, origin=origin), raw, path, origin)  # the rest was checked: there are no runs
+        _check_size(
+            read_layout(raw, path=path, origin=origin), raw, path, origin
+        )  # the rest was checked: there are no runs
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
@@ -87,7 +91,7 @@ def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
 
     It does not look at offsets, the cardinalities of runs, and bytes after the last container.
     """
-    found = layout(raw, path=path, origin=origin)
+    found = read_layout(raw, path=path, origin=origin)
     _check_size(found, raw, path, origin)
     for key, card in zip(found.keys.tolist(), found.cards.tolist(), strict=True):
         if bitmap.range_cardinality(key << 16, key + 1 << 16) != card:
@@ -95,12 +99,7 @@ def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
             raise CorruptFileError(message, path=path, offset=origin + found.head, field="containers")
 
 
-def decode_roaring(data: bytes, path: object = None) -> BitMap:
-    """The 32-bit bitmap of exactly these bytes. Raises CorruptFileError."""
-    return decode(data, path=path)
-
-
-def encode(bitmap: BitMap) -> bytes:
+def encode_bitmap(bitmap: BitMap) -> bytes:
     """The serialized form, with the smallest container for each 65,536 positions."""
     optimised = bitmap.copy()
     optimised.run_optimize()
@@ -142,13 +141,13 @@ def encode_packed(packed: Bytes) -> bytes:
         else:
             bodies.append(rows[key].tobytes())
     sizes = np.array([len(b) for b in bodies], np.int64)
-    return header(container_entries(keys, cards[keys]), is_run[keys], sizes) + b"".join(bodies)
+    return encode_header(container_entries(keys, cards[keys]), is_run[keys], sizes) + b"".join(bodies)
 
 
-def packed(rows: BitMap, row_count: int) -> Bytes:
+def pack_rows(rows: BitMap, row_count: int) -> Bytes:
     """A bit for each of so many rows, the lowest first, in `whole_containers` bytes: what `encode_packed` takes."""
     data = rows.serialize()
-    found = layout(data)
+    found = read_layout(data)
     bits = np.zeros((whole_containers(row_count) // BITMAP_BYTES, BITMAP_BYTES), np.uint8)
     is_bitmap = ~found.is_run & (found.cards > ARRAY_MAX)
     starts, ends = found.head + found.sizes.cumsum() - found.sizes, found.cards.cumsum()
@@ -194,7 +193,7 @@ def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
     return pairs.tobytes()
 
 
-def header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_], sizes: Ints) -> bytes:
+def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_], sizes: Ints) -> bytes:
     """The header of a bitmap of containers of these sizes in bytes; `container_entries` makes their ``entries``."""
     count = len(entries)
     has_runs = bool(is_run.any())

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = ["ARRAY_MAX", "BITMAP_BYTES", "COOKIE_PLAIN", "COOKIE_RUNS", "MAX_CONTAINERS", "NO_OFFSETS_BELOW",
-           "RoaringLayout", "layout"]  # fmt: skip
+           "RoaringLayout", "read_layout"]  # fmt: skip
 
 COOKIE_PLAIN = 12346
 COOKIE_RUNS = 12347
@@ -39,11 +39,12 @@ class RoaringLayout(NamedTuple):
     is_run: Bools
 
 
-def layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
+def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
     """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
 
     Args:
         data: bytes that hold the bitmap, and may hold more.
+        start: where it begins in them.
         path: for errors.
         origin: position of ``data`` in the file, for errors.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
@@ -85,18 +86,22 @@ def _parse_atom(text: str) -> AtomicType:
         if not 1 <= length <= MAX_LENGTH:
             raise SchemaError(f"the length of {text!r} must be between 1 and {MAX_LENGTH}")
         return AtomicType(kind, length=length, nullable=nullable)
-    if kind in _PRECISION_DEFAULT:
-        precision = _PRECISION_DEFAULT[kind] if a is None else a
-        low, high = _PRECISION_RANGE[kind]
-        if not low <= precision <= high:
-            raise SchemaError(f"the precision of {text!r} must be between {low} and {high}")
-        if kind is not Kind.DECIMAL:
-            return AtomicType(kind, precision=precision, nullable=nullable)
-        scale = b or 0
-        if scale > precision:
-            raise SchemaError(f"the scale of {text!r} must not exceed its precision")
-        return AtomicType(kind, precision=precision, scale=scale, nullable=nullable)
-    return AtomicType(kind, nullable=nullable)
+    if kind not in _PRECISION_DEFAULT:
+        return AtomicType(kind, nullable=nullable)
+    precision = _PRECISION_DEFAULT[kind] if a is None else a
+    return _with_precision(AtomicType(kind, precision=precision, nullable=nullable), b or 0, text)
+
+
+def _with_precision(type_: AtomicType, scale: int, text: str) -> AtomicType:
+    low, high = _PRECISION_RANGE[type_.kind]
+    precision = type_.precision or 0
+    if not low <= precision <= high:
+        raise SchemaError(f"the precision of {text!r} must be between {low} and {high}")
+    if type_.kind is not Kind.DECIMAL:
+        return type_
+    if scale > precision:
+        raise SchemaError(f"the scale of {text!r} must not exceed its precision")
+    return replace(type_, scale=scale)
 
 
 def _parse_nested(json: Mapping[str, Any], depth: int) -> DataType:

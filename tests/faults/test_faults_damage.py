@@ -17,6 +17,7 @@ from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.index.open_indexes import OPEN_INDEXES
 from paimon_pyds.metadata import store as metadata_store
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
@@ -83,6 +84,7 @@ def _make(path: Path, own: dict[str, str]) -> Path:
 def _ask(path: Path) -> list[Answer]:
     """Each query's rows, or its error."""
     METADATA_CACHE.clear()
+    OPEN_INDEXES.clear()
     answers: list[Answer] = []
     for query in QUERIES:
         try:
@@ -190,10 +192,12 @@ def test_a_read_that_fails(table: Path, query: str | None, error: Callable[[str]
     """Every single read of a scan fails once."""
     counting = FaultyIO()
     METADATA_CACHE.clear()
+    OPEN_INDEXES.clear()
     expected = pp.Table(TableStore(counting, str(table))).scan(query).to_arrow().num_rows
     threads = threading.active_count()
     for at in range(len(counting.done)):
         METADATA_CACHE.clear()
+        OPEN_INDEXES.clear()
         again = pp.Table(TableStore(FaultyIO(at, BEFORE, error), str(table)))
         try:
             assert again.scan(query).to_arrow().num_rows == expected

@@ -21,6 +21,7 @@ from hypothesis import settings
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.index.open_indexes import OPEN_INDEXES
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
 from support.victims import PRELOAD, insert_for_ever
@@ -72,6 +73,7 @@ def _prepared(path: Path, mode: dict[str, str]) -> Path:
 
 def _state(path: Path) -> tuple[object, ...]:
     METADATA_CACHE.clear()
+    OPEN_INDEXES.clear()
     table = pp.Table.open(path)
     return rows_of_snapshots(table), texts(table.scan("v >= 3")), table.count()
 
@@ -96,6 +98,7 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(prepared, whole)
     METADATA_CACHE.clear()
+    OPEN_INDEXES.clear()
     counting = FaultyIO()
     run(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
@@ -107,6 +110,7 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
         path = tmp_path / "t"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
+        OPEN_INDEXES.clear()
         io = FaultyIO(at, mode)
         table = pp.Table(TableStore(io, str(path)))
         allowed = (new,)
@@ -137,6 +141,7 @@ def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -
         path = tmp_path / f"t{at}"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
+        OPEN_INDEXES.clear()
         run(pp.Table(TableStore(FaultyIO(at), str(path))))
         assert _state(path) == new, counting.done[at]
         count += 1
@@ -159,6 +164,7 @@ def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
         path = tmp_path / "t"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
+        OPEN_INDEXES.clear()
         with pytest.raises(KeyboardInterrupt):
             run(pp.Table(TableStore(FaultyIO(at, AFTER, lambda _: KeyboardInterrupt()), str(path))))
         state = _state(path)

@@ -17,8 +17,8 @@ from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.orc.checksums import BLOCK_BYTES, BlockSums, CheckedRanges, OrcChecksums
 from paimon_pyds.formats.parquet.bounds import agrees
-from paimon_pyds.formats.parquet.seal import check_seal, sealed
 from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.struct_checksum import check_struct, with_checksum
 from paimon_pyds.formats.parquet.thrift import I32, LIST, decode_struct, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
@@ -107,16 +107,16 @@ def test_checksums_of_what_comes_piece_by_piece(lengths: list[int]) -> None:
 
 def test_a_sealed_struct_is_read_by_all_and_no_bit_of_it_changes_unnoticed() -> None:
     message = encode_struct({1: (I32, 7), 3: (LIST, (I32, [1, 2, 3]))})
-    whole = sealed(message)
+    whole = with_checksum(message)
     found, end = decode_struct(whole)
     assert end == len(whole) and {i: found[i] for i in (1, 3)} == decode_struct(message)[0]
-    check_seal(whole, "x")
-    check_seal(message, "x")
+    check_struct(whole, "x")
+    check_struct(message, "x")
     for at in range(8 * len(whole)):
         bad = bytearray(whole)
         bad[at // 8] ^= 1 << at % 8
         with pytest.raises(CorruptFileError, match="checksum"):
-            check_seal(bytes(bad), "x")
+            check_struct(bytes(bad), "x")
 
 
 def test_footers_and_page_indexes_of_parquet_are_sealed(tmp_path: Path) -> None:

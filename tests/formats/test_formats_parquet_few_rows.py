@@ -129,12 +129,12 @@ def test_heads_at_once_equal_heads_one_by_one(numbers: list[tuple[int, int]], ch
 
 
 def test_work_at_the_same_time() -> None:
-    lanes = threading.Semaphore(2)
-    assert all_of([lambda n=n: n * n for n in range(20)], 3, lanes) == [n * n for n in range(20)]  # type: ignore[misc]
+    permits = threading.Semaphore(2)
+    assert all_of([lambda n=n: n * n for n in range(20)], 3, permits) == [n * n for n in range(20)]  # type: ignore[misc]
     with pytest.raises(ZeroDivisionError):
-        all_of([lambda: 1, lambda: 1 // 0, lambda: 2], 2, lanes)
-    assert all(lanes.acquire(blocking=False) for _ in range(2))
-    assert all_of([lambda: 1, lambda: 2], 2, lanes) == [1, 2]
+        all_of([lambda: 1, lambda: 1 // 0, lambda: 2], 2, permits)
+    assert all(permits.acquire(blocking=False) for _ in range(2))
+    assert all_of([lambda: 1, lambda: 2], 2, permits) == [1, 2]
 
 
 @pytest.mark.parametrize(

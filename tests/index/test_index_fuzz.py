@@ -14,7 +14,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import COUNTING
 from paimon_pyds.index.config import INDEX_TYPES
 from paimon_pyds.index.container import parse_head, write_container
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.storage.base import BytesSource
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4
@@ -85,12 +85,12 @@ def test_memory_stays_bounded() -> None:
 def test_mutated_bitmaps() -> None:
     rng = random.Random(23)
     sets = [range(1, 9000), rng.sample(range(300_000), 2000), [5], [], range(0, 200_000, 2), [*range(70_000), 90_001]]
-    seeds = [roaring.encode(BitMap(members)) for members in sets]
+    seeds = [encode_bitmap(BitMap(members)) for members in sets]
     refused = 0
     for number in range(FUZZ):
         data = mutated(rng, seeds[number % len(seeds)])
         try:
-            bitmap = roaring.decode(data, row_count=300_000, path="x")
+            bitmap = decode_bitmap(data, row_count=300_000, path="x")
         except CorruptFileError:
             refused += 1
             continue

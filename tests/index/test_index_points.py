@@ -11,7 +11,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bloom.filter import BloomBuilder, BloomReader
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import arrow_type, parse_type
 
@@ -36,8 +36,8 @@ def test_a_bloom_filter_tells_the_same_of_one_key(name: str, items: int, fpp: fl
 
 @pytest.mark.parametrize("members", [4096, 4097, 30_000])
 def test_a_wrong_count_of_one_container_is_told(members: int) -> None:
-    data = bytearray(roaring.encode(BitMap(np.arange(members, dtype=np.uint32) * 2)))
-    assert len(roaring.decode(bytes(data))) == members
+    data = bytearray(encode_bitmap(BitMap(np.arange(members, dtype=np.uint32) * 2)))
+    assert len(decode_bitmap(bytes(data))) == members
     data[-2:] = b"\xff\xff" if members > 4096 else b"\0\0"
     with pytest.raises(CorruptFileError, match="not a RoaringBitmap"):
-        roaring.decode(bytes(data))
+        decode_bitmap(bytes(data))

@@ -18,7 +18,7 @@ from paimon_pyds.index.config import parse_index_specs
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.slices.containers import containers_of, read_containers
 from paimon_pyds.index.source import Window
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import encode_bitmap
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, parse_type
 
@@ -61,7 +61,7 @@ def window(parts: Sequence[bytes]) -> tuple[Window, list[tuple[int, int]]]:
 )
 def test_wanted_containers_are_read(kinds: list[list[str]], wanted: set[int], seed: int) -> None:
     bitmaps = [members(one, seed + i) for i, one in enumerate(kinds)]
-    source, places = window([roaring.encode(b) for b in bitmaps])
+    source, places = window([encode_bitmap(b) for b in bitmaps])
     found = read_containers(source, places, np.array(sorted(wanted)), ROWS)
     around = BitMap().union(*(BitMap(range(n << 16, (n + 1) << 16)) for n in wanted))
     for part, bitmap, one in zip(found, bitmaps, kinds, strict=True):
@@ -83,7 +83,7 @@ def test_which_containers() -> None:
 @given(st.data())
 def test_damage_is_an_error_or_leaves_rows_of_the_file(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(KINDS, min_size=CONTAINERS, max_size=CONTAINERS))
-    raw = bytearray(roaring.encode(members(kinds, 7)))
+    raw = bytearray(encode_bitmap(members(kinds, 7)))
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, min(len(raw), 200) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(raw)) | st.just(len(raw)))
@@ -96,7 +96,7 @@ def test_damage_is_an_error_or_leaves_rows_of_the_file(data: st.DataObject) -> N
 
 
 def test_a_header_that_lies_is_told_with_its_place() -> None:
-    raw = bytearray(roaring.encode(members(["many"] * CONTAINERS, 1)))
+    raw = bytearray(encode_bitmap(members(["many"] * CONTAINERS, 1)))
     raw[8 + 4 * CONTAINERS + 4] ^= 1  # the second offset
     source, places = window([bytes(raw)])
     with pytest.raises(CorruptFileError, match="contradicts itself"):
@@ -110,7 +110,7 @@ def test_values_that_claim_more_rows_than_there_are(version: str) -> None:
     builder = FileIndexBuilder(parse_index_specs(options, fields), fields)
     builder.update(pa.RecordBatch.from_pydict({"c": ["a"] * 100 + ["b"] * 200}))
     container = builder.finish()
-    right, wrong = roaring.encode(BitMap(range(100))), roaring.encode(BitMap(range(200)))
+    right, wrong = encode_bitmap(BitMap(range(100))), encode_bitmap(BitMap(range(200)))
     assert container is not None and container.count(right) == 1 and len(right) == len(wrong)
     for data, total in ((container, 300), (container.replace(right, wrong), None)):
         index = FileIndex.open(BytesSource(data, "x.index"))

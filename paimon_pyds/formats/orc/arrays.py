@@ -71,6 +71,10 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
     """What pyarrow gives for a type of ORC, as the Arrow type of Paimon's type.
 
     Args:
+        array: what pyarrow gives.
+        type_: Paimon's type.
+        orc: the file's type.
+        path: the file, for messages.
         clocks: of the stripe's writer; pyarrow was told that they show UTC.
 
     Raises:

@@ -89,6 +89,7 @@ def checksums_of(footer: bytes, content: int, path: object) -> OrcChecksums | No
     Args:
         footer: the message, after decompression.
         content: bytes of the file before its stripe statistics.
+        path: the file, for messages.
 
     Raises:
         CorruptFileError: the footer does not have its checksum.

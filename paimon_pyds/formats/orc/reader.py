@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.formats.orc.arrays import check_type, from_orc
 from paimon_pyds.formats.orc.checksums import CheckedRanges
-from paimon_pyds.formats.orc.single_stripe import LoneStripe
+from paimon_pyds.formats.orc.single_stripe import SingleStripeFile
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
@@ -32,7 +32,7 @@ from paimon_pyds.formats.orc.tail import (
     parse_stripe_footer,
     parse_tail,
 )
-from paimon_pyds.formats.orc.timestamps import decode_timestamps
+from paimon_pyds.formats.orc.timestamps import StripeStreams, decode_timestamps
 from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc.zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
@@ -296,7 +296,7 @@ class OrcReader:
             if is_utc(clocks.zone):
                 data = self._orc(counted).read_stripe(number, columns=wanted)
             else:
-                lone = LoneStripe(counted, self._tail, stripe, self._footer(stripe))
+                lone = SingleStripeFile(counted, self._tail, stripe, self._footer(stripe))
                 data = _orc_file(lone).read_stripe(0, columns=wanted)
             counted.check()
             batch = _as_batch(data)
@@ -344,7 +344,8 @@ class OrcReader:
             return self._range(stream.offset, stream.length)
 
         target = arrow_type(field.type)
-        return decode_timestamps(read, type_, stripe.rows, footer, self._tail, target, clocks, self._path)
+        streams = StripeStreams(read, stripe.rows, footer, self._tail, self._path)
+        return decode_timestamps(streams, type_, target, clocks)
 
 
 def _has_clock_instants(type_: DataType, orc: OrcType) -> bool:

@@ -14,13 +14,13 @@ from paimon_pyds.formats.orc.compression import pack
 from paimon_pyds.formats.orc.messages import Field, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 
-__all__ = ["LoneStripe"]
+__all__ = ["SingleStripeFile"]
 
 _STRIPES, _ROWS, _CONTENT = 3, 6, 2
 """Fields of the file's footer."""
 
 
-class LoneStripe(_io.RawIOBase):
+class SingleStripeFile(_io.RawIOBase):
     """The file: its magic, index and data of the stripe as they lie in ``source``, new footers."""
 
     def __init__(self, source: Any, tail: OrcTail, stripe: Stripe, footer: StripeFooter) -> None:

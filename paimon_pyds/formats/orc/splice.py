@@ -20,10 +20,10 @@ from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.formats.orc.checksums import BlockSums, sealed_footer
 from paimon_pyds.formats.orc.compression import pack, unpack
 from paimon_pyds.formats.orc.messages import Field, read_message, varint, write_message
-from paimon_pyds.formats.orc.tail import CODECS, StreamKind, parse_tail
+from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
-__all__ = ["Moments", "join_moments", "seal", "splice_timestamps", "split_moments"]
+__all__ = ["Moments", "join_moments", "write_end", "splice_timestamps", "split_moments"]
 
 _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
@@ -165,7 +165,7 @@ def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
 # ---------------------------------------------------------------------------------------------------------- splicing
 
 
-def seal(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
+def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
     """Write the end of an ORC file of pyarrow, with checksums in its footer.
 
     Args:
@@ -253,7 +253,7 @@ def splice_timestamps(
             start = done[column]
             stop = done[column] = start + _number(present[column], 1)
             mine[column] = Moments(moments.seconds[start:stop], moments.nanos[start:stop])
-        lengths = _copy_stripe(read, information, squeeze, tail.codec, tail.block_size, mine, put)
+        lengths = _copy_stripe(read, information, tail, mine, put)
         rows = _number(information, 5)
         informations.append(write_message((n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)))
         patched = [_patched(number, part, mine) for number, part in enumerate(_parts(statistics, 1))]
@@ -292,15 +292,13 @@ def _new_footer(footer: list[Field], grown: int, stripes: list[bytes], columns: 
 def _copy_stripe(
     read: Callable[[int, int], bytes],
     information: list[Field],
-    squeeze: Callable[[bytes], bytes],
-    codec: str,
-    block_size: int,
+    tail: OrcTail,
     columns: Mapping[int, Moments],
     write: Callable[[bytes], object],
 ) -> tuple[int, int, int]:
     """Copy one stripe; the lengths of its index, data and footer."""
     offset, index_length, data_length, footer_length = (_number(information, n) for n in range(1, 5))
-    footer = _fields(unpack(read(offset + index_length + data_length, footer_length), codec, block_size))
+    footer = _fields(unpack(read(offset + index_length + data_length, footer_length), tail.codec, tail.block_size))
     fresh = {column: _streams(moments) for column, moments in columns.items()}
     fields: list[Field] = []
     data = 0
@@ -315,10 +313,10 @@ def _copy_stripe(
         if kind in _INDEXES:
             continue
         if kind in fresh.get(column, {}):
-            body = squeeze(fresh[column][kind])
+            body = pack(fresh[column][kind], tail.codec, tail.block_size)
         write(body)
         fields.append((1, 2, write_message([(1, 0, kind), (2, 0, column), (3, 0, len(body))])))
         data += len(body)
-    tail = squeeze(write_message(fields))
-    write(tail)
-    return 0, data, len(tail)
+    end = pack(write_message(fields), tail.codec, tail.block_size)
+    write(end)
+    return 0, data, len(end)

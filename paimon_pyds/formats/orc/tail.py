@@ -173,7 +173,7 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
     metadata = size - length - metadata_length, metadata_length
-    found = _footer(footer, codec, block_size, max(length, guess), size - length, metadata, path)
+    found = _footer(footer, codec, block_size, max(length, guess), metadata, path)
     return replace(found, messages=(footer, end[-1 - script_length : -1]))
 
 
@@ -203,7 +203,6 @@ def _footer(
     codec: str,
     block_size: int,
     tail_length: int,
-    content: int,
     metadata: tuple[int, int],
     path: object,
 ) -> OrcTail:
@@ -216,7 +215,7 @@ def _footer(
     for number, _, value in read_message(data, path):
         match number:
             case 3:
-                stripe = _stripe(as_bytes(value, path, "stripes"), first, content, path)
+                stripe = _stripe(as_bytes(value, path, "stripes"), first, sum(metadata), path)
                 stripes.append(stripe)
                 first += stripe.rows
             case 4:

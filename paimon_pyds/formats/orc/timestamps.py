@@ -8,6 +8,7 @@ Length Encoding version 2, Boolean Run Length Encoding). Runs are decoded one by
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,74 +20,57 @@ from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, Stre
 from paimon_pyds.formats.orc.zones import Clocks
 from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
-__all__ = ["decode_timestamps"]
+__all__ = ["StripeStreams", "decode_timestamps"]
 
 _DIRECT_V2 = 2
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _Words = npt.NDArray[np.uint64]
 
 
-def decode_timestamps(
-    read: Callable[[Stream], bytes],
-    type_: OrcType,
-    rows: int,
-    footer: StripeFooter,
-    tail: OrcTail,
-    target: pa.DataType,
-    clocks: Clocks,
-    path: object = None,
-) -> pa.Array:
-    """A timestamp column of a stripe, of ``rows`` rows, in the unit of ``target``; finer digits are cut off.
+@dataclass(frozen=True, slots=True)
+class StripeStreams:
+    """The streams of a stripe of ``rows`` rows; ``read`` gives the bytes of one as they are in the file. ``tail`` is
+    the file's, and ``path`` names it in messages."""
+
+    read: Callable[[Stream], bytes]
+    rows: int
+    footer: StripeFooter
+    tail: OrcTail
+    path: object = None
+
+    def load(self, stream: Stream | None) -> bytes:
+        """The bytes of a stream, decompressed; none where there is no such stream."""
+        if stream is None:
+            return b""
+        limit = 16 * self.rows + 2**16
+        return unpack(self.read(stream), self.tail.codec, self.tail.block_size, self.path, limit)
+
+
+def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType, clocks: Clocks) -> pa.Array:
+    """A timestamp column of a stripe, in the unit of ``target``; finer digits are cut off.
 
     Args:
-        read: gives the bytes of a stream as they are in the file.
+        stripe: its streams.
         type_: the column.
-        rows: rows of the stripe.
-        footer: the stripe's.
-        tail: the file's.
         target: the Arrow timestamp type.
         clocks: of the stripe's writer.
-        path: the file, for messages.
 
     Raises:
         CorruptFileError: streams that do not decode to that many values.
         UnsupportedError: the old encoding of ORC 0.11, a value outside what ``target`` can hold, or an unknown zone.
     """
+    rows, footer, path = stripe.rows, stripe.footer, stripe.path
     if type_.id >= len(footer.encodings) or footer.encodings[type_.id] != _DIRECT_V2:
         raise UnsupportedError("timestamps of ORC 0.11 outside the years 1677 to 2262 are not supported", path=path)
     streams = {s.kind: s for s in footer.streams if s.column == type_.id}
-
-    def load(kind: StreamKind) -> bytes:
-        if kind not in streams:
-            return b""
-        limit = 16 * rows + 2**16
-        return unpack(read(streams[kind]), tail.codec, tail.block_size, path, limit)
-
     valid = np.ones(rows, dtype=bool)
     if StreamKind.PRESENT in streams:
-        valid = _booleans(load(StreamKind.PRESENT), rows, path)
+        valid = _booleans(stripe.load(streams[StreamKind.PRESENT]), rows, path)
     count = int(valid.sum())
-    seconds = _integers(load(StreamKind.DATA), count, True, path).view(np.int64)
-    packed = _integers(load(StreamKind.SECONDARY), count, False, path)
-    return _assemble(seconds, packed, valid, type_, target, clocks, path)
-
-
-def _assemble(
-    seconds: npt.NDArray[np.int64],
-    packed: _Words,
-    valid: npt.NDArray[np.bool_],
-    type_: OrcType,
-    target: pa.DataType,
-    clocks: Clocks,
-    path: object,
-) -> pa.Array:
-    # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
-    zeros = (packed & np.uint64(7)).astype(np.int64)
-    nanos = (packed >> np.uint64(3)).astype(np.int64) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
-    if len(nanos) and not (int(nanos.min()) >= 0 and int(nanos.max()) < 10**9):
-        raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
+    seconds = _integers(stripe.load(streams.get(StreamKind.DATA)), count, True, path).view(np.int64)
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
         raise CorruptFileError("seconds out of any range", path=path, field="DATA")
+    nanos = _nanos(_integers(stripe.load(streams.get(StreamKind.SECONDARY)), count, False, path), path)
     seconds = clocks.seconds(seconds, nanos, clock_time=type_.kind is OrcKind.TIMESTAMP, path=path)
     factor = UNITS_PER_SECOND[target.unit]
     limit = (2**63 - 1) // factor - 1
@@ -100,6 +84,15 @@ def _assemble(
     whole = np.zeros(len(valid), dtype=np.int64)
     whole[valid] = counts
     return pa.array(whole, pa.int64(), mask=~valid).view(target)
+
+
+def _nanos(packed: _Words, path: object) -> npt.NDArray[np.int64]:
+    # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
+    zeros = (packed & np.uint64(7)).astype(np.int64)
+    nanos: npt.NDArray[np.int64] = (packed >> np.uint64(3)).astype(np.int64) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+    if len(nanos) and not (int(nanos.min()) >= 0 and int(nanos.max()) < 10**9):
+        raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
+    return nanos
 
 
 # ---------------------------------------------------------------------------------------------------- run lengths

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats.nested import list_window, rebuild
 from paimon_pyds.formats.orc.checksums import BlockSums
-from paimon_pyds.formats.orc.splice import Moments, join_moments, seal, splice_timestamps, split_moments
+from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
 from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
 from paimon_pyds.options.values import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
@@ -190,7 +190,7 @@ class OrcWriter:
         written, self._sink.held = self._sink.size, []
         self._writer.close()
         self._check()
-        seal(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
+        write_end(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
 
     def abort(self) -> None:
         """Drop the file."""

@@ -104,6 +104,7 @@ class Clocks:
             stored: seconds since the beginning of 2015, as the stream has them.
             nanos: the fraction of each second.
             clock_time: the column is a TIMESTAMP; else a TIMESTAMP INSTANT.
+            path: the file, for messages.
 
         Raises:
             UnsupportedError: a zone that nobody knows here.

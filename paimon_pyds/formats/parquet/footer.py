@@ -14,7 +14,7 @@ from typing import Any
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.parquet.seal import check_seal
+from paimon_pyds.formats.parquet.struct_checksum import check_struct
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     I32,
@@ -130,7 +130,7 @@ class Footer:
         self._chunk_offsets: list[list[int]] = []
         self._chunks: dict[tuple[int, int], Chunk] = {}
         try:
-            check_seal(data, "FileMetaData")
+            check_struct(data, "FileMetaData")
             self._walk()
         except IndexError:
             raise CorruptFileError("the footer is cut off", path=path, field="FileMetaData") from None

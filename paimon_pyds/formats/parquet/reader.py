@@ -18,14 +18,14 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
 from paimon_pyds.formats.parallel import all_of
 from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, rows_at_once, without_rows
+from paimon_pyds.formats.parquet.batch_sizes import BatchSizer
 from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.group_plan import group_plan
 from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
-from paimon_pyds.formats.parquet.pending import Pending
 from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.told import tell
 from paimon_pyds.formats.prefetch import in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
@@ -50,13 +50,13 @@ _HELD_BYTES = 64 << 20
 
 
 @lru_cache(maxsize=2)
-def _lanes(threads: int) -> threading.Semaphore:
+def _permits(threads: int) -> threading.Semaphore:
     """So many permits to decode ahead, for all files that this process reads at a time."""
     return threading.Semaphore(threads)
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold permits, or the lock of the semaphore
-    os.register_at_fork(after_in_child=_lanes.cache_clear)
+    os.register_at_fork(after_in_child=_permits.cache_clear)
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:
@@ -127,10 +127,10 @@ class ParquetReader:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        pending = Pending(columns.schema, batch_rows)
+        sizer = BatchSizer(columns.schema, batch_rows)
         for batch in self._batches(columns, selection, batch_rows):
-            yield from pending.add(batch, keep_small=not selection.is_all)
-        yield from pending.rest()
+            yield from sizer.add(batch, keep_small=not selection.is_all)
+        yield from sizer.rest()
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         """What `read` would do with the row groups. Reads page indexes, no data."""
@@ -140,7 +140,7 @@ class ParquetReader:
                 wanted = None if one.rows is None else len(one.rows)
                 if one.dropped is not None:
                     wanted = self._rows_of(one.group) - len(one.dropped)
-                yield tell(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
+                yield group_plan(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
 
     def close(self) -> None:
         """Release the file."""
@@ -235,7 +235,7 @@ class ParquetReader:
             threads=min(_MOST_THREADS, threads),
             held=_HELD_BYTES,
             size=_bytes_of,
-            lanes=_lanes(threads),
+            permits=_permits(threads),
         )
 
     def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
@@ -323,7 +323,9 @@ class ParquetReader:
         if groups:
             pieces.append(partial(_decode_whole, rest.schema, groups))
         found = [
-            array for arrays in all_of(pieces, len(pieces) if alone else 1, _lanes(pa.cpu_count())) for array in arrays
+            array
+            for arrays in all_of(pieces, len(pieces) if alone else 1, _permits(pa.cpu_count()))
+            for array in arrays
         ]
         places = [*by_pages, *(i for i in range(len(columns.leaves)) if i not in by_pages)]
         arrays = [array for _, array in sorted(zip(places, found, strict=True), key=itemgetter(0))]

@@ -16,7 +16,7 @@ from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_fil
 from paimon_pyds.formats.parquet.footer import read_footer
 from paimon_pyds.formats.parquet.int96 import footer_without_int96
 from paimon_pyds.formats.parquet.page_index import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
-from paimon_pyds.formats.parquet.seal import check_seal
+from paimon_pyds.formats.parquet.struct_checksum import check_struct
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["ParquetSource"]
@@ -72,7 +72,7 @@ class ParquetSource:
         data = self.read([chunk.offset_index or (0, 0) for chunk in chunks], index=True)
         try:
             for index in data:
-                check_seal(index, "OffsetIndex")
+                check_struct(index, "OffsetIndex")
             self._tables.update(zip(keys, decode_offset_indexes(data, chunks, rows), strict=True))
         except CorruptFileError as error:
             raise CorruptFileError(error.message, path=self.path) from error
@@ -89,7 +89,7 @@ class ParquetSource:
         places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
         for key, data in zip(keys, self.read(places, index=True), strict=True):
             try:
-                check_seal(data, "ColumnIndex")
+                check_struct(data, "ColumnIndex")
                 index = decode_column_index(data, len(tables[key]))
             except CorruptFileError as error:
                 raise CorruptFileError(error.message, path=self.path) from error

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.int96 import INT96, int96_leaves, with_int96
 from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.formats.parquet.seal import sealed
+from paimon_pyds.formats.parquet.struct_checksum import with_checksum
 from paimon_pyds.formats.parquet.thrift import I16, I32, I64, LIST, STRUCT, Struct, decode_struct, encode_struct
 
 __all__ = ["Stitcher"]
@@ -95,13 +95,13 @@ class Stitcher:
             raise ValueError("a Parquet file needs a row group, an empty one at least")
         for index in self._indexes:
             if index.column_index is not None:
-                data = sealed(index.column_index)
+                data = with_checksum(index.column_index)
                 index.chunk[6] = (I64, self.position)
                 index.chunk[7] = (I32, len(data))
                 self._write(data)
         for index in self._indexes:
             if index.offset_index is not None:
-                data = sealed(index.offset_index)
+                data = with_checksum(index.offset_index)
                 index.chunk[4] = (I64, self.position)
                 index.chunk[5] = (I32, len(data))
                 self._write(data)
@@ -110,7 +110,7 @@ class Stitcher:
         meta[4] = (LIST, (STRUCT, self._groups))
         if self._int96:
             meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
-        footer = sealed(encode_struct(meta))
+        footer = with_checksum(encode_struct(meta))
         self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
 
     def _write(self, data: bytes | memoryview) -> None:

@@ -13,6 +13,7 @@ costs nothing, and reading past the end is a CorruptFileError.
 from __future__ import annotations
 
 import struct as _struct
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from paimon_pyds.errors import CorruptFileError
@@ -217,10 +218,8 @@ def _skip_struct(data: bytes, pos: int, depth: int) -> int:
                 pos += length
         elif wire == STRUCT:
             pos = _skip_struct(data, pos, depth + 1)
-        elif wire > BOOL_FALSE:
+        elif wire != BOOL_TRUE and wire != BOOL_FALSE:
             pos = _skip_value(data, pos, wire, depth)
-        elif wire == 0:
-            raise CorruptFileError("there is no Thrift type 0", offset=pos, field="type")
 
 
 def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
@@ -281,6 +280,16 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
     out.append(0)
 
 
+def _write_list(out: bytearray, element: int, values: Sequence[Any]) -> None:
+    if len(values) < 15:
+        out.append(len(values) << 4 | element)
+    else:
+        out.append(0xF0 | element)
+        write_varint(out, len(values))
+    for item in values:
+        _write_value(out, element, item)
+
+
 def _write_value(out: bytearray, wire: int, value: Any) -> None:
     if I16 <= wire <= I64:
         write_varint(out, value << 1 if value >= 0 else ~(value << 1))
@@ -290,14 +299,7 @@ def _write_value(out: bytearray, wire: int, value: Any) -> None:
     elif wire == STRUCT:
         _write_struct(out, value)
     elif wire in (LIST, SET):
-        element, values = value
-        if len(values) < 15:
-            out.append(len(values) << 4 | element)
-        else:
-            out.append(0xF0 | element)
-            write_varint(out, len(values))
-        for item in values:
-            _write_value(out, element, item)
+        _write_list(out, *value)
     elif wire == MAP:
         key_type, value_type, pairs = value
         write_varint(out, len(pairs))

@@ -15,7 +15,7 @@ from paimon_pyds.index.bitmap.reader import BitmapReader
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.slices.aggregate import first_of
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import STRING_KINDS
 
@@ -129,7 +129,7 @@ class BitmapColumn:
         found = []
         for (offset, _), data in zip(places, reader._body.read_many(places), strict=True):
             origin = reader._body.origin + offset
-            bitmap = roaring.decode(data, row_count=reader.row_count, path=reader._source.name, origin=origin)
+            bitmap = decode_bitmap(data, row_count=reader.row_count, path=reader._source.name, origin=origin)
             found.append(len(bitmap) if rows is None else bitmap.intersection_cardinality(rows))
         return found
 

@@ -27,7 +27,7 @@ from paimon_pyds.index.keys import Key, KeyCodec, key_codec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
 from paimon_pyds.predicate.tree import Op
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import DataType
@@ -249,7 +249,7 @@ class BitmapReader:
     def _bitmap(self, offset: int, data: bytes) -> BitMap:
         """The bitmap at this offset of the body, which is kept."""
         origin = self._body.origin + offset
-        bitmap = roaring.decode(data, row_count=self.row_count, path=self._source.name, origin=origin)
+        bitmap = decode_bitmap(data, row_count=self.row_count, path=self._source.name, origin=origin)
         self._cache.put((self._owner, "bitmap", offset), bitmap, len(data) + 64)
         return bitmap
 
@@ -257,7 +257,7 @@ class BitmapReader:
         """The length of a bitmap whose entry doesn't tell it."""
         most = 16 + (8192 + 16) * (self.row_count // 65536 + 1)
         data = self._body.read(offset, min(most, max(self._body.size - offset, 0)))
-        return roaring.layout(data, path=self._source.name, origin=self._body.origin + offset).size
+        return read_layout(data, path=self._source.name, origin=self._body.origin + offset).size
 
     def _null_rows(self) -> BitMap:
         return BitMap() if self._null is None else self._union([self._null])

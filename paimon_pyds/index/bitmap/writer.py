@@ -19,7 +19,7 @@ from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.ranks import sorted_rows
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import encode_groups
 from paimon_pyds.types import DataType
 
 __all__ = [
@@ -139,7 +139,7 @@ def _serialize_groups(positions: npt.NDArray[np.uint32], counts: I64) -> tuple[l
         return [], sizes
     if not bool((counts[counts > 0] > 1).all()):
         positions = positions[np.repeat(many, counts)]
-    pieces, sizes[many] = roaring.encode_groups(positions, np.concatenate(([0], np.cumsum(counts[many]))))
+    pieces, sizes[many] = encode_groups(positions, np.concatenate(([0], np.cumsum(counts[many]))))
     return list(pieces), sizes
 
 

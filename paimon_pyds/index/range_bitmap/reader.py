@@ -28,7 +28,7 @@ from paimon_pyds.index.slices.codec import encode_slices
 from paimon_pyds.index.slices.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.predicate.tree import Op
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import DataType
@@ -88,11 +88,11 @@ def _key(column: EncodedColumn, number: int) -> Key:
 def _write_slices(column: EncodedColumn) -> list[bytes]:
     cardinality = len(column.keys)
     count = max((cardinality - 1).bit_length(), 1) if cardinality else _SLICES_OF_NOTHING
-    existing = roaring.encode_mask(column.codes >= 0)
+    existing = encode_mask(column.codes >= 0)
     if cardinality:
         slices = encode_slices(np.maximum(column.codes, 0).astype(np.uint32), count)
     else:
-        slices = [roaring.encode(BitMap())] * count
+        slices = [encode_bitmap(BitMap())] * count
     lengths = np.array([len(s) for s in slices], np.int64)
     places = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1).astype(">i4").tobytes()
     header = struct.pack(">BBii", _VERSION, count, len(existing), len(places)) + places

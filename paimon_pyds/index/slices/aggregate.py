@@ -27,6 +27,10 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
     """The ``n`` rows with the largest (or smallest) values among ``rows``, which all have one.
 
     Args:
+        slices: of the values.
+        rows: positions to choose from.
+        n: how many.
+        largest: those with the largest values; else the smallest.
         ties: take every row whose value is that of the last one, too; else the first of them by position.
         most: no row has a larger value. Rows that agree with it so far can't have a bit that it has not: such a slice
             is not read.
@@ -40,7 +44,7 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
             continue
         if parts is None and len(left) <= _FEW:
             asked = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
-            near = slices.near(left, asked)
+            near = slices.load_around(left, asked)
             parts = None if near is None else dict(zip(asked, near, strict=True))
         members = slices.one(bit) if parts is None or bit not in parts else parts[bit]
         better = left & members if largest else left - members
@@ -56,7 +60,7 @@ def slice_values(slices: BitSlices, rows: BitMap) -> npt.NDArray[np.uint64]:
     """The values of these rows, in the order of their positions."""
     positions = np.asarray(rows.to_array(), np.uint32)
     values = np.zeros(len(positions), np.uint64)
-    parts = slices.near(rows, range(slices.count)) if len(rows) <= _FEW else None
+    parts = slices.load_around(rows, range(slices.count)) if len(rows) <= _FEW else None
     for bit in range(slices.count):
         members = np.asarray(((slices.one(bit) if parts is None else parts[bit]) & rows).to_array(), np.uint32)
         values[np.searchsorted(positions, members)] |= np.uint64(1 << bit)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
 __all__ = ["encode_slices", "numbers_of"]
 
@@ -18,11 +18,11 @@ def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""
     encoded: list[bytes] = []
     each_byte = values.astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8).reshape(-1, values.itemsize)
-    numbers = np.zeros(8 * roaring.whole_containers(len(values)), np.uint8)
+    numbers = np.zeros(8 * whole_containers(len(values)), np.uint8)
     for byte in range(-(-count // 8)):
         numbers[: len(values)] = each_byte[:, byte]
         bits = _transposed(numbers)
-        encoded += [roaring.encode_packed(bits[:, bit].copy()) for bit in range(min(8, count - 8 * byte))]
+        encoded += [encode_packed(bits[:, bit].copy()) for bit in range(min(8, count - 8 * byte))]
     return encoded
 
 
@@ -30,13 +30,13 @@ def numbers_of(
     slices: Sequence[BitMap], row_count: int, kind: type[np.unsignedinteger[Any]]
 ) -> npt.NDArray[np.unsignedinteger[Any]]:
     """What the slices, lowest bit first, make of each row; ``kind`` has a bit for each, and rows in none are 0."""
-    packed_bytes = roaring.whole_containers(row_count)
+    packed_bytes = whole_containers(row_count)
     dtype = np.dtype(kind).newbyteorder("<")
     each_byte = np.zeros((8 * packed_bytes, dtype.itemsize), np.uint8)
     for byte in range(-(-len(slices) // 8)):
         bits = np.zeros((packed_bytes, 8), np.uint8)
         for place, members in enumerate(slices[8 * byte : 8 * byte + 8]):
-            bits[:, place] = roaring.packed(members, row_count)
+            bits[:, place] = pack_rows(members, row_count)
         each_byte[:, byte] = _transposed(bits.reshape(-1)).reshape(-1)
     return each_byte.view(dtype).reshape(-1)[:row_count]
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_header
 from paimon_pyds.roaring.layout import (
     BITMAP_BYTES,
     COOKIE_PLAIN,
@@ -86,7 +86,7 @@ def read_containers(
     ranges, within = _together(begins, chosen.sizes)
     read = source.read_many([*ranges, *(places[number] for number in whole)])
     body = _picked(b"".join(read[: len(ranges)]), within, chosen.sizes)
-    entries = roaring.container_entries(chosen.keys, chosen.cards)
+    entries = container_entries(chosen.keys, chosen.cards)
     origin: int = getattr(source, "origin", 0)
     at, found = 0, []
     bounds = itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist())
@@ -96,9 +96,9 @@ def read_containers(
             data = read[len(ranges) + whole.index(number)]
         else:
             until = at + int(sizes.sum())
-            data = roaring.header(entries[begin:end], chosen.is_run[begin:end], sizes) + body[at:until]
+            data = encode_header(entries[begin:end], chosen.is_run[begin:end], sizes) + body[at:until]
             at = until
-        found.append(roaring.decode(data, row_count=row_count, path=source.name, origin=origin + first))
+        found.append(decode_bitmap(data, row_count=row_count, path=source.name, origin=origin + first))
     return found
 
 

@@ -42,18 +42,18 @@ Numbers = npt.NDArray[np.unsignedinteger[Any]]
 class RowOrder:
     """Rows that have a value, by its highest bits and then by position.
 
-    The rows whose highest bits are ``n`` are ``rows[starts[n]:starts[n + 1]]``; ``lower`` are their ``bits`` others.
+    The rows whose highest bits are ``n`` are ``rows[starts[n]:starts[n + 1]]``; ``low_bits`` are their ``bits`` others.
     """
 
     rows: npt.NDArray[np.uint32]
-    lower: Numbers
+    low_bits: Numbers
     starts: list[int]
     bits: int
 
     @property
     def nbytes(self) -> int:
         """The memory it takes."""
-        return self.rows.nbytes + self.lower.nbytes + 40 * len(self.starts)
+        return self.rows.nbytes + self.low_bits.nbytes + 40 * len(self.starts)
 
     def between(self, low: int, high: int) -> BitMap | None:
         """Rows whose value is at least ``low`` and at most ``high``, neither beyond the slices; None where many rows
@@ -63,14 +63,14 @@ class RowOrder:
         if end - begin > _FEW:
             return None
         below = (1 << self.bits) - 1
-        least, most, kind = low & below, high & below, self.lower.dtype.type
+        least, most, kind = low & below, high & below, self.low_bits.dtype.type
         if first == last:  # what lies below wraps round, to more than any number
-            inside = self.lower[begin:end] - kind(least) <= kind(most - least)
+            inside = self.low_bits[begin:end] - kind(least) <= kind(most - least)
             found = self.rows[begin:end].compress(inside)
         else:
             middle, after = self.starts[first + 1], self.starts[last]
-            head = self.rows[begin:middle].compress(self.lower[begin:middle] >= kind(least))
-            tail = self.rows[after:end].compress(self.lower[after:end] <= kind(most))
+            head = self.rows[begin:middle].compress(self.low_bits[begin:middle] >= kind(least))
+            tail = self.rows[after:end].compress(self.low_bits[after:end] <= kind(most))
             found = np.concatenate([head, self.rows[middle:after], tail])
         return BitMap(array("I", found.tobytes()))  # several times quicker than from a numpy array
 
@@ -99,7 +99,7 @@ class SliceOrders:
         order: RowOrder | None = self._cache.get(self._key)
         if order is not None:
             return order
-        bits = slices.lower
+        bits = slices.low_count
         if not bits or slices.count > _MOST_BITS or 8 * self._row_count > self._cache.capacity // _SHARE:
             return None
         self._asked += 1
@@ -123,5 +123,5 @@ def _in_order(slices: BitSlices, row_count: int, bits: int) -> RowOrder:
     rows = to_numpy(places).astype(np.uint32)
     if known is not None:
         rows = known.take(rows)
-    lower = numbers_of(slices.load(0, bits), row_count, np.uint16 if bits <= 16 else np.uint32).take(rows)
-    return RowOrder(rows, lower, [0, *np.cumsum(counts).tolist()], bits)
+    low_bits = numbers_of(slices.load(0, bits), row_count, np.uint16 if bits <= 16 else np.uint32).take(rows)
+    return RowOrder(rows, low_bits, [0, *np.cumsum(counts).tolist()], bits)

@@ -13,12 +13,12 @@ from paimon_pyds.buffers import keep_freed_memory
 from paimon_pyds.index.slices.containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.slices.order import RowOrder, SliceOrders
 from paimon_pyds.index.source import ByteCache, views
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage.base import ByteSource
 
 __all__ = ["BitSlices", "rows_between"]
 
-Place = tuple[int, int]
+ByteRange = tuple[int, int]
 
 _SHARE_OF_LISTS = 8
 """Slices that are often asked for together are cached together too, if they take no more of the cache."""
@@ -46,7 +46,7 @@ class BitSlices:
     """
 
     def __init__(
-        self, source: ByteSource, existing: Place, places: Sequence[Place], row_count: int, cache: ByteCache
+        self, source: ByteSource, existing: ByteRange, places: Sequence[ByteRange], row_count: int, cache: ByteCache
     ) -> None:
         self._source = source
         self._existing = existing
@@ -63,7 +63,7 @@ class BitSlices:
         return len(self._places)
 
     @property
-    def lower(self) -> int:
+    def low_count(self) -> int:
         """Number of slices below the highest ones, which leave few rows to look for in these."""
         return max(len(self._places) - _HIGHEST, 0)
 
@@ -84,7 +84,7 @@ class BitSlices:
         existing, *slices = self._load_list(~first, [self._existing, *self._places[first:]])
         return existing, slices
 
-    def near(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
+    def load_around(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
         """The slices of these bits as far as they lie around some positions, and maybe farther; None where whole
         slices cost no more."""
         places = [self._places[bit] for bit in bits]
@@ -99,7 +99,7 @@ class BitSlices:
         self._parts_asked += 1
         return read_containers(self._source, places, containers, self._row_count)
 
-    def _load_list(self, name: int, places: Sequence[Place]) -> list[BitMap]:
+    def _load_list(self, name: int, places: Sequence[ByteRange]) -> list[BitMap]:
         loaded: list[BitMap] | None = self._cache.get((self._owner, name, len(places)))
         if loaded is None:
             loaded = self._load(places)
@@ -108,7 +108,7 @@ class BitSlices:
                 self._cache.put((self._owner, name, len(places)), loaded, size)
         return loaded
 
-    def _load(self, places: Sequence[Place]) -> list[BitMap]:
+    def _load(self, places: Sequence[ByteRange]) -> list[BitMap]:
         loaded: dict[int, BitMap] = {}
         missing = []
         for place in places:
@@ -122,7 +122,7 @@ class BitSlices:
                 keep_freed_memory()
             name, origin = self._source.name, getattr(self._source, "origin", 0)
             for (offset, length), data in zip(missing, views(self._source, missing), strict=True):
-                bitmap = roaring.decode(data, row_count=self._row_count, path=name, origin=origin + offset)
+                bitmap = decode_bitmap(data, row_count=self._row_count, path=name, origin=origin + offset)
                 self._cache.put((self._owner, offset), bitmap, length + 64)
                 loaded[offset] = bitmap
         return [loaded[offset] for offset, _ in places]
@@ -172,28 +172,28 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
     rows = None if order is None else order.between(low, high)
     if rows is not None:
         return rows
-    below = (1 << slices.lower) - 1
-    first, last = low >> slices.lower, high >> slices.lower
+    below = (1 << slices.low_count) - 1
+    first, last = low >> slices.low_count, high >> slices.low_count
     if first == last:
         return _compared(slices, [(first, low & below, high & below)])
     ends = _compared(slices, [(first, low & below, below), (last, 0, high & below)])
     if last - first <= _MOST_STRETCHES:
         return BitMap.union(
-            ends, *(_with_highest(slices, n, slices.count - slices.lower) for n in range(first + 1, last))
+            ends, *(_with_highest(slices, n, slices.count - slices.low_count) for n in range(first + 1, last))
         )
-    existing, bits = slices.above(slices.lower)
+    existing, bits = slices.above(slices.low_count)
     return ends | _between(existing, bits, first + 1, last - 1)
 
 
 def _compared(slices: BitSlices, stretches: Sequence[tuple[int, int, int]]) -> BitMap:
     """Rows of stretches: each has the same highest bits, and the number of its lower ones from one to another."""
-    found, whole, unbounded = BitMap(), None, (0, (1 << slices.lower) - 1)
+    found, whole, unbounded = BitMap(), None, (0, (1 << slices.low_count) - 1)
     for highest, *bounds in stretches:
-        rows = _with_highest(slices, highest, slices.count - slices.lower)
+        rows = _with_highest(slices, highest, slices.count - slices.low_count)
         if rows and tuple(bounds) != unbounded:
-            bits = whole or slices.near(rows, range(slices.lower))
+            bits = whole or slices.load_around(rows, range(slices.low_count))
             if bits is None:
-                bits = whole = slices.load(0, slices.lower)
+                bits = whole = slices.load(0, slices.low_count)
             rows = _between(rows, bits, *bounds)
         found = found | rows if found else rows
     return found
@@ -210,7 +210,7 @@ def _with_highest(
     rows = slices.recall(1 << count | highest)
     if rows is not None:
         return rows
-    existing, bits = top or slices.above(slices.lower)
+    existing, bits = top or slices.above(slices.low_count)
     if not count:
         return existing
     level = next(level for level in _LEVELS if level < count)

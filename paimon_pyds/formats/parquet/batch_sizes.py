@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-__all__ = ["Pending"]
+__all__ = ["BatchSizer"]
 
 
-class Pending:
+class BatchSizer:
     """Joins small batches, and cuts large ones, so that those given out have a good size."""
 
     def __init__(self, schema: pa.Schema, batch_rows: int) -> None:

@@ -25,7 +25,7 @@ from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder, RangeBitma
 from paimon_pyds.index.slices.containers import read_containers
 from paimon_pyds.index.slices.slices import BitSlices
 from paimon_pyds.index.source import MeteredSource
-from paimon_pyds.roaring import codec as roaring
+from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import parse_type
 from support.fixtures import DEV, json_lines
@@ -127,7 +127,7 @@ def test_damage_is_found_where_it_matters(kind: str, name: str, monkeypatch: pyt
             continue
         if found != expected:
             with monkeypatch.context() as patched:
-                patched.setattr(BitSlices, "near", lambda *_: None)
+                patched.setattr(BitSlices, "load_around", lambda *_: None)
                 assert _ask(kind, bytes(changed), low, high)[0] == found
     assert refused > FUZZ // 750
 
@@ -171,7 +171,7 @@ def _java_bitmaps() -> Iterator[tuple[str, bytes]]:
 @pytest.mark.skipif(DEV is None, reason="needs indexes written by Java Paimon")
 def test_bitmaps_of_java_in_parts() -> None:
     bitmaps = [data for _, data in _java_bitmaps()]
-    single = [roaring.decode(data) for data in bitmaps]
+    single = [decode_bitmap(data) for data in bitmaps]
     assert len(single) > 100
     rows = 1 + max(b.max() for b in single if b)
     assert rows > 65_536
@@ -187,4 +187,4 @@ def test_bitmaps_of_java_in_parts() -> None:
 def test_small_slices_are_read_whole() -> None:
     values = np.arange(ROWS) // 90_000
     opened = RangeBitmapReader(BytesSource(_index("range-bitmap", values, np.ones(ROWS, np.bool_))), CODEC)
-    assert opened._slices.near(BitMap([1]), range(3)) is None
+    assert opened._slices.load_around(BitMap([1]), range(3)) is None

@@ -27,16 +27,16 @@ def _counting(items: list[int], closed: list[int], number: int) -> Generator[int
     st.one_of(st.none(), st.integers(0, 3)),
 )
 def test_items_come_in_order_whatever_runs_ahead(
-    sources: list[list[int]], threads: int, held: int, lanes: int | None
+    sources: list[list[int]], threads: int, held: int, free: int | None
 ) -> None:
     closed: list[int] = []
-    permits = None if lanes is None else threading.Semaphore(lanes)
+    permits = None if free is None else threading.Semaphore(free)
     made = (_counting(items, closed, i) for i, items in enumerate(sources))
-    found = list(in_order(made, threads=threads, held=held, size=lambda x: x, lanes=permits))
+    found = list(in_order(made, threads=threads, held=held, size=lambda x: x, permits=permits))
     assert found == [x for items in sources for x in items]
     assert sorted(closed) == list(range(len(sources)))
     if permits is not None:
-        assert sum(permits.acquire(blocking=False) for _ in range(5)) == lanes
+        assert sum(permits.acquire(blocking=False) for _ in range(5)) == free
 
 
 def test_who_takes_one_item_begins_one_source() -> None:

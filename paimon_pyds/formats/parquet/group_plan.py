@@ -9,10 +9,10 @@ from paimon_pyds.formats.parquet.cost import Estimate, too_many_rows
 from paimon_pyds.formats.parquet.footer import Footer, Leaf
 from paimon_pyds.formats.parquet.pages import PagePick
 
-__all__ = ["tell"]
+__all__ = ["group_plan"]
 
 
-def tell(
+def group_plan(
     footer: Footer,
     group: int,
     wanted: int | None,
@@ -23,6 +23,8 @@ def tell(
     """What is done with a row group.
 
     Args:
+        footer: the file's.
+        group: number of the row group.
         wanted: how many of its rows are wanted; None for all.
         columns: names and leaves of the columns to read.
         picks: the leaves that are read by pages.
