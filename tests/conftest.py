@@ -108,13 +108,15 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     """Java Paimon; the test is skipped, saying why, where it can't run."""
     from support.oracle import Oracle, OracleMissingError
 
     try:
-        return Oracle.find(tmp_path_factory.mktemp("oracle"))
+        found = Oracle.find(tmp_path_factory.mktemp("oracle"))
     except OracleMissingError as error:
         if REQUIRE_ORACLE:
             pytest.fail(str(error))
         pytest.skip(str(error))
+    yield found
+    found.close()
