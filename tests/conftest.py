@@ -65,8 +65,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"no {name}")
+    from support.effort import SEED
+
     tables = "none" if DEV is None else "../shared" if has_shared() else "the compact set in tests/fixtures"
-    return [", ".join(found), f"Spark session: {MODE}; Java-written tables: {tables}"]
+    return [", ".join(found), f"Spark session: {MODE}; Java-written tables: {tables}", f"PAIMON_PYDS_SEED={SEED}"]
 
 
 @pytest.fixture(scope="session")

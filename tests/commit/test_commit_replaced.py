@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.commit import committer
 from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
+from support.effort import LONG
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
@@ -239,7 +239,7 @@ class _LooksThenMoves(LocalFileIO):
 
 
 def test_appends_beside_such_a_writer_are_all_there(tmp_path: Path) -> None:
-    seconds = 60.0 if settings().max_examples > 100 else 3.0
+    seconds = 60.0 if LONG else 1.5
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"commit.max-retries": "1000"})
     stop = threading.Event()
     failures: list[BaseException] = []
