@@ -8,7 +8,7 @@
     ├─ NotFoundError (LookupError)
     │  ├─ TableNotFoundError · DatabaseNotFoundError
     │  └─ SnapshotNotFoundError · TagNotFoundError · BranchNotFoundError
-    ├─ AlreadyExistsError (ValueError)        a table or database that is there already
+    ├─ AlreadyExistsError (ValueError)        a table or database that already exists
     ├─ UnsupportedError (NotImplementedError) a Paimon feature or option value that is refused by name
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
     ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
@@ -160,7 +160,7 @@ class BranchNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(PaimonError, ValueError):
-    """A table or database of that name is there already."""
+    """A table or database of that name already exists."""
 
 
 class UnsupportedError(PaimonError, NotImplementedError):

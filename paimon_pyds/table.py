@@ -18,8 +18,11 @@ from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explanation import Explanation
     from paimon_pyds.expression import Operand
@@ -90,14 +93,19 @@ class Table:
         """Make a table; its directory is made too.
 
         Args:
+            path: a local path, ``file://…``, or a URL of an object store.
             schema: an Arrow schema, or Paimon columns.
+            primary_key: names of columns; none for an append table.
+            partition_by: names of columns.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
+            comment: about the table.
+            storage_options: as for `open`.
 
         Raises:
-            AlreadyExistsError: there is a table.
+            AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import create_table
+        from paimon_pyds.ddl.create import TableDefinition, create_table
         from paimon_pyds.storage import open_file_io
 
         fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else columns("schema", schema)
@@ -105,7 +113,8 @@ class Table:
         io, root = open_file_io(path_like("path", path), storage_options)
         given = dict(mapping("options", options or {}))
         allowed = ExternalPaths.of(storage_options)
-        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment, external=allowed)
+        definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
+        store = create_table(io, root, definition, external=allowed)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -201,8 +210,10 @@ class Table:
                 ORDER BY, then how many rows. NULLs come first with ASC and last with DESC unless it is said; NaN is
                 largest. Which of equal rows are returned is not said. A range bitmap, BSI or bitmap index on the first
                 column tells the rows; without one, the sort columns and those of the filter are read.
-            snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
-                milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
+            snapshot: the number of the snapshot to read; the latest by default.
+            tag: the name of the tag to read.
+            timestamp: read the state of this time. An integer is in milliseconds, a text like '2026-01-31 12:30:00' is
+                in UTC unless options name a ``timezone``.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
@@ -263,7 +274,8 @@ class Table:
         Args:
             data: a pyarrow Table, batch or reader, an iterable of them, a pandas or polars DataFrame. Columns are
                 matched by name.
-            progress: called with the number of rows taken so far.
+            options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
+            progress: called with the number of rows written so far.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -291,6 +303,8 @@ class Table:
             data: as for `append`.
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
+            options: as for `append`.
+            progress: as for `append`.
         """
         from paimon_pyds.append import overwrite
 
@@ -347,9 +361,15 @@ class Table:
         self,
         set_options: Mapping[str, str] | None = None,
         unset_options: Sequence[str] = (),
-        **changes: Any,
+        **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
-        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`."""
+        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`.
+
+        Args:
+            set_options: new values of table options.
+            unset_options: table options that get their defaults again.
+            **changes: such as ``add_columns={"n": "INT"}``: see `paimon_pyds.ddl.alter.SchemaChanges`.
+        """
         from paimon_pyds.ddl.alter import alter_table
 
         return alter_table(
@@ -373,6 +393,7 @@ class Table:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are done so far.
+            options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
@@ -394,7 +415,8 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are looked through so far.
+            progress: called with the rows of the files that are done so far.
+            options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
@@ -425,7 +447,8 @@ class Table:
             when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
             when_not_matched_by_source: "delete", or clauses, for rows of the table that match nothing.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are looked through so far.
+            progress: called with the rows of the files that are done so far.
+            options: table options for this run.
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
@@ -534,6 +557,7 @@ class Table:
             options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
             filters: what to ask them.
             files: how many files to sample.
+            where: a condition on partition columns.
         """
         from paimon_pyds.index_tools.cost import index_cost
 

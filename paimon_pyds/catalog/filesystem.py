@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name, parse_identifier
 from paimon_pyds.errors import (
@@ -21,7 +21,9 @@ from paimon_pyds.storage import open_file_io
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Unpack
 
+    from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.table import Table
     from paimon_pyds.types import DataField
@@ -76,7 +78,7 @@ class Catalog:
         if self._has_database(name):
             if ignore_if_exists:
                 return
-            raise AlreadyExistsError(f"database {name} is there already", path=self._root)
+            raise AlreadyExistsError(f"database {name} already exists", path=self._root)
         self._io.make_dir(self._database_path(name))
 
     def drop_database(self, name: str, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
@@ -129,7 +131,7 @@ class Catalog:
         """Where the table of that name is, or would be."""
         return self._table_path(parse_identifier(name))
 
-    def create_table(
+    def create_table(  # noqa: PLR0913 (the arguments of Table.create)
         self,
         name: str,
         schema: pa.Schema | Sequence[DataField],
@@ -139,11 +141,20 @@ class Catalog:
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
-        """Make a table; the arguments are those of `Table.create`.
+        """Make a table.
+
+        Args:
+            name: such as ``"shop.orders"``.
+            schema: this and what follows as for `Table.create`.
+            primary_key: names of columns.
+            partition_by: names of columns.
+            options: table options.
+            comment: about the table.
+            ignore_if_exists: return the table that already exists, whatever its schema is.
 
         Raises:
-            DatabaseNotFoundError: its database is not there.
-            AlreadyExistsError: there is such a table.
+            DatabaseNotFoundError: its database does not exist.
+            AlreadyExistsError: the table already exists.
         """
         from paimon_pyds.table import Table
 
@@ -154,7 +165,7 @@ class Catalog:
         if self._is_table(path):
             if ignore_if_exists:
                 return self.table(name)
-            raise AlreadyExistsError(f"table {identifier} is there already", path=path)
+            raise AlreadyExistsError(f"table {identifier} already exists", path=path)
         return Table.create(
             path, schema, primary_key, partition_by, dict(options or {}), comment, storage_options=self._storage_options
         )
@@ -187,14 +198,14 @@ class Catalog:
             raise self._no_database(new.database)
         target = self._table_path(new)
         if self._io.exists(target):
-            raise AlreadyExistsError(f"table {new} is there already", path=target)
+            raise AlreadyExistsError(f"table {new} already exists", path=target)
         self._io.make_dir(self._database_path(new.database))
         try:
             self._io.rename(source, target)
         except FileNotFoundError as error:
             raise StorageError("the table was removed while it was renamed", path=source) from error
 
-    def alter_table(self, name: str, **changes: Any) -> TableSchema:
+    def alter_table(self, name: str, **changes: Unpack[SchemaChanges]) -> TableSchema:
         """Change a table's options or columns; the arguments are those of `Table.alter`."""
         return self.table(name).alter(**changes)
 

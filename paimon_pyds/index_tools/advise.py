@@ -103,6 +103,7 @@ def index_advise(
     """Advice on indexes from filters that were asked.
 
     Args:
+        store: the table.
         recorded: the filters, with how often they were asked; those that don't fit the table any more are named in
             the notes.
         files: how many files to sample.

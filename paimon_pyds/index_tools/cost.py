@@ -115,6 +115,7 @@ def index_cost(
     """Build indexes of a few files in memory: sizes, times, embedded or side, and what they leave of filters.
 
     Args:
+        store: the table.
         options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
         filters: Spark SQL texts, or trees.
         files: how many files to sample.

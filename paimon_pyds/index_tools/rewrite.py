@@ -126,6 +126,7 @@ def rewrite_file_index(
     can't be read is built anew. Files that another commit takes away meanwhile are left out.
 
     Args:
+        store: the table.
         where: a condition on partition columns; all partitions when None.
         rebuild: build every index anew, as after a change of an index's own options.
         executor: where the work runs; the cores of this machine by default.

@@ -123,6 +123,7 @@ def verify_indexes(
     """Compare every index of the live files with the data.
 
     Args:
+        store: the table.
         where: a condition on partition columns; all partitions when None.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are done so far.
@@ -228,13 +229,13 @@ class _Verifier:
                 message = f"the data file has {encoded.row_count} rows, the manifest says {self.file.row_count}"
                 self.add(None, None, "row-count", message)
                 return
-            for kind, where in index.head.columns[column].items():
-                self.check(index, column, kind, where, encoded, specs.get((column, kind)), data)
+            for kind in index.head.columns[column]:
+                self.check(index, column, kind, encoded, specs.get((column, kind)), data)
 
     def check(
-        self, index: FileIndex, column: str, kind: str, where: IndexRange, encoded: EncodedColumn,
-        spec: IndexSpec | None, data: bytes,
-    ) -> None:  # fmt: skip
+        self, index: FileIndex, column: str, kind: str, encoded: EncodedColumn, spec: IndexSpec | None, data: bytes
+    ) -> None:
+        where = index.head.columns[column][kind]
         type_ = encoded.codec.type
         if not supports_reading(kind, type_):
             self.add(column, kind, "unknown", f"a {kind} index on {type_} is not known here")

@@ -189,7 +189,7 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
         raise OptionError(f"operation={operation} goes with mode('append'), and this is an overwrite")
     shaping = [name for name in ("partition-by", "partition", "comment") if name in given]
     if shaping:
-        raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table is there already")
+        raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table already exists")
     return operation
 
 

@@ -39,6 +39,7 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
 
     Args:
+        store: the table.
         name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
             ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
 

@@ -25,7 +25,7 @@ from faults_io import (
 )
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import create_table
+from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.cache import METADATA_CACHE
@@ -200,12 +200,13 @@ def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mod
 def test_a_fault_while_a_table_is_made(tmp_path: Path, mode: str) -> None:
     counting = FaultyIO()
     fields = from_arrow_schema(SCHEMA)
-    create_table(counting, str(tmp_path / "whole"), fields, partition_by=["p"], options=OPTIONS)
+    definition = TableDefinition(fields, partition_by=["p"], options=OPTIONS)
+    create_table(counting, str(tmp_path / "whole"), definition)
     for at in range(len(counting.done)):
         path = tmp_path / f"t{at}"
         made = True
         try:
-            create_table(FaultyIO(at, mode), str(path), fields, partition_by=["p"], options=OPTIONS)
+            create_table(FaultyIO(at, mode), str(path), definition)
         except PaimonError:
             made = False
         assert files_under(str(path)) == ({"schema/schema-0"} if made else set())
