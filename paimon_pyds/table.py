@@ -54,7 +54,7 @@ class Table:
 
     @property
     def _store(self) -> TableStore:
-        """The table's metadata for one operation: others may have dropped the table and created it again meanwhile."""
+        """The table's metadata for one operation: others may have dropped and created the table since the last one."""
         self._last_store = self._last_store.again()
         return self._last_store
 
@@ -209,7 +209,7 @@ class Table:
             top_n: the first rows in an order, sorted, such as ``"amount desc nulls last, id, 10"``: sort columns as in
                 ORDER BY, then how many rows. NULLs come first with ASC and last with DESC unless it is said; NaN is
                 largest. Which of equal rows are returned is not said. A range bitmap, BSI or bitmap index on the first
-                column tells the rows; without one, the sort columns and those of the filter are read.
+                column answers it; without one, the sort columns and those of the filter are read.
             snapshot: the number of the snapshot to read; the latest by default.
             tag: the name of the tag to read.
             timestamp: read the state of this time. An integer is in milliseconds, a text like '2026-01-31 12:30:00' is
@@ -504,9 +504,9 @@ class Table:
         Args:
             where: a condition on partition columns.
             order_by: columns to order the rows of each partition by, so that filters on them skip files.
-            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (near in any of the columns).
+            order: ``order`` (column by column), or ``zorder`` or ``hilbert`` (clustered by all of the columns).
             full: drop every deleted row, and merge small files however few there are.
-            dry_run: only tell what would be rewritten.
+            dry_run: only report what would be rewritten.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows written so far.
@@ -568,7 +568,7 @@ class Table:
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
-        The rules are told in `paimon_pyds.index_tools.advise`.
+        The rules are in `paimon_pyds.index_tools.advise`.
         """
         from paimon_pyds.index_tools.advise import index_advise
 

@@ -15,7 +15,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 
@@ -74,7 +74,7 @@ class Catalog:
             OptionError: a name that can't be one.
         """
         if checked_object_name(name, "database") == _SYSTEM_DATABASE:
-            raise OptionError(f"the name {name} is Paimon's own: choose another")
+            raise OptionError(f"the name {name} is reserved by Paimon: choose another")
         if self._has_database(name):
             if ignore_if_exists:
                 return
@@ -85,7 +85,7 @@ class Catalog:
         """Remove a database; with ``cascade`` its tables too.
 
         Raises:
-            DatabaseNotFoundError: it is not there.
+            DatabaseNotFoundError: it does not exist.
             OptionError: it has tables and ``cascade`` is not given, or it is ``default``.
         """
         if not self._has_database(name):
@@ -93,7 +93,7 @@ class Catalog:
                 return
             raise self._no_database(name)
         if name == DEFAULT_DATABASE:
-            raise OptionError("the database default is always there", hint="drop its tables instead")
+            raise OptionError("the database default can't be dropped", hint="drop its tables instead")
         tables = self.tables(name)
         if tables and not cascade:
             raise OptionError(
@@ -114,7 +114,7 @@ class Catalog:
         """The table of that name.
 
         Raises:
-            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with near names.
+            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
             UnsupportedError: a system table (``db.t$files``).
         """
         from paimon_pyds.table import Table
@@ -174,7 +174,7 @@ class Catalog:
         """Remove a table and everything in its directory; data files at external paths stay.
 
         Raises:
-            TableNotFoundError, DatabaseNotFoundError: it is not there.
+            TableNotFoundError, DatabaseNotFoundError: it does not exist.
         """
         try:
             path = self._existing(self._plain(name))
@@ -188,7 +188,7 @@ class Catalog:
         """Give a table another name; ``new_name`` without a database stays in the same one.
 
         Raises:
-            TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, is not there.
+            TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, does not exist.
             AlreadyExistsError: there is something of the new name.
         """
         old = self._plain(name)
@@ -225,7 +225,7 @@ class Catalog:
             raise TableNotFoundError(
                 f"database {identifier.database} has no table {identifier.table}",
                 path=path,
-                hint=near_hint(identifier.table, self.tables(identifier.database), "its tables"),
+                hint=suggest(identifier.table, self.tables(identifier.database), "its tables"),
             )
         return path
 
@@ -242,7 +242,7 @@ class Catalog:
         return name == DEFAULT_DATABASE or self._io.exists(self._database_path(name))
 
     def _no_database(self, name: str) -> DatabaseNotFoundError:
-        hint = near_hint(name, self.databases(), "databases")
+        hint = suggest(name, self.databases(), "databases")
         if not self._io.exists(self._root):
-            hint = "the warehouse is not there either"
+            hint = "the warehouse does not exist either"
         return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self._root, hint=hint)

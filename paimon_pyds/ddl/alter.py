@@ -118,7 +118,7 @@ def alter_table(
         **changes: see `SchemaChanges`.
 
     Raises:
-        SchemaError: a column that is not there, or a change that Paimon does not allow.
+        SchemaError: a column that does not exist, or a change that Paimon does not allow.
         OptionError: an option that can't be changed (any more), an unknown one, a secret, or a bad value.
         UnsupportedError: a type or option value that is refused by name.
         CommitError: others changed the schema concurrently, too many times.
@@ -161,7 +161,7 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
         return
     if deletion_files(store, old, store.latest_snapshot()):
         raise OptionError(
-            f"{enabled} can't be switched off while rows are deleted by vectors: Java Paimon would give them back",
+            f"{enabled} can't be switched off while rows are deleted by vectors: they would reappear",
             path=store.root,
             hint="compact the table first, with full=True: it drops them",
         )

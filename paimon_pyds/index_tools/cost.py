@@ -130,8 +130,8 @@ def index_cost(
     schema = store.latest_schema()
     merged = index_options(schema, None if options is None else mapping("options", options))
     specs = parse_index_specs(merged, schema.fields)
-    asked = [condition("filters: each", f) for f in filters]
-    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in asked]
+    conditions = [condition("filters: each", f) for f in filters]
+    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in conditions]
     live = refs_of(store, schema, in_partitions(schema, live_of(store, store.latest_snapshot()), where, "index cost"))
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)

@@ -35,7 +35,7 @@ from paimon_pyds.metadata.missing_table import whereabouts
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
@@ -341,7 +341,7 @@ class TableStore:
             pass
         where = "the table" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
         raise TagNotFoundError(
-            f"{where} has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
+            f"{where} has no tag {name!r:.100}", path=self.root, hint=suggest(name, self.tag_names(), "tags")
         )
 
     def branches(self) -> list[str]:
@@ -523,7 +523,7 @@ class TableStore:
             return BranchNotFoundError(
                 f"the table has no branch {self.branch!r:.100}",
                 path=self.root,
-                hint=near_hint(self.branch, self.branches(), "branches"),
+                hint=suggest(self.branch, self.branches(), "branches"),
             )
         return TableNotFoundError(
             "no Paimon table is here: there is no schema/schema-N", path=self.root, hint=whereabouts(self.io, self.root)

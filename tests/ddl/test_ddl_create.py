@@ -168,7 +168,7 @@ NESTED = {"type": "ARRAY", "element": "INT"}
 REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "at least one column", {"fields": ()}),
     (SchemaError, "named twice: a", {"fields": (*_fields(a="INT"), *_fields(a="INT"))}),
-    (SchemaError, "not a column name", {"fields": _fields(**{"": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": _fields(**{"": "INT"})}),
     (SchemaError, "reserved", {"fields": _fields(_SEQUENCE_NUMBER="BIGINT")}),
     (SchemaError, "reserved", {"fields": _fields(rowkind="STRING")}),
     (SchemaError, "metadata column", {"fields": _fields(__paimon_file_path="STRING")}),
