@@ -47,10 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`classic` and `connect` tests run only with the session they are about; users of `oracle` are marked `java`."""
+    """`classic` and `connect` tests run only with the session they are about. Users of the fixtures `oracle` and
+    `spark` are marked `java` and `spark`: else a job without Spark would start a session for one test."""
     for item in items:
-        if "oracle" in getattr(item, "fixturenames", ()):
-            item.add_marker("java")
+        for fixture, mark in (("oracle", "java"), ("spark", "spark")):
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
         for mode in ("classic", "connect"):
             if item.get_closest_marker(mode) is not None and mode != MODE:
                 item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))
