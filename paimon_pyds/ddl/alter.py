@@ -79,9 +79,8 @@ class _Changes:
     ) -> _Changes:
         unknown = sorted(changes.keys() - SchemaChanges.__annotations__)
         if unknown:
-            raise TypeError(
-                f"{', '.join(unknown)}: no such change; there are {', '.join(SchemaChanges.__annotations__)}"
-            )
+            allowed = ", ".join(SchemaChanges.__annotations__)
+            raise TypeError(f"a table can't be altered by {', '.join(unknown)}, but by {allowed}")
         drop_columns = changes.get("drop_columns", ())
         if isinstance(drop_columns, str) or isinstance(unset_options, str):
             raise SchemaError("drop_columns and unset_options take a list of names")

@@ -325,6 +325,12 @@ def test_some_options_never_change(store: TableStore, key: str) -> None:
         alter_table(store, {key: "a"})
 
 
+def test_an_unknown_change_is_refused(store: TableStore) -> None:
+    with pytest.raises(TypeError, match="can't be altered by add_colums, but by add_columns, drop_columns"):
+        alter_table(store, add_colums={"x": "INT"})  # type: ignore[call-arg]
+    assert store.schema_ids() == [0]
+
+
 def test_options_follow_renamed_columns(tmp_path: Path) -> None:
     options = {
         "bucket": "2", "bucket-key": "k,v", "file-index.bitmap.columns": "v, m[a]", "file-index.bitmap.v.version": "1",
