@@ -5,9 +5,15 @@ NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
-# Tests without Spark that `make test` runs after those with Spark: both lanes then take the same time.
-APART := tests/commit tests/interop
-ALL_BUT_APART := $(APART:%=--ignore=%)
+# The tests without Spark, in three parts that take about the same time each.
+PLAIN_1 := tests/commit tests/faults tests/rowlevel tests/table
+PLAIN_2 := tests/compact tests/formats tests/index tests/interop
+PLAIN_3 := $(filter-out $(PLAIN_1) $(PLAIN_2) tests/fixtures tests/support, $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
+
+# Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
+# pushed down is the server's part, which a classic session has too. All of them: make test-connect CONNECT=tests
+CONNECT ?= tests/compact tests/index_tools $(addsuffix .py, $(addprefix tests/spark/test_spark_, \
+  all_types arrow canary errors executor read register row_writer rows sql top_n write))
 
 # Extra arguments for pytest: make test-newest ARGS="-k bitmap -x"
 ARGS ?=
@@ -15,7 +21,8 @@ ARGS ?=
 # make test REQUIRE_ORACLE=1 fails, and does not skip, where Java Paimon's tests can't run.
 REQUIRE_ORACLE ?=
 
-export PYTHONDONTWRITEBYTECODE ?= 1
+# Spark starts Python processes for each query: without bytecode, each would compile this package.
+unexport PYTHONDONTWRITEBYTECODE
 export REQUIRE_ORACLE
 
 .DEFAULT_GOAL := help
@@ -28,9 +35,10 @@ help:  ## list the targets
 demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
 	$(NEWEST) -m demo
 
-test: java check newest oldest  ## all checks and tests: newest Spark, Spark Connect, oldest Spark; two lanes side by side
-	@$(NEWEST) tools/lanes.py plain="$(MAKE) test-plain ARGS='$(ALL_BUT_APART)'" \
-	  spark="$(MAKE) test-spark test-connect test-oldest && $(MAKE) test-plain ARGS='$(APART)'"
+test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; two jobs at a time
+	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
+	  oldest="$(MAKE) test-oldest" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  connect="$(MAKE) test-connect" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'"
 	@echo "make test: all passed"
 
 check: newest  ## style, types and layers
@@ -48,11 +56,11 @@ test-plain: java newest  ## the tests without Spark, newest environment
 test-spark: java newest  ## the Spark tests, newest Spark
 	$(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
 
-test-connect: java newest  ## the Spark tests, over Spark Connect
-	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
+test-connect: java newest  ## the Spark tests that may differ over Spark Connect
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(CONNECT) $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
-	$(OLDEST) -m pytest -m "(spark or smoke) and not long" $(ARGS)
+	$(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
 
 test-long: java newest  ## the tests that take minutes, and many more random examples of the others
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)

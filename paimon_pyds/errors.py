@@ -8,14 +8,14 @@
     ├─ NotFoundError (LookupError)
     │  ├─ TableNotFoundError · DatabaseNotFoundError
     │  └─ SnapshotNotFoundError · TagNotFoundError · BranchNotFoundError
-    ├─ AlreadyExistsError (ValueError)        a table or database that is there already
+    ├─ AlreadyExistsError (ValueError)        a table or database that already exists
     ├─ UnsupportedError (NotImplementedError) a Paimon feature or option value that is refused by name
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
     ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
-    │  ├─ CommitConflictError                 somebody else's commit makes ours wrong; nothing was published
+    │  ├─ CommitConflictError                 a concurrent commit contradicts ours; nothing was published
     │  ├─ AlreadyCommittedError               files of this commit are in the table, by an earlier commit of them
     │  └─ CommitOutcomeUnknownError           the storage did not say whether the snapshot was published
     └─ SecurityError (PermissionError)        a path that leaves the table
@@ -57,10 +57,10 @@ __all__ = [
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
 _LONGEST = 10_000
-"""Characters of a message that are kept: what is wrong with a text of megabytes is told without all of it."""
+"""Characters of a message that are kept: an error about a text of megabytes shows its beginning."""
 
 
-def _told(text: str) -> str:
+def _presentable(text: str) -> str:
     """A text as people may see it: without secrets, without characters that a terminal obeys, not endless."""
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}…"
@@ -81,9 +81,9 @@ class PaimonError(Exception):
     """
 
     def __init__(self, message: str, *, path: object = None, hint: str | None = None) -> None:
-        self.message = _told(message)
-        self.path = None if path is None else _told(str(path))
-        self.hint = None if hint is None else _told(hint)
+        self.message = _presentable(message)
+        self.path = None if path is None else _presentable(str(path))
+        self.hint = None if hint is None else _presentable(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class ExpressionError(PredicateError):
 
 
 class NotFoundError(PaimonError, LookupError):
-    """Something named by the caller is not there."""
+    """Something named by the caller does not exist."""
 
 
 class TableNotFoundError(NotFoundError):
@@ -160,7 +160,7 @@ class BranchNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(PaimonError, ValueError):
-    """A table or database of that name is there already."""
+    """A table or database of that name already exists."""
 
 
 class UnsupportedError(PaimonError, NotImplementedError):

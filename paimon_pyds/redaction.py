@@ -64,13 +64,14 @@ def holds_secret(text: str) -> bool:
     return _PASSWORD.search(text) is not None or ("://" in text and _SIGNED.search(text) is not None)
 
 
-def redact(text: str, known: Iterable[str] = ()) -> str:
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Blank out what looks like a secret: values of keys that name one, passwords and signatures in addresses.
 
     Args:
-        known: secrets that are blanked wherever they stand.
+        text: any text.
+        secrets: these are blanked wherever they stand.
     """
-    for secret in known:
+    for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, HIDDEN)
     if "://" in text and "@" in text:
@@ -95,17 +96,17 @@ class RedactedDict(dict[str, str]):
         return repr({key: shown(key, str(value)) for key, value in self.items()})
 
 
-def scrubbed(error: BaseException, known: Iterable[str] = ()) -> BaseException:
+def scrubbed(error: BaseException, secrets: Iterable[str] = ()) -> BaseException:
     """The error itself, or where its text holds a secret a copy of it without: a cause is printed with its text."""
     text = str(error)
-    told = redact(text, known)
-    if told == text:
+    redacted = redact(text, secrets)
+    if redacted == text:
         return error
     if isinstance(error, OSError) and error.errno is not None:
-        named = () if error.filename is None else (redact(str(error.filename), known),)
-        copy: BaseException = OSError(error.errno, redact(error.strerror or "", known), *named)
+        named = () if error.filename is None else (redact(str(error.filename), secrets),)
+        copy: BaseException = OSError(error.errno, redact(error.strerror or "", secrets), *named)
     else:
-        copy = next((kind for kind in (OSError, ValueError) if isinstance(error, kind)), RuntimeError)(told)
+        copy = next((kind for kind in (OSError, ValueError) if isinstance(error, kind)), RuntimeError)(redacted)
     return copy.with_traceback(error.__traceback__)
 
 

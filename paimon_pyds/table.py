@@ -20,8 +20,11 @@ from paimon_pyds.rowlevel.options import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explanation import Explanation
     from paimon_pyds.expression import Operand
@@ -52,7 +55,7 @@ class Table:
 
     @property
     def _store(self) -> TableStore:
-        """The table's metadata for one operation: others may have dropped the table and created it again meanwhile."""
+        """The table's metadata for one operation: others may have dropped and created the table since the last one."""
         self._last_store = self._last_store.again()
         return self._last_store
 
@@ -91,14 +94,19 @@ class Table:
         """Make a table; its directory is made too.
 
         Args:
+            path: a local path, ``file://…``, or a URL of an object store.
             schema: an Arrow schema, or Paimon columns.
+            primary_key: names of columns; none for an append table.
+            partition_by: names of columns.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
+            comment: about the table.
+            storage_options: as for `open`.
 
         Raises:
-            AlreadyExistsError: there is a table.
+            AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import create_table
+        from paimon_pyds.ddl.create import TableDefinition, create_table
         from paimon_pyds.storage import open_file_io
 
         fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else columns("schema", schema)
@@ -106,7 +114,8 @@ class Table:
         io, root = open_file_io(path_like("path", path), storage_options)
         given = dict(mapping("options", options or {}))
         allowed = ExternalPaths.of(storage_options)
-        store = create_table(io, root, fields, tuple(key), tuple(parts), given, comment, external=allowed)
+        definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
+        store = create_table(io, root, definition, external=allowed)
         return cls(store)
 
     # ------------------------------------------------------------------------------------------------- description
@@ -201,9 +210,11 @@ class Table:
             top_n: the first rows in an order, sorted, such as ``"amount desc nulls last, id, 10"``: sort columns as in
                 ORDER BY, then how many rows. NULLs come first with ASC and last with DESC unless it is said; NaN is
                 largest. Which of equal rows are returned is not said. A range bitmap, BSI or bitmap index on the first
-                column tells the rows; without one, the sort columns and those of the filter are read.
-            snapshot, tag, timestamp: which state to read; the latest by default. An integer timestamp is in
-                milliseconds, a text like '2026-01-31 12:30:00' is in UTC unless options name a ``timezone``.
+                column answers it; without one, the sort columns and those of the filter are read.
+            snapshot: the number of the snapshot to read; the latest by default.
+            tag: the name of the tag to read.
+            timestamp: read the state of this time. An integer is in milliseconds, a text like '2026-01-31 12:30:00' is
+                in UTC unless options name a ``timezone``.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
@@ -264,7 +275,8 @@ class Table:
         Args:
             data: a pyarrow Table, batch or reader, an iterable of them, a pandas or polars DataFrame. Columns are
                 matched by name.
-            progress: called with the number of rows taken so far.
+            options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
+            progress: called with the number of rows written so far.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -292,6 +304,8 @@ class Table:
             data: as for `append`.
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
+            options: as for `append`.
+            progress: as for `append`.
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
@@ -342,9 +356,15 @@ class Table:
         self,
         set_options: Mapping[str, str] | None = None,
         unset_options: Sequence[str] = (),
-        **changes: Any,
+        **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
-        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`."""
+        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`.
+
+        Args:
+            set_options: new values of table options.
+            unset_options: table options that get their defaults again.
+            **changes: such as ``add_columns={"n": "INT"}``: see `paimon_pyds.ddl.alter.SchemaChanges`.
+        """
         from paimon_pyds.ddl.alter import alter_table
 
         return alter_table(
@@ -368,6 +388,7 @@ class Table:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are done so far.
+            options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
@@ -389,7 +410,8 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are looked through so far.
+            progress: called with the rows of the files that are done so far.
+            options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
@@ -412,7 +434,7 @@ class Table:
             on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are looked through so far.
+            progress: called with the rows of the files that are done so far.
             **named: see `MergeOptions`.
 
         Raises:
@@ -493,6 +515,7 @@ class Table:
             options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
             filters: what to ask them.
             files: how many files to sample.
+            where: a condition on partition columns.
         """
         from paimon_pyds.index_tools.cost import index_cost
 
@@ -503,7 +526,7 @@ class Table:
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
-        The rules are told in `paimon_pyds.index_tools.advise`.
+        The rules are in `paimon_pyds.index_tools.advise`.
         """
         from paimon_pyds.index_tools.advise import index_advise
 

@@ -18,7 +18,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.incremental import Difference, resolve_between
@@ -365,7 +365,7 @@ def _column(schema: TableSchema, name: str) -> DataField:
         return found[0]
     if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
         raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
-    raise SchemaError(f"the table has no column {name!r}", hint=near_hint(name, schema.field_names, "its columns"))
+    raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, schema.field_names, "its columns"))
 
 
 def scan_options(

@@ -25,6 +25,9 @@ settings.register_profile("short", max_examples=40, print_blob=True, **_FIXED, *
 settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
+_JAVA = "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A session of some minutes pays more for the best machine code than it gets back, and two cores need one collector."""
+
 REQUIRE_ORACLE = bool(os.environ.get("REQUIRE_ORACLE"))
 """Fail, and do not skip, where Java Paimon or the full set of its tables is missing."""
 
@@ -44,10 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`classic` and `connect` tests run only with the session they are about; users of `oracle` are marked `java`."""
+    """`classic` and `connect` tests run only with the session they are about. Users of the fixtures `oracle` and
+    `spark` are marked `java` and `spark`: else a job without Spark would start a session for one test."""
     for item in items:
-        if "oracle" in getattr(item, "fixturenames", ()):
-            item.add_marker("java")
+        for fixture, mark in (("oracle", "java"), ("spark", "spark")):
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
         for mode in ("classic", "connect"):
             if item.get_closest_marker(mode) is not None and mode != MODE:
                 item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))
@@ -65,8 +70,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"no {name}")
+    from support.effort import SEED
+
     tables = "none" if DEV is None else "../shared" if has_shared() else "the compact set in tests/fixtures"
-    return [", ".join(found), f"Spark session: {MODE}; Java-written tables: {tables}"]
+    return [", ".join(found), f"Spark session: {MODE}; Java-written tables: {tables}", f"PAIMON_PYDS_SEED={SEED}"]
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +86,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": f"{_JAVA} -Dderby.system.home={scratch}",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -108,13 +115,15 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     """Java Paimon; the test is skipped, saying why, where it can't run."""
     from support.oracle import Oracle, OracleMissingError
 
     try:
-        return Oracle.find(tmp_path_factory.mktemp("oracle"))
+        found = Oracle.find(tmp_path_factory.mktemp("oracle"))
     except OracleMissingError as error:
         if REQUIRE_ORACLE:
             pytest.fail(str(error))
         pytest.skip(str(error))
+    yield found
+    found.close()

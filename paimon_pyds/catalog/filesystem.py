@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name, parse_identifier
 from paimon_pyds.errors import (
@@ -15,13 +15,15 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Unpack
 
+    from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.table import Table
     from paimon_pyds.types import DataField
@@ -72,18 +74,18 @@ class Catalog:
             OptionError: a name that can't be one.
         """
         if checked_object_name(name, "database") == _SYSTEM_DATABASE:
-            raise OptionError(f"the name {name} is Paimon's own: choose another")
+            raise OptionError(f"the name {name} is reserved by Paimon: choose another")
         if self._has_database(name):
             if ignore_if_exists:
                 return
-            raise AlreadyExistsError(f"database {name} is there already", path=self._root)
+            raise AlreadyExistsError(f"database {name} already exists", path=self._root)
         self._io.make_dir(self._database_path(name))
 
     def drop_database(self, name: str, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         """Remove a database; with ``cascade`` its tables too.
 
         Raises:
-            DatabaseNotFoundError: it is not there.
+            DatabaseNotFoundError: it does not exist.
             OptionError: it has tables and ``cascade`` is not given, or it is ``default``.
         """
         if not self._has_database(name):
@@ -91,7 +93,7 @@ class Catalog:
                 return
             raise self._no_database(name)
         if name == DEFAULT_DATABASE:
-            raise OptionError("the database default is always there", hint="drop its tables instead")
+            raise OptionError("the database default can't be dropped", hint="drop its tables instead")
         tables = self.tables(name)
         if tables and not cascade:
             raise OptionError(
@@ -112,7 +114,7 @@ class Catalog:
         """The table of that name.
 
         Raises:
-            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with near names.
+            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
             UnsupportedError: a system table (``db.t$files``).
         """
         from paimon_pyds.table import Table
@@ -129,7 +131,7 @@ class Catalog:
         """Where the table of that name is, or would be."""
         return self._table_path(parse_identifier(name))
 
-    def create_table(
+    def create_table(  # noqa: PLR0913 (the arguments of Table.create)
         self,
         name: str,
         schema: pa.Schema | Sequence[DataField],
@@ -139,11 +141,20 @@ class Catalog:
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
-        """Make a table; the arguments are those of `Table.create`.
+        """Make a table.
+
+        Args:
+            name: such as ``"shop.orders"``.
+            schema: this and what follows as for `Table.create`.
+            primary_key: names of columns.
+            partition_by: names of columns.
+            options: table options.
+            comment: about the table.
+            ignore_if_exists: return the table that already exists, whatever its schema is.
 
         Raises:
-            DatabaseNotFoundError: its database is not there.
-            AlreadyExistsError: there is such a table.
+            DatabaseNotFoundError: its database does not exist.
+            AlreadyExistsError: the table already exists.
         """
         from paimon_pyds.table import Table
 
@@ -154,7 +165,7 @@ class Catalog:
         if self._is_table(path):
             if ignore_if_exists:
                 return self.table(name)
-            raise AlreadyExistsError(f"table {identifier} is there already", path=path)
+            raise AlreadyExistsError(f"table {identifier} already exists", path=path)
         return Table.create(
             path, schema, primary_key, partition_by, dict(options or {}), comment, storage_options=self._storage_options
         )
@@ -163,7 +174,7 @@ class Catalog:
         """Remove a table and everything in its directory; data files at external paths stay.
 
         Raises:
-            TableNotFoundError, DatabaseNotFoundError: it is not there.
+            TableNotFoundError, DatabaseNotFoundError: it does not exist.
         """
         try:
             path = self._existing(self._plain(name))
@@ -177,7 +188,7 @@ class Catalog:
         """Give a table another name; ``new_name`` without a database stays in the same one.
 
         Raises:
-            TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, is not there.
+            TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, does not exist.
             AlreadyExistsError: there is something of the new name.
         """
         old = self._plain(name)
@@ -187,14 +198,14 @@ class Catalog:
             raise self._no_database(new.database)
         target = self._table_path(new)
         if self._io.exists(target):
-            raise AlreadyExistsError(f"table {new} is there already", path=target)
+            raise AlreadyExistsError(f"table {new} already exists", path=target)
         self._io.make_dir(self._database_path(new.database))
         try:
             self._io.rename(source, target)
         except FileNotFoundError as error:
             raise StorageError("the table was removed while it was renamed", path=source) from error
 
-    def alter_table(self, name: str, **changes: Any) -> TableSchema:
+    def alter_table(self, name: str, **changes: Unpack[SchemaChanges]) -> TableSchema:
         """Change a table's options or columns; the arguments are those of `Table.alter`."""
         return self.table(name).alter(**changes)
 
@@ -214,7 +225,7 @@ class Catalog:
             raise TableNotFoundError(
                 f"database {identifier.database} has no table {identifier.table}",
                 path=path,
-                hint=near_hint(identifier.table, self.tables(identifier.database), "its tables"),
+                hint=suggest(identifier.table, self.tables(identifier.database), "its tables"),
             )
         return path
 
@@ -231,7 +242,7 @@ class Catalog:
         return name == DEFAULT_DATABASE or self._io.exists(self._database_path(name))
 
     def _no_database(self, name: str) -> DatabaseNotFoundError:
-        hint = near_hint(name, self.databases(), "databases")
+        hint = suggest(name, self.databases(), "databases")
         if not self._io.exists(self._root):
-            hint = "the warehouse is not there either"
+            hint = "the warehouse does not exist either"
         return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self._root, hint=hint)

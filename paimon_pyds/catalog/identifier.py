@@ -72,11 +72,11 @@ def _unquoted(part: str) -> str:
 def checked_object_name(name: str, what: str) -> str:
     """A name that can be a directory of the warehouse. Raises OptionError."""
     if not name.strip() or name in (".", "..") or "/" in name or "\0" in name or "$" in name:
-        raise OptionError(f"not a name of a {what}: {name!r:.100}")
+        raise OptionError(f"{name!r:.100} is not a name of a {what}")
     return name
 
 
 def _bad(name: str) -> OptionError:
     return OptionError(
-        f"not a table's name: {name!r:.200}", hint="write db.table, or `db`.`table` when a name has a dot"
+        f"{name!r:.200} is not a name of a table", hint="write db.table, or `db`.`table` when a name has a dot"
     )

@@ -29,7 +29,7 @@ def add_commands(
     commands: _Commands, table: Callable[[_Commands, str, str], Parser], query: Callable[[Parser], None]
 ) -> None:
     """Add the commands to a parser. ``table`` makes a command on a table, ``query`` adds filter and time travel."""
-    for name, help_, run in (("count", "Count rows.", count), ("exists", "Tell whether there is a row.", _exists)):
+    for name, help_, run in (("count", "Count rows.", count), ("exists", "Say whether there is a row.", _exists)):
         parser = table(commands, name, help_)
         _finish(parser, query, run)
     for name, help_ in _OF_COLUMN.items():
@@ -41,7 +41,7 @@ def add_commands(
 
 def _finish(parser: Parser, query: Callable[[Parser], None], run: Callable[[argparse.Namespace], int | None]) -> None:
     query(parser)
-    parser.add_argument("--how", action="store_true", help="also tell which files answered by what, and bytes read")
+    parser.add_argument("--how", action="store_true", help="also show how each file was answered, and the bytes read")
     parser.set_defaults(run=run)
 
 
@@ -78,7 +78,7 @@ def _distinct(arguments: argparse.Namespace) -> None:
         if arguments.output == "json":
             show.json_value(_how(answer))
         else:
-            print(_told(answer))
+            print(_described(answer))
 
 
 def _print(arguments: argparse.Namespace, name: str, answer: Answer[Any]) -> None:
@@ -89,7 +89,7 @@ def _print(arguments: argparse.Namespace, name: str, answer: Answer[Any]) -> Non
         return
     show.text_value(answer.value)
     if arguments.how:
-        print(_told(answer))
+        print(_described(answer))
 
 
 def _how(answer: Answer[Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _how(answer: Answer[Any]) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def _told(answer: Answer[Any]) -> str:
+def _described(answer: Answer[Any]) -> str:
     return (
         f"(by {answer.source}: {answer.files_by_metadata:,} files by metadata, {answer.files_by_index:,} by index, "
         f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)"

@@ -15,7 +15,7 @@ def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            told = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
-            raise OptionError(f"{what} takes KEY=VALUE{told}")
+            shown = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
+            raise OptionError(f"{what} takes KEY=VALUE{shown}")
         result[key] = value
     return result

@@ -24,10 +24,10 @@ def add_compact(commands: _Commands, table: _Table) -> None:
         "--order",
         choices=("order", "zorder", "hilbert"),
         default="order",
-        help="how: column by column, or near in any of the columns",
+        help="how: column by column, or clustered by all of the columns",
     )
     parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would be rewritten")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
     parser.set_defaults(run=compact)
 
 

@@ -45,7 +45,7 @@ def add_verbs(verbs: _Commands, table: _Table, common: Callable[[argparse.Argume
     parser.set_defaults(run=verify)
 
     parser = table(verbs, "cost", "What indexes would cost and bring: built in memory for a few files.")
-    parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be given again")
+    parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=_WHERE)
     parser.set_defaults(run=cost)
@@ -169,11 +169,11 @@ def verify(arguments: argparse.Namespace) -> int:
     for f in report.findings:
         place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
         show.line(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
-    told = counted(faults, "fault") if faults else "no fault"
+    result = counted(faults, "fault") if faults else "no fault"
     what = f"{counted(report.indexes, 'index', 'indexes')} of {counted(report.files, 'file')}"
-    print(f"{what} compared with {counted(report.rows, 'row')}: {told}")
+    print(f"{what} compared with {counted(report.rows, 'row')}: {result}")
     if faults:
-        print("`paimon-pyds index rewrite --rebuild` makes them anew")
+        print("`paimon-pyds index rewrite --rebuild` builds them again")
     return int(faults > 0)
 
 
@@ -201,7 +201,7 @@ def _show_cost(report: CostReport) -> None:
 
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
     if not report.sampled_files:
-        print("no file to build an index of: nothing to tell")
+        print("no file to build an index of")
     elif not report.indexes:
         print("no index to build: name columns, as in --option file-index.bitmap.columns=color")
     else:
@@ -268,8 +268,8 @@ def _show_advice(report: AdviceReport) -> None:
         for note in report.notes:
             show.line(f"note: {note}")
     if report.set_options or report.unset_options:
-        anew = " --rebuild" if any(a.action == "change" for a in report.advice) else ""
-        print(f"\nTo follow it, alter the table's options, then `paimon-pyds index rewrite{anew}`:")
+        rebuild = " --rebuild" if any(a.action == "change" for a in report.advice) else ""
+        print(f"\nTo follow it, alter the table's options, then `paimon-pyds index rewrite{rebuild}`:")
         for key, value in report.set_options.items():
             show.line(f"  {key}={value}")
         for key in report.unset_options:
@@ -314,7 +314,9 @@ def rewrite(arguments: argparse.Namespace) -> None:
               f"{summary.kept:,} kept, {human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
     if summary.repaired:
         were = "was" if summary.repaired == 1 else "were"
-        print(f"{counted(summary.repaired, 'container')} could not be read and {were} made anew")
+        print(f"{counted(summary.repaired, 'container')} could not be read and {were} built again")
     if summary.skipped:
         were = "was" if summary.skipped == 1 else "were"
-        print(f"{counted(summary.skipped, 'file')} {were} removed or changed by other commits meanwhile: run it again")
+        print(
+            f"{counted(summary.skipped, 'file')} {were} removed or changed by other commits concurrently: run it again"
+        )

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told without secrets
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is printed without secrets
         if arguments.verbose:
             _complain(traceback.format_exc())
         elif isinstance(error, PaimonError):
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif isinstance(error, OSError):
             _complain(f"paimon-pyds: {visible(str(error))}")
         else:
-            told = visible(f"{type(error).__name__}: {error}".splitlines()[0])
-            _complain(f"paimon-pyds: unexpected {told} — run it with --verbose to see where")
+            message = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+            _complain(f"paimon-pyds: unexpected {message} — run it with --verbose to see where")
         return 1
     return status or 0
 
@@ -56,8 +56,8 @@ def _complain(text: str) -> None:
     """Lines on standard error, without secrets and without what a terminal would obey."""
     from paimon_pyds.cli.show import drawn
 
-    for told in redact(text).rstrip("\n").split("\n"):
-        print(drawn(visible(told), sys.stderr), file=sys.stderr)
+    for line in redact(text).rstrip("\n").split("\n"):
+        print(drawn(visible(line), sys.stderr), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -111,7 +111,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of Paimon's, for this command only; can be given again",
+        help="an option of Paimon's, for this command only; can be repeated",
     )
     parser.add_argument(
         "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
@@ -145,7 +145,7 @@ def _explain_command(commands: _Commands) -> None:
     parser.add_argument("--columns", help="columns that the scan returns, separated by commas")
     parser.add_argument("--limit", type=int, help="rows that the scan returns at most")
     parser.add_argument("--topn", metavar="ORDER", help="of the first rows in an order: 'amount desc nulls last, 10'")
-    parser.add_argument("--analyze", action="store_true", help="run the scan as well, and tell what it took")
+    parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=run.explain)
 
@@ -177,7 +177,7 @@ def _write_command(commands: _Commands) -> None:
     from paimon_pyds.cli import commands as run
 
     parser = _table(commands, "write", "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files.")
-    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; the suffix tells the format")
+    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; the suffix says the format")
     parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
     parser.add_argument("--partition", action="append", default=[], metavar="KEY=VALUE", help="overwrite only this")
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")

@@ -27,7 +27,7 @@ def add_merge(commands: _Commands, table: _Table) -> None:
         required=True,
         action="append",
         metavar="FILE|TABLE_PATH",
-        help="a Parquet, ORC, Arrow, CSV or JSON-lines file (can be given again), or one Paimon table",
+        help="a Parquet, ORC, Arrow, CSV or JSON-lines file (can be repeated), or one Paimon table",
     )
     parser.add_argument(
         "--on",
@@ -45,7 +45,7 @@ def add_merge(commands: _Commands, table: _Table) -> None:
             action="append",
             default=[],
             metavar="CLAUSE",
-            help=f"{help_}; can be given again: the first clause whose condition is true acts",
+            help=f"{help_}; can be repeated: the first clause whose condition is true acts",
         )
     parser.set_defaults(run=merge)
 

@@ -10,7 +10,7 @@ __all__ = ["RowsProgress", "rows_progress"]
 
 
 class RowsProgress:
-    """Counts rows, and shows them where somebody looks."""
+    """Counts rows, and shows the count on a terminal."""
 
     def __init__(self, what: str) -> None:
         from tqdm import tqdm

@@ -53,6 +53,9 @@ def changed_options(
 
     Args:
         options: those before; they are changed in place.
+        schema: the one before.
+        set_options: new values.
+        unset_options: names of options that get their defaults again.
         has_snapshots: whether the table may hold data, which some options must keep describing.
 
     Raises:

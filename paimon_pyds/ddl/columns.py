@@ -17,7 +17,7 @@ from paimon_pyds.ddl.type_changes import evolve_type
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.types import (
     ArrayType,
     DataField,
@@ -48,7 +48,7 @@ class ColumnEditor:
         self.ids = count(highest + 1)
 
     def drop(self, names: Sequence[str]) -> None:
-        """Take columns out. Raises SchemaError for keys, and for what is not there."""
+        """Remove columns. Raises SchemaError for keys, and for columns that do not exist."""
         for name in names:
             self._protect(name, "dropped", primary=True)
             *parents, last = self._path(name)
@@ -67,7 +67,7 @@ class ColumnEditor:
 
             def renamed(fields: Sequence[DataField], old: str = last, new: str = new) -> list[DataField]:
                 if any(f.name == new for f in fields):
-                    raise SchemaError(f"column {old} can't be renamed: there is a column {new}")
+                    raise SchemaError(f"column {old} can't be renamed: column {new} already exists")
                 return [replace(f, name=new) if f.name == old else f for f in fields]
 
             self._edit(parents, _existing(last, old, renamed), old)
@@ -85,13 +85,13 @@ class ColumnEditor:
                 fields: Sequence[DataField], fresh: DataField = fresh, top: bool = not parents
             ) -> list[DataField]:
                 if any(f.name == fresh.name for f in fields):
-                    raise SchemaError(f"there is a column {fresh.name} already")
-                place = self._place() if top else len(fields)
-                return [*fields[:place], fresh, *fields[place:]]
+                    raise SchemaError(f"column {fresh.name} already exists")
+                position = self._position() if top else len(fields)
+                return [*fields[:position], fresh, *fields[position:]]
 
             self._edit(parents, added, name)
 
-    def _place(self) -> int:
+    def _position(self) -> int:
         if self._options.get("add-column-before-partition"):
             for i, column in enumerate(self.fields):
                 if column.name in self._schema.partition_keys:
@@ -145,13 +145,15 @@ class ColumnEditor:
             names.remove(name)
             word, _, other = where.partition(" ")
             if word.lower() in ("first", "last") and not other:
-                place = 0 if word.lower() == "first" else len(names)
+                position = 0 if word.lower() == "first" else len(names)
             elif word.lower() in ("after", "before") and other:
                 self._known(other, names)
-                place = names.index(other) + (word.lower() == "after")
+                position = names.index(other) + (word.lower() == "after")
             else:
-                raise SchemaError(f"not a place for column {name}: {where!r}", hint='say "first", "last", "after c"')
-            self.fields.insert(place, moved)
+                raise SchemaError(
+                    f"{where!r} is not a position for column {name}", hint='say "first", "last", "after c"'
+                )
+            self.fields.insert(position, moved)
 
     # ------------------------------------------------------------------------------------------ finding
 
@@ -166,7 +168,7 @@ class ColumnEditor:
 
     def _known(self, name: str, names: Sequence[str]) -> None:
         if name not in names:
-            raise SchemaError(f"the table has no column {name!r}", hint=near_hint(name, names, "columns"))
+            raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, names, "columns"))
 
     def _path(self, name: str) -> list[str]:
         """``["a"]`` for a column, ``["a", "b"]`` for a field in a ROW. A column whose own name has dots comes first."""
@@ -204,7 +206,7 @@ def _existing(last: str, name: str, change: _Edit) -> _Edit:
     def checked(fields: Sequence[DataField]) -> list[DataField]:
         names = [f.name for f in fields]
         if last not in names:
-            raise SchemaError(f"the table has no column {name!r}", hint=near_hint(last, names, "its fields"))
+            raise SchemaError(f"the table has no column {name!r}", hint=suggest(last, names, "its fields"))
         return change(fields)
 
     return checked
@@ -223,7 +225,7 @@ def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str
             raise SchemaError(f"column {name}: a ROW needs at least one field")
         return replace(type_, fields=fields)
     if parents[0] not in [f.name for f in type_.fields]:
-        raise SchemaError(f"the table has no column {name!r}", hint=near_hint(parents[0], _names(type_), "its fields"))
+        raise SchemaError(f"the table has no column {name!r}", hint=suggest(parents[0], _names(type_), "its fields"))
     return replace(
         type_,
         fields=tuple(
@@ -251,7 +253,7 @@ def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
             type_ = from_arrow_type(column.type, count(), nullable=column.nullable)
             result.append((column.name, DataField(-1, column.name, type_)))
         else:
-            raise SchemaError(f"not a column: {column!r:.100}", hint='give {"name": "INT"} or an Arrow schema')
+            raise SchemaError(f"{column!r:.100} is not a column", hint='give {"name": "INT"} or an Arrow schema')
     return result
 
 

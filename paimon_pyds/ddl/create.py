@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from paimon_pyds.ddl.validate import validate_schema
@@ -17,42 +17,59 @@ from paimon_pyds.options import check_no_secrets
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
-__all__ = ["create_table", "fresh_ids", "numbered", "texts"]
+__all__ = ["TableDefinition", "create_table", "fresh_ids", "numbered", "texts"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is to be, before it has a schema.
+
+    Columns whose ids are not all different are numbered anew, parents before their nested fields. Columns of the
+    primary key become NOT NULL. Options ``primary-key`` and ``partition`` may stand for the attributes, as in SQL.
+
+    Attributes:
+        fields: the columns.
+        primary_key: names of columns; none for an append table.
+        partition_by: names of columns.
+        options: table options; values may be numbers and booleans.
+        comment: about the table.
+    """
+
+    fields: Sequence[DataField]
+    primary_key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
+    comment: str | None = None
 
 
 def create_table(
     io: FileIO,
     path: str,
-    fields: Sequence[DataField],
-    primary_key: Sequence[str] = (),
-    partition_by: Sequence[str] = (),
-    options: Mapping[str, object] | None = None,
-    comment: str | None = None,
+    definition: TableDefinition,
     *,
     ignore_if_exists: bool = False,
     external: ExternalPaths | None = None,
 ) -> TableStore:
-    """Create a table at ``path`` (as `open_file_io` normalised it) and give its store.
-
-    Columns whose ids are not all different are numbered anew, parents before their nested fields. Columns of the
-    primary key become NOT NULL. Options ``primary-key`` and ``partition`` may stand for the arguments, as in SQL.
+    """Create a table and return its store.
 
     Args:
-        options: table options; values may be numbers and booleans.
-        ignore_if_exists: give the table that is there already, whatever its schema is.
+        io: the storage.
+        path: where the table goes, as `open_file_io` normalised it.
+        definition: its columns, keys and options.
+        ignore_if_exists: return the table that already exists, whatever its schema is.
         external: files outside of the table that its store may read.
 
     Raises:
-        AlreadyExistsError: there is a table.
+        AlreadyExistsError: the table already exists.
         OptionError: an option that is a secret.
         SchemaError, OptionError, UnsupportedError: see `validate_schema`.
         StorageError: the storage refuses.
     """
-    given = texts(options or {})
+    given = texts(definition.options)
     check_no_secrets(given)
-    primary_key = _from_option(given, "primary-key", primary_key)
-    partition_by = _from_option(given, "partition", partition_by)
-    columns = tuple(fields)
+    primary_key = _from_option(given, "primary-key", definition.primary_key)
+    partition_by = _from_option(given, "partition", definition.partition_by)
+    columns = tuple(definition.fields)
     if len({f.id for f in walk_fields(columns)}) != len(list(walk_fields(columns))) or any(f.id < 0 for f in columns):
         columns = fresh_ids(columns)
     nullable_key = given.get("primary-key.nullable", "").strip().lower() == "true"
@@ -66,10 +83,10 @@ def create_table(
         id=0,
         fields=columns,
         highest_field_id=max((f.id for f in walk_fields(columns)), default=-1),
-        partition_keys=tuple(partition_by),
-        primary_keys=tuple(primary_key),
+        partition_keys=partition_by,
+        primary_keys=primary_key,
         options=given,
-        comment=comment,
+        comment=definition.comment,
         time_millis=time.time_ns() // 1_000_000,
     )
     validate_schema(schema)
@@ -77,7 +94,7 @@ def create_table(
     if store.schema_ids() or not store.try_create_schema(schema):
         if ignore_if_exists:
             return store
-        raise AlreadyExistsError("a table is there already", path=path, hint="open it, or choose another path")
+        raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
     return store
 
 
@@ -104,8 +121,8 @@ def fresh_ids(fields: Iterable[DataField], ids: Iterator[int] | None = None) -> 
     """Columns numbered in Java's order: a field, then what is nested in it, then the next one."""
     counter = count() if ids is None else ids
     return tuple(
-        replace(field, id=id_, type=numbered(field.type, counter))
-        for field, id_ in ((field, next(counter)) for field in fields)
+        replace(column, id=id_, type=numbered(column.type, counter))
+        for column, id_ in ((column, next(counter)) for column in fields)
     )
 
 

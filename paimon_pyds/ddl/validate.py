@@ -13,7 +13,7 @@ from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS
@@ -74,12 +74,12 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     _no_duplicates([f.name for f in fields], "columns")
     for field in fields:
         if not field.name or "\0" in field.name:
-            raise SchemaError(f"not a column name: {field.name!r}")
+            raise SchemaError(f"{field.name!r} is not a column name")
         if field.name in SYSTEM_NAMES or field.name.startswith(_KEY_PREFIX):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:
             raise SchemaError(
-                f"{field.name} is the name of a metadata column, which tells where a row lies",
+                f"{field.name} is the name of a metadata column, which says where a row is stored",
                 hint="drop or rename it before writing",
             )
         refused = refused_kind(field.type)
@@ -218,4 +218,4 @@ def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> Non
     known = schema.field_names
     for name in names:
         if name not in known:
-            raise SchemaError(f"{what} names {name!r}, which is no column", hint=near_hint(name, known, "columns"))
+            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, known, "columns"))

@@ -101,10 +101,11 @@ def index_advise(
     files: int = 3,
     where: str | Predicate | None = None,
 ) -> AdviceReport:
-    """Advice on indexes from filters that were asked.
+    """Advice on indexes from recorded filters.
 
     Args:
-        recorded: the filters, with how often they were asked; those that don't fit the table any more are named in
+        store: the table.
+        recorded: the filters, with how often they were used; those that don't fit the table any more are named in
             the notes.
         files: how many files to sample.
         where: a condition on partition columns that files are taken from.
@@ -187,7 +188,7 @@ class _Advisor:
         if choice not in configured:
             there = [t for t in _EXACT if t in configured and need.kinds <= _ANSWERS[t]]
             if there:
-                choice, reason = there[0], f"it is there and answers what is asked for: {_asked(need)}"
+                choice, reason = there[0], f"it exists and answers the recorded filters: {_asked(need)}"
         for index_type, spec in configured.items():
             if index_type == choice:
                 yield self.kept(need, spec, reason)

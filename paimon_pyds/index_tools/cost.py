@@ -115,6 +115,7 @@ def index_cost(
     """Build indexes of a few files in memory: sizes, times, embedded or side, and what they leave of filters.
 
     Args:
+        store: the table.
         options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
         filters: Spark SQL texts, or trees.
         files: how many files to sample.
@@ -129,8 +130,8 @@ def index_cost(
     schema = store.latest_schema()
     merged = index_options(schema, None if options is None else mapping("options", options))
     specs = parse_index_specs(merged, schema.fields)
-    asked = [condition("filters: each", f) for f in filters]
-    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in asked]
+    conditions = [condition("filters: each", f) for f in filters]
+    predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in conditions]
     live = refs_of(store, schema, live_in(store, schema, store.latest_snapshot(), where, "index cost"))
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)

@@ -36,7 +36,7 @@ class IndexDump:
         storage: ``EMBEDDED`` or ``FILE``.
         column, index_type: empty for a container that can't be read at all.
         start, size: where its body lies in the container, and its bytes; -1 and 0 for an EMPTY index.
-        facts: what its head tells, such as the number of values; ``error`` where it can't be read.
+        facts: what its head says, such as the number of values; ``error`` where it can't be read.
     """
 
     container: str
@@ -79,10 +79,12 @@ def _dumped(path: str, storage: str, read: Callable[[], bytes]) -> list[IndexDum
     try:
         return dump_container(read(), path, storage)
     except CorruptFileError as error:
-        told = error.message
+        problem = error.message
     except FileNotFoundError:
-        told = "the index file is gone"
-    return [IndexDump(path, storage, "", "", -1, 0, {"error": f"{told}: `paimon-pyds index rewrite` makes it anew"})]
+        problem = "the index file is gone"
+    return [
+        IndexDump(path, storage, "", "", -1, 0, {"error": f"{problem}: `paimon-pyds index rewrite` builds it again"})
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------ facts

@@ -43,7 +43,7 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
         predicate = _devolved(predicate, schema.fields, file)
     if rows is None and file is None:
         raise OptionError(
-            "this is the container of no live file of the table", hint="give --rows, the rows of its file"
+            "the container belongs to no live file of the table", hint="give --rows, the rows of its file"
         )
     row_count = rows if rows is not None else 0 if file is None else file.row_count
     try:
@@ -51,7 +51,7 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
     except CorruptFileError as error:
         if error.field != "row count":
             raise
-        raise OptionError(f"--rows {row_count} is not right: {error.message}") from error
+        raise OptionError(f"--rows {row_count} is wrong: {error.message}") from error
 
 
 def _file_of(store: TableStore, schema: TableSchema, path: str) -> DataFileRef | None:

@@ -43,7 +43,7 @@ _ROWS_PER_VALUE = 10
 
 @dataclass(frozen=True, slots=True)
 class RecordedFilter:
-    """A filter that was asked, as Spark SQL text, and how often."""
+    """A filter that was used, as Spark SQL text, and how often."""
 
     filter: str
     count: int = 1
@@ -230,7 +230,7 @@ def _page_statistics(values: pa.Array, starts: npt.NDArray[np.int64]) -> ColumnS
 
 
 def needs_of(filters: Mapping[str, tuple[Predicate, int]]) -> dict[str, Need]:
-    """What these filters (bound, with how often they were asked) need, by column."""
+    """What these filters (bound, with how often they were used) need, by column."""
     needs: dict[str, Need] = {}
     for predicate, count in filters.values():
         for name, part in useful_parts(predicate).items():

@@ -62,7 +62,7 @@ class RewriteSummary:
         partitions: distinct partitions of those.
         built, dropped, kept: indexes (of one column of one file each) in the files that changed.
         repaired: containers that could not be read, and were built anew.
-        skipped: files that another commit removed or changed meanwhile; what was built for them was removed again.
+        skipped: files that another commit removed or changed concurrently; what was built for them was removed again.
         rows: rows of the files whose columns were read.
         index_bytes: size of the new containers.
         seconds: time taken, the commit included.
@@ -124,9 +124,10 @@ def rewrite_file_index(
     """Build the indexes that the options ask for and files lack, drop those that are not asked for any more.
 
     Files that have what is asked for are not touched, and indexes that stay are kept byte for byte; a container that
-    can't be read is built anew. Files that another commit takes away meanwhile are left out.
+    can't be read is built anew. Files that another commit removes concurrently are left out.
 
     Args:
+        store: the table.
         where: a condition on partition columns; all partitions when None.
         rebuild: build every index anew, as after a change of an index's own options.
         executor: where the work runs; the cores of this machine by default.
@@ -190,12 +191,12 @@ def _run(
 
 
 def rewrite_one(task: RewriteTask) -> RewriteResult:
-    """Bring one data file's container to what is wanted. Runs in a task, on any machine.
+    """Make one data file's container hold the wanted indexes. Runs in a task, on any machine.
 
     Raises:
         CorruptFileError: the data file is damaged.
         StorageError: it can't be read, or the side file not be written.
-        SnapshotNotFoundError: it is gone.
+        SnapshotNotFoundError: it no longer exists.
     """
     try:
         return _rewritten(task)
@@ -272,7 +273,9 @@ def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:
         if io.create_if_absent(path, container):
             return path
         side = next_index_name(side)
-    raise StorageError(f"{_NAMES} names of index files are taken", path=file.path, hint="remove orphan files first")
+    raise StorageError(
+        f"{_NAMES} index files of that name already exist", path=file.path, hint="remove orphan files first"
+    )
 
 
 def next_index_name(name: str) -> str:
@@ -290,7 +293,7 @@ def next_index_name(name: str) -> str:
 def _publish(
     store: TableStore, entries: pa.RecordBatch, changed: Sequence[RewriteResult], options: TableOptions
 ) -> tuple[Snapshot | None, Sequence[RewriteResult]]:
-    """Commit what changed, without the files that other commits take away meanwhile; and the results it published."""
+    """Commit what changed, without files that other commits removed concurrently; return the published results."""
     left, retries = list(changed), Retries(_CONFLICTS)
     while left:
         before = entries.take(pa.array([r.number for r in left], pa.int64()))

@@ -79,7 +79,7 @@ def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
         OptionError: less than one is asked for.
     """
     if integer("files", count) < 1:
-        raise OptionError(f"a sample needs a file or more, not {count}")
+        raise OptionError(f"a sample needs at least one file, not {count}")
     full = sorted((f for f in files if f.row_count), key=lambda f: f.path)
     if len(full) <= count:
         return full

@@ -123,6 +123,7 @@ def verify_indexes(
     """Compare every index of the live files with the data.
 
     Args:
+        store: the table.
         where: a condition on partition columns; all partitions when None.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are done so far.
@@ -205,18 +206,18 @@ class _Verifier:
             self.add(spec.container_name, spec.index_type, "missing", "the container does not have it")
         for column, kind in plan.drop:
             self.add(column, kind, "unconfigured", "the table's options don't ask for it")
-        places: dict[str, tuple[DataField, str | None]] = {}
+        located: dict[str, tuple[DataField, str | None]] = {}
         for column, kinds in index.head.columns.items():
-            place = _place(column, self.file.fields)
-            if place is None:
+            found = _column_and_key(column, self.file.fields)
+            if found is None:
                 for kind in kinds:
                     self.add(column, kind, "unknown", "the file has no such column")
             else:
-                places[column] = place
-        if not places:
+                located[column] = found
+        if not located:
             return
         try:
-            columns = _encoded(self.task.io, self.file, places)
+            columns = _encoded(self.task.io, self.file, located)
         except (PaimonError, FileNotFoundError) as error:
             self.add(None, None, "data", f"the data file can't be read: {error}")
             return
@@ -228,13 +229,13 @@ class _Verifier:
                 message = f"the data file has {encoded.row_count} rows, the manifest says {self.file.row_count}"
                 self.add(None, None, "row-count", message)
                 return
-            for kind, where in index.head.columns[column].items():
-                self.check(index, column, kind, where, encoded, specs.get((column, kind)), data)
+            for kind in index.head.columns[column]:
+                self.check(index, column, kind, encoded, specs.get((column, kind)), data)
 
     def check(
-        self, index: FileIndex, column: str, kind: str, where: IndexRange, encoded: EncodedColumn,
-        spec: IndexSpec | None, data: bytes,
-    ) -> None:  # fmt: skip
+        self, index: FileIndex, column: str, kind: str, encoded: EncodedColumn, spec: IndexSpec | None, data: bytes
+    ) -> None:
+        where = index.head.columns[column][kind]
         type_ = encoded.codec.type
         if not supports_reading(kind, type_):
             self.add(column, kind, "unknown", f"a {kind} index on {type_} is not known here")
@@ -255,7 +256,7 @@ class _Verifier:
             self.add(column, kind, *fault)
 
 
-def _place(name: str, fields: Sequence[DataField]) -> tuple[DataField, str | None] | None:
+def _column_and_key(name: str, fields: Sequence[DataField]) -> tuple[DataField, str | None] | None:
     """The column, and the map key, that a name in a container means."""
     for field in fields:
         if field.name == name:
@@ -267,19 +268,19 @@ def _place(name: str, fields: Sequence[DataField]) -> tuple[DataField, str | Non
 
 
 def _encoded(
-    io: FileIO, file: DataFileRef, places: dict[str, tuple[DataField, str | None]]
+    io: FileIO, file: DataFileRef, located: dict[str, tuple[DataField, str | None]]
 ) -> dict[str, EncodedColumn | None]:
     """The distinct keys and codes of the columns; None for a type that no index can be on."""
     dictionaries: dict[str, ColumnDictionary | None] = {}
-    for name, (field, key) in places.items():
+    for name, (field, key) in located.items():
         type_ = _value_type(field.type, key)
         known = any(supports(kind, type_) for kind in INDEX_TYPES)
         dictionaries[name] = ColumnDictionary(key_codec(type_)) if known else None
-    fields = [f for f in file.fields if any(f is field for field, _ in places.values())]
+    fields = [f for f in file.fields if any(f is field for field, _ in located.values())]
     reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
         for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-            for name, (field, key) in places.items():
+            for name, (field, key) in located.items():
                 dictionary = dictionaries[name]
                 if dictionary is None:
                     continue
@@ -301,10 +302,10 @@ def _fault(
 ) -> tuple[str, str] | None:
     """How an index differs from the data: a kind and a sentence; None when it doesn't."""
     if isinstance(reader, BloomReader):
-        denied, beyond = bloom_difference(reader, column)
+        denied, extra = bloom_difference(reader, column)
         if denied:
             return "stale", f"{denied:,} of {len(column.keys):,} values are denied: rows would be lost"
-        return ("stale", f"{beyond:,} bits are set for values that the file does not have") if beyond else None
+        return ("stale", f"{extra:,} bits are set for values that the file does not have") if extra else None
     if reader.row_count != column.row_count:
         return "row-count", f"the index is of {reader.row_count:,} rows, the file has {column.row_count:,}"
     if isinstance(reader, BitmapReader) and spec is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["missing_table_hint"]
@@ -23,11 +23,11 @@ def missing_table_hint(io: FileIO, root: str) -> str:
             return f"name the table, {parent}/{table}, and {asked}"
         inside = [e.name for e in here if e.is_dir and io.exists(f"{root}/{e.name}/schema")]
         if inside:
-            return near_hint(name, inside, "the tables in it") or ""
+            return suggest(name, inside, "the tables in it") or ""
         beside = [e.name for e in io.list(parent or "/")[:1000] if e.is_dir]
         tables = [n for n in beside if n != name and io.exists(f"{parent}/{n}/schema")]
         found = "there is no such directory" if not here else "the directory holds something else"
-        near = near_hint(name, tables, "tables beside it")
+        near = suggest(name, tables, "tables beside it")
         return f"{found}; {near}" if near else found
     except PaimonError as error:
         return str(error)

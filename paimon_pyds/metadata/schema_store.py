@@ -24,7 +24,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.missing_table import missing_table_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["SchemaStore", "utf8_bytes"]
@@ -178,7 +178,7 @@ class SchemaStore:
             return BranchNotFoundError(
                 f"the table has no branch {self.branch!r:.100}",
                 path=self.root,
-                hint=near_hint(self.branch, self.branches(), "branches"),
+                hint=suggest(self.branch, self.branches(), "branches"),
             )
         return TableNotFoundError(
             "no Paimon table is here: there is no schema/schema-N",

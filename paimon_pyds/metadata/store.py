@@ -26,7 +26,7 @@ from paimon_pyds.metadata.hints import read_hint, write_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.base import FileIO
@@ -234,7 +234,7 @@ class TableStore(SchemaStore):
             pass
         where = "the table" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
         raise TagNotFoundError(
-            f"{where} has no tag {name!r:.100}", path=self.root, hint=near_hint(name, self.tag_names(), "tags")
+            f"{where} has no tag {name!r:.100}", path=self.root, hint=suggest(name, self.tag_names(), "tags")
         )
 
     # ------------------------------------------------------------------------------------ manifests

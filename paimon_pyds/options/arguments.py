@@ -69,7 +69,7 @@ def integer(name: str, value: Any) -> int:
         else:
             if -(2**63) <= number < 2**63:
                 return number
-            raise OptionError(f"{name} is a number of {number.bit_length():,} bits; at most 64 are taken")
+            raise OptionError(f"{name} is a number of {number.bit_length():,} bits; at most 64 are supported")
     raise _refused(name, "an integer", value)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.redaction import holds_secret, names_secret, shown
 from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
@@ -78,7 +78,7 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
         raise UnsupportedError(
             f"a table with partition.legacy-name=false can't be written when {zoned[0]} is a partition column: Java "
             "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
-            hint="make a table anew and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
+            hint="create another table and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
         )
     bucket = typed.get("bucket")
     if bucket == 0 or bucket < -1:
@@ -124,7 +124,7 @@ def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> No
             raise OptionError(
                 f"{key} is {text} here and {own.get(key)} in the table",
                 path=path,
-                hint="what shapes a table is settled when it is made; leave the option out",
+                hint="what shapes a table is fixed when it is created; leave the option out",
             )
 
 
@@ -141,10 +141,10 @@ def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> 
         if option is None or option.status is not Status.REFUSED or option.scope not in scopes:
             continue
         if not option.accepts(text):
-            raise UnsupportedError(f"a table with {key}={text} can't be {action}: {option.why}", hint=_way_out(option))
+            raise UnsupportedError(f"a table with {key}={text} can't be {action}: {option.why}", hint=_remedy(option))
 
 
-def _way_out(option: Option) -> str:
+def _remedy(option: Option) -> str:
     if option.default is None and not option.accepted:
         return "use Java Paimon for this table, or remove the option"
     default = (option.default,) if option.default is not None else ()
@@ -152,7 +152,7 @@ def _way_out(option: Option) -> str:
 
 
 def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: bool = True) -> None:
-    """Raises OptionError for a key that looks like a misspelt option: unknown, and near to one that is known.
+    """Raises OptionError for a key that looks like a misspelt option: unknown, and similar to a known one.
 
     Other unknown keys pass: people keep properties of their own in a table. Options of a single operation have no such
     excuse: with ``own`` False each unknown key is refused.
@@ -163,14 +163,14 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
     for key in options:
         if option_of(key) is None and key not in known:
             folded = key.lower().replace("_", "-")
-            near = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
+            similar = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
             if names_secret(key):
                 if own:
                     continue  # `check_no_secrets` is about new ones; those that a table holds do not keep it from use
-                raise OptionError(f"option {key} is a secret, and no option of a table", hint=_STORAGE)
+                raise OptionError(f"option {key} is a secret, which is not a table option", hint=_STORAGE)
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
-            if near or index or not own:
-                raise OptionError(f"unknown option {key}", hint=near_hint(folded, known, "options"))
+            if similar or index or not own:
+                raise OptionError(f"unknown option {key}", hint=suggest(folded, known, "options"))
 
 
 def check_no_secrets(options: Mapping[str, str]) -> None:
@@ -178,7 +178,9 @@ def check_no_secrets(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         if names_secret(key) or holds_secret(text):
             what = "is a secret" if names_secret(key) else "holds a secret"
-            raise OptionError(f"option {key} {what}, and the options of a table are open to its readers", hint=_STORAGE)
+            raise OptionError(
+                f"option {key} {what}, and everyone who can read a table can read its options", hint=_STORAGE
+            )
 
 
 def describe_options(schema: SchemaLike) -> pa.Table:

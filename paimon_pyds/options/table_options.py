@@ -10,7 +10,7 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.options.values import Kind
 from paimon_pyds.redaction import RedactedDict
 
@@ -138,7 +138,7 @@ class TableOptions(Mapping[str, str]):
                 return self._raw[key]
             if default is not None:
                 return default
-            raise OptionError(f"Paimon has no option {key}", hint=near_hint(key, OPTIONS, "options"))
+            raise OptionError(f"Paimon has no option {key}", hint=suggest(key, OPTIONS, "options"))
         text = self._text(option, key)
         if text is None:
             return option.default_value if default is None else default

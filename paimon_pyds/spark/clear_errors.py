@@ -28,8 +28,8 @@ def clear_errors(method: C) -> C:
             return method(*args, **kwargs)
         except PaimonError as error:
             _log_trace(f"{method.__qualname__} failed")
-            bare = error
-        raise _bared(bare)
+            found = error
+        raise _without_trace(found)
 
     return clear  # type: ignore[return-value]
 
@@ -41,8 +41,8 @@ def clear_iterator(items: Iterator[T]) -> Iterator[T]:
         return
     except PaimonError as error:
         _log_trace("reading failed")
-        bare = error
-    raise _bared(bare)
+        found = error
+    raise _without_trace(found)
 
 
 def _log_trace(what: str) -> None:
@@ -51,7 +51,7 @@ def _log_trace(what: str) -> None:
         _log.debug("%s\n%s", what, redact(traceback.format_exc()))
 
 
-def _bared(error: PaimonError) -> PaimonError:
+def _without_trace(error: PaimonError) -> PaimonError:
     error.__cause__ = None
     error.__context__ = None
     return error.with_traceback(None)

@@ -35,7 +35,7 @@ class SparkExecutor:
 
     def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
         if partitions is not None and partitions < 1:
-            raise OptionError(f"an executor needs a partition or more, not {partitions}")
+            raise OptionError(f"an executor needs at least one partition, not {partitions}")
         self._spark = spark
         self._partitions = partitions or 1000
 

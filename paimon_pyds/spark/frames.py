@@ -59,7 +59,7 @@ def _text(name: str, value: Any) -> str:
         if name in _NAME_LISTS:
             parts = [_quoted(part) for part in parts]
         return ",".join(parts)
-    raise OptionError(f"{name}: {type(value).__name__} is no value of an option", hint="give text, numbers or lists")
+    raise OptionError(f"{name}: {type(value).__name__} is not a value of an option", hint="give text, numbers or lists")
 
 
 def _quoted(name: str) -> str:

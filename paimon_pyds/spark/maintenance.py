@@ -58,6 +58,11 @@ def rewrite_file_index(
     Args:
         spark: a session, classic or Connect; its workers read the data files and write the indexes.
         path: where the table is.
+        where: a condition on partition columns.
+        rebuild: build every index anew, as after a change of an index's own options.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
     """
     table = Table.open(path, branch, storage_options)
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)

@@ -75,7 +75,7 @@ class WriteOptions:
 
     Attributes:
         path: the table.
-        create: make the table when it is not there.
+        create: create the table when it does not exist.
         partition_by: partition columns; None when the option was not given.
         partition: the partitions that an overwrite replaces; None for all.
         dynamic: an overwrite replaces the partitions that the data has rows in.
@@ -151,13 +151,13 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
     for name in ("primary-key", "rowkind-column"):
         _refuse(given, name, "tables with a primary key can't be written yet; leave the option out for an append table")
     if "partition-by" in given and "partition" in given:
-        raise OptionError("partition-by and partition say the same, and both are given")
+        raise OptionError("partition-by and partition say the same, and both are set")
     dynamic = _flag(given, "dynamic-partition-overwrite", False)
     partition = _partition(given)
     if not overwrite and (partition is not None or dynamic):
         name = "overwrite-partition" if partition is not None else "dynamic-partition-overwrite"
         if partition is not None or "dynamic-partition-overwrite" in given:
-            raise OptionError(f"{name} goes with mode('overwrite'), and this is an append")
+            raise OptionError(f"{name} needs mode('overwrite'), and this is an append")
     if partition is not None and dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
     path, branch = _location(given)
@@ -180,16 +180,16 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
     text = given.get("operation")
     if text is None:
         if "operation-keys" in given:
-            raise OptionError("operation-keys goes with the option operation, which is delete or upsert")
+            raise OptionError("operation-keys needs the option operation, which is delete or upsert")
         return None
     operation = text.strip().lower()
     if operation not in ("delete", "upsert"):
         raise OptionError(f"operation is delete or upsert, not {text!r}")
     if overwrite:
-        raise OptionError(f"operation={operation} goes with mode('append'), and this is an overwrite")
+        raise OptionError(f"operation={operation} needs mode('append'), and this is an overwrite")
     shaping = [name for name in ("partition-by", "partition", "comment") if name in given]
     if shaping:
-        raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table is there already")
+        raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table already exists")
     return operation
 
 
@@ -280,14 +280,14 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
         raise OptionError(f"table must be 'database.table', not {text!r}", hint="or give database too")
     name = parse_identifier(text, *([] if database is None else [database]))
     if database not in (None, name.database):
-        raise OptionError(f"table names the database {name.database!r}, database names {database!r}")
+        raise OptionError(f"the option table names the database {name.database!r}, the option database {database!r}")
     if name.system is not None:
         raise UnsupportedError(
             f"{name} is a system table, which Spark can't read",
             hint=f'paimon_pyds.Table.open(…).system("{name.system}") gives it as an Arrow table',
         )
     if name.branch is not None and branch not in (None, name.branch):
-        raise OptionError(f"table names the branch {name.branch!r}, branch names {branch!r}")
+        raise OptionError(f"the option table names the branch {name.branch!r}, the option branch {branch!r}")
     return f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}", name.branch or branch
 
 
@@ -322,13 +322,13 @@ _OWN = frozenset((*WHERE, *READ, *WRITE))
 def _paimon_name(key: str) -> str:
     """Paimon's own spelling of a lower-cased key. Raises OptionError for a key that is no option."""
     from paimon_pyds.options import OPTIONS, option_of
-    from paimon_pyds.options.suggestions import near_hint
+    from paimon_pyds.options.suggestions import suggest
 
     for name in OPTIONS:
         if name.lower() == key:
             return name
     if option_of(key) is None:
-        raise OptionError(f"there is no option {key}", hint=near_hint(key, [*OPTIONS, *_OWN], "options"))
+        raise OptionError(f"there is no option {key}", hint=suggest(key, [*OPTIONS, *_OWN], "options"))
     return key
 
 

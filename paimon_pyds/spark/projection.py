@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.spark.arrow import check_castable, find_name
 from paimon_pyds.types import DataField, RowType, arrow_type
 
@@ -38,7 +38,7 @@ def split_names(text: str) -> list[tuple[str, ...]]:
         if at == len(text):
             return paths
         if text[at] != ",":
-            raise OptionError(f"a comma is expected at {text[at:]!r} in the column list {text!r}")
+            raise OptionError(f"expected a comma at {text[at:]!r} in the column list {text!r}")
         at += 1
 
 
@@ -89,9 +89,7 @@ def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]
         if at is None:
             at, rest = find_name(names, path[0]), path[1:]
         if at is None:
-            raise OptionError(
-                f"columns: the table has no column {whole!r}", hint=near_hint(whole, names, "its columns")
-            )
+            raise OptionError(f"columns: the table has no column {whole!r}", hint=suggest(whole, names, "its columns"))
         if at in wanted and (not rest or rest in wanted[at] or () in wanted[at]):
             raise OptionError(f"columns: {whole!r} is named twice")
         wanted.setdefault(at, []).append(rest)

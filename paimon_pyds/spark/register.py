@@ -34,12 +34,12 @@ def register(spark: Any, pushdown: bool = False) -> None:
             _switch_on(spark)
         else:
             warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
-    known = _taken(spark, second)
-    if _taken(spark, first) and not known:
+    known = _name_is_taken(spark, second)
+    if _name_is_taken(spark, first) and not known:
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
 
 
-def _taken(spark: Any, source: Any) -> bool:
+def _name_is_taken(spark: Any, source: Any) -> bool:
     """Register a source; True when its name is taken: by a jar, or (Spark 4.0) by this package, found on the path."""
     try:
         spark.dataSource.register(source)

@@ -39,6 +39,10 @@ def delete(
         spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
         path: where the table is.
         where: Spark SQL text; ``"TRUE"`` for every row.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
+        options: table options for this run.
 
     Raises:
         OptionError: no condition, or a Column of Spark.
@@ -65,6 +69,10 @@ def update(
         path: where the table is.
         set: new values by column: Spark SQL text over the old values, or plain values that are not texts.
         where: Spark SQL text; all rows when None.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
+        options: table options for this run.
 
     Raises:
         OptionError: nothing to set, or a Column of Spark.

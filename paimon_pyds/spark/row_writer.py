@@ -1,8 +1,8 @@
-"""``df.write.option("operation", "delete" | "upsert")``: a DataFrame of keys, or of rows and where they lie.
+"""``df.write.option("operation", "delete" | "upsert")``: a DataFrame of keys, or of rows and their positions.
 
 With the columns ``__paimon_file_path`` and ``__paimon_row_index`` (a read gives them by the option
-``metadata-columns``) rows are named by where they lie; else by the values of key columns. Tasks write new versions of
-rows; the driver finds the old ones and publishes both as one snapshot.
+``metadata-columns``) rows are named by their position in a file; else by the values of key columns. Tasks write new
+versions of rows; the driver finds the old ones and publishes both as one snapshot.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PaimonRowMessage", "PaimonRowWriter", "open_row_writer"]
 
-PLACE = ("__paimon_file_path", "__paimon_row_index")
+POSITION_COLUMNS = ("__paimon_file_path", "__paimon_row_index")
 
 
 @dataclass
@@ -44,12 +44,12 @@ class PaimonRowMessage(PaimonCommitMessage):
     """What one task saw and wrote.
 
     Attributes:
-        message: new versions that were written, when rows are named by where they lie.
-        places: by data file, the rows that go, as a serialized roaring bitmap; empty when rows are named by keys.
+        message: new versions that were written, when rows are named by their position in a file.
+        positions: by data file, the rows that go, as a serialized roaring bitmap; empty when rows are named by keys.
         keys: rows of the DataFrame as an Arrow stream, when rows are named by keys.
     """
 
-    places: dict[str, bytes] = field(default_factory=dict)
+    positions: dict[str, bytes] = field(default_factory=dict)
     keys: bytes = b""
 
 
@@ -57,8 +57,8 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
     """Deletes or replaces rows. Made by `open_row_writer`; it is pickled into every task.
 
     Attributes:
-        columns: for each column that is used its place in the DataFrame and its field; the place columns come last.
-        keys: key columns; empty when rows are named by where they lie.
+        columns: for each column that is used its index in the DataFrame and its field; the position columns come last.
+        keys: key columns; empty when rows are named by their position in a file.
         external: files outside of the table that a commit may read.
     """
 
@@ -79,33 +79,33 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
         """Look at a task's rows, and write those that are new versions. Nothing is visible until `commit`."""
-        batches = (self._used(batch) for batch in iterator)
-        return self._named(batches) if self._keys else self._placed(batches)
+        batches = (self._conformed(batch) for batch in iterator)
+        return self._send_keys(batches) if self._keys else self._write_versions(batches)
 
     # --------------------------------------------------------------------------------------------------- in each task
 
-    def _used(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch.column(at) for at in self._at]
         loose = pa.schema([pa.field(f.name, c.type) for f, c in zip(self._incoming, columns, strict=True)])
         fitting = conform_batch(pa.RecordBatch.from_arrays(columns, schema=loose), self._incoming)
-        return _as_given(fitting, columns) if self._delete and self._keys else fitting
+        return _unrounded(fitting, columns) if self._delete and self._keys else fitting
 
-    def _named(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
+    def _send_keys(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._incoming, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
             for batch in batches:
                 stream.write_batch(batch)
         return PaimonRowMessage(None, keys=sink.getvalue().to_pybytes())
 
-    def _placed(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
-        places: dict[str, BitMap] = {}
+    def _write_versions(self, batches: Iterator[pa.RecordBatch]) -> PaimonRowMessage:
+        positions: dict[str, BitMap] = {}
         with TableWriter(self._context) as writer:
             for batch in batches:
-                _add_places(places, batch)
+                _add_positions(positions, batch)
                 if not self._delete:
-                    writer.write(batch.select(batch.schema.names[: -len(PLACE)]))
+                    writer.write(batch.select(batch.schema.names[: -len(POSITION_COLUMNS)]))
             written = None if self._delete else writer.prepare_commit()
-        return PaimonRowMessage(written, places={path: rows.serialize() for path, rows in places.items()})
+        return PaimonRowMessage(written, positions={path: rows.serialize() for path, rows in positions.items()})
 
     # ---------------------------------------------------------------------------------------------------- on the driver
 
@@ -113,15 +113,15 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         if self._keys:
             self._publish_keys(messages)
         else:
-            self._publish_places(messages)
+            self._publish_positions(messages)
 
-    def _publish_places(self, messages: Sequence[PaimonRowMessage]) -> None:
-        places: dict[str, BitMap] = {}
+    def _publish_positions(self, messages: Sequence[PaimonRowMessage]) -> None:
+        positions: dict[str, BitMap] = {}
         for message in messages:
-            for path, data in message.places.items():
-                _join(places, path, BitMap.deserialize(data), unique=not self._delete)
+            for path, data in message.positions.items():
+                _add_rows(positions, path, BitMap.deserialize(data), unique=not self._delete)
         versions = None if self._delete else [m.message for m in messages if m.message is not None]
-        replace_rows(self._store(), places, versions, options=self._context.dynamic_options)
+        replace_rows(self._store(), positions, versions, options=self._context.dynamic_options)
 
     def _publish_keys(self, messages: Sequence[PaimonRowMessage]) -> None:
         tables = [pa.ipc.open_stream(m.keys).read_all() for m in messages]
@@ -150,7 +150,7 @@ def _check_unique(keys: pa.Table) -> None:
         )
 
 
-def _as_given(keys: pa.RecordBatch, given: Sequence[pa.Array]) -> pa.RecordBatch:
+def _unrounded(keys: pa.RecordBatch, given: Sequence[pa.Array]) -> pa.RecordBatch:
     """Keys to delete that are still what they were: one that was rounded to its column's type equals no row's value."""
     for column, source in zip(keys.columns, given, strict=True):
         t = pa.types
@@ -159,11 +159,11 @@ def _as_given(keys: pa.RecordBatch, given: Sequence[pa.Array]) -> pa.RecordBatch
             same = pc.equal(column.cast(source.type), source)
             same = pc.or_(same, pc.is_nan(source)) if floating else same
             if not pc.all(same, min_count=0).as_py():
-                return _as_given(keys.filter(same), [array.filter(same) for array in given])
+                return _unrounded(keys.filter(same), [array.filter(same) for array in given])
     return keys
 
 
-def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:
+def _add_positions(positions: dict[str, BitMap], batch: pa.RecordBatch) -> None:
     paths = batch.column(batch.num_columns - 2).dictionary_encode()
     rows = np.asarray(batch.column(batch.num_columns - 1))
     if len(rows) and (rows.min() < 0 or rows.max() >= 1 << 32):
@@ -173,21 +173,21 @@ def _add_places(places: dict[str, BitMap], batch: pa.RecordBatch) -> None:
         mine = rows[codes == code].astype(np.uint32)
         found = BitMap(mine)
         if len(found) != len(mine):
-            raise _twice(path)
-        _join(places, path, found, unique=True)
+            raise _named_twice(path)
+        _add_rows(positions, path, found, unique=True)
 
 
-def _join(places: dict[str, BitMap], path: str, rows: BitMap, *, unique: bool) -> None:
-    before = places.get(path)
+def _add_rows(positions: dict[str, BitMap], path: str, rows: BitMap, *, unique: bool) -> None:
+    before = positions.get(path)
     if before is None:
-        places[path] = rows
+        positions[path] = rows
     elif unique and not before.isdisjoint(rows):
-        raise _twice(path)
+        raise _named_twice(path)
     else:
-        places[path] = before | rows
+        positions[path] = before | rows
 
 
-def _twice(path: str) -> OptionError:
+def _named_twice(path: str) -> OptionError:
     return OptionError(
         f"a row of {path.rpartition('/')[2]} is named twice by __paimon_file_path and __paimon_row_index",
         hint="a join may have doubled it: drop the duplicates first",
@@ -209,13 +209,13 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     table = Table.open(options.path, options.branch, options.storage)
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
-    if all(name in names for name in PLACE):
+    if all(name in names for name in POSITION_COLUMNS):
         if options.keys is not None:
             raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
         if operation == "upsert":
             check_replaceable(context.options, table.path)
         fields = () if operation == "delete" else context.schema.fields
-        columns = [*_columns(schema, fields, table.path), *_places(schema)]
+        columns = [*_columns(schema, fields, table.path), *_position_columns(schema)]
         keys: tuple[str, ...] = ()
     else:
         keys = _keys(options.keys, names, context.schema.fields, operation)
@@ -227,17 +227,17 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
 
 
 def _keys(
-    asked: Sequence[str] | None, names: Sequence[str], fields: Sequence[DataField], operation: str
+    requested: Sequence[str] | None, names: Sequence[str], fields: Sequence[DataField], operation: str
 ) -> tuple[str, ...]:
     """Key columns in the table's spelling: those of the option, or all that a DataFrame of keys has."""
-    if asked is None and operation == "upsert":
+    if requested is None and operation == "upsert":
         raise OptionError(
             "an upsert needs to know which columns find the old rows",
             hint="option('operation-keys', 'id'), or a DataFrame with __paimon_file_path and __paimon_row_index",
         )
     spellings = [f.name for f in fields]
     keys = []
-    for name in names if asked is None else asked:
+    for name in names if requested is None else requested:
         at = find_name(spellings, name)
         if at is None:
             raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(spellings)}")
@@ -262,7 +262,7 @@ def _columns(schema: StructType, fields: Sequence[DataField], table: str) -> lis
             raise SchemaError(
                 f"the DataFrame has no column {target.name!r}",
                 path=table,
-                hint="new versions of rows need all columns: select them from the table, and change what changes",
+                hint="new versions of rows need all columns: select them from the table, and change their values",
             )
         check_castable(source.field(at).type, target.type, target.name)
         found.append((at, target))
@@ -277,12 +277,12 @@ def _check_dropped(names: Sequence[str], columns: Sequence[tuple[int, pa.Field]]
             raise SchemaError(f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table")
 
 
-def _places(schema: StructType) -> list[tuple[int, pa.Field]]:
+def _position_columns(schema: StructType) -> list[tuple[int, pa.Field]]:
     types = (pa.string(), pa.int64())
     names = schema.fieldNames()
     source = compat.target_schema(schema)
     found = []
-    for name, type_ in zip(PLACE, types, strict=True):
+    for name, type_ in zip(POSITION_COLUMNS, types, strict=True):
         at = names.index(name)
         check_castable(source.field(at).type, type_, name)
         found.append((at, pa.field(name, type_, nullable=False)))

@@ -49,7 +49,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         return "paimon"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a source right after it was made, also when ``schema`` was not asked: that is the load."""
+        """Spark pickles a source right after it was made, even when ``schema`` was not called: that is the load."""
         if self._loaded is None:
             from paimon_pyds.spark.state import try_load
 

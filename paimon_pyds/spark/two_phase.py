@@ -1,4 +1,4 @@
-"""The two phases of a write in Spark: tasks write files and tell of them, then the driver publishes all or removes all.
+"""The two phases of a write in Spark: tasks write files and report them, then the driver publishes all or removes all.
 
 Spark runs ``commit`` and ``abort`` in different processes, each with a writer that it unpickles anew, and it aborts
 after a commit that failed too, perhaps while that is still running: an abort can't know what a commit did. But a commit
@@ -45,7 +45,7 @@ M = TypeVar("M", bound=PaimonCommitMessage)
 
 
 class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
-    """A writer into a table, without what its tasks do and how their messages are published.
+    """A writer into a table; subclasses say what its tasks do and how their messages are published.
 
     Args:
         context: the table as it is written to.
@@ -68,19 +68,19 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
             AlreadyCommittedError: the table has some of the files; all are kept.
             CommitOutcomeUnknownError: the storage did not say; all files are kept.
         """
-        told = [m for m in messages if isinstance(m, self._kind)]
-        if len(told) != len(messages):
+        received = [m for m in messages if isinstance(m, self._kind)]
+        if len(received) != len(messages):
             raise CommitError("some tasks of the write left no message, nothing was published")
-        with removing_unpublished(partial(self._remove, told)):
+        with removing_unpublished(partial(self._remove, received)):
             check_same_table(self._store(), self._context.schema.id, self._context.schema_digest)
-            self._publish(told)
+            self._publish(received)
 
     @clear_errors
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what the tasks of a job wrote that failed; those that failed removed their own."""
-        told = [m for m in messages if isinstance(m, self._kind)]
-        if len(told) != len(messages):
-            self._remove(told)
+        received = [m for m in messages if isinstance(m, self._kind)]
+        if len(received) != len(messages):
+            self._remove(received)
         else:
             _log.info("all tasks of this write were done: its files are the commit's to keep or to remove")
 
@@ -91,9 +91,9 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
     def _remove(self, messages: Iterable[M]) -> None:
         try:
             Table(self._store()).abort([m.message for m in messages])
-        except PaimonError as error:  # there is another error to tell of
+        except PaimonError as error:  # another error is reported
             _log.warning("the files of a failed write were not removed: %s", error)
 
     def _store(self) -> TableStore:
-        """The table's metadata, where the tasks wrote: a relative path might mean another place here."""
+        """The table's metadata, where the tasks wrote: a relative path might mean another directory here."""
         return TableStore(self._context.io, self._context.root, self._context.branch, self._external)

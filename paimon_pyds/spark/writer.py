@@ -35,7 +35,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     Attributes:
         context: the table as it is written to.
-        incoming: what batches are brought to: the DataFrame's columns under the table's names and types.
+        incoming: what batches are converted to: the DataFrame's columns under the table's names and types.
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
     """
@@ -99,7 +99,7 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
             raise
         try:
             return _created(schema, options), {}
-        except AlreadyExistsError:  # another writer was faster
+        except AlreadyExistsError:  # another writer has created it concurrently
             table = Table.open(options.path, options.branch, options.storage)
     return table, dynamic_options(table, options)
 
@@ -125,13 +125,13 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
         OptionError: the table is partitioned otherwise.
     """
     schema = table.schema
-    asked = options.partition_by
-    if asked is not None and [n.casefold() for n in asked] != [n.casefold() for n in schema.partition_keys]:
+    requested = options.partition_by
+    if requested is not None and [n.casefold() for n in requested] != [n.casefold() for n in schema.partition_keys]:
         raise OptionError(
-            f"partition-by is {', '.join(asked) or 'empty'}, and the table is partitioned by "
+            f"partition-by is {', '.join(requested) or 'empty'}, and the table is partitioned by "
             f"{', '.join(schema.partition_keys) or 'nothing'}",
             path=table.path,
-            hint="a table's partitions are settled when it is made; leave the option out",
+            hint="a table's partitions are fixed when it is created; leave the option out",
         )
     return restore_case(options.table, [f.name for f in schema.fields])
 
@@ -140,7 +140,7 @@ def _exact(name: str, names: Sequence[str], option: str) -> str:
     found = positions_named(name, names)
     if len(found) == 1:
         return names[found[0]]
-    raise OptionError(f"{option} names {name!r}, which is no column", hint=f"the DataFrame has {', '.join(names)}")
+    raise OptionError(f"{option} names {name!r}, which is not a column", hint=f"the DataFrame has {', '.join(names)}")
 
 
 def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -> None:

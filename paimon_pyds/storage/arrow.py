@@ -258,7 +258,7 @@ class ArrowFileIO:
         if _family(scheme_of(source)) in ("s3", "gcs"):
             raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if self.exists(target):
-            raise AlreadyExistsError("the target of a rename is there already", path=target)
+            raise AlreadyExistsError("the target of a rename already exists", path=target)
         fs, inner = self._at(source)
         with self._faults("rename", source, missing_passes=True):
             fs.move(inner, self._at(target)[1])

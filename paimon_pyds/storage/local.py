@@ -190,7 +190,7 @@ class LocalFileIO:
                         raise FileExistsError(errno.EEXIST, "exists", target)
                     os.rename(source, target)
             except FileExistsError:
-                raise AlreadyExistsError("the target of a rename is there already", path=target) from None
+                raise AlreadyExistsError("the target of a rename already exists", path=target) from None
 
 
 class _LocalOutput:

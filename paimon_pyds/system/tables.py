@@ -22,7 +22,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.suggestions import near_hint
+from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
 from paimon_pyds.scan.state_options import stored_state
@@ -40,6 +40,7 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
 
     Args:
+        store: the table.
         name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
             ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
 
@@ -54,7 +55,7 @@ def system_table(store: TableStore, name: str) -> pa.Table:
         return make(store)
     if wanted in _JAVA_ONLY:
         raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(SYSTEM_TABLES)} are")
-    raise OptionError(f"no system table is named {name!r:.60}", hint=near_hint(wanted, SYSTEM_TABLES, "system tables"))
+    raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, SYSTEM_TABLES, "system tables"))
 
 
 # ------------------------------------------------------------------------------------------ snapshots and schemas
@@ -243,7 +244,7 @@ def _partitions(store: TableStore) -> pa.Table:
 
 
 def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
-    """Rows that deletion vectors mark, by partition; None where a vector does not tell its number."""
+    """Rows that deletion vectors mark, by partition; None where a vector does not say its number."""
     name = None if state.snapshot is None else state.snapshot.index_manifest
     if name is None or not TableOptions(store.latest_schema().options).get("deletion-vectors.enabled"):
         return {}

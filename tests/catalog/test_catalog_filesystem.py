@@ -102,7 +102,7 @@ def test_what_is_missing_is_named_with_what_is_near(catalog: Catalog) -> None:
 def test_a_warehouse_that_is_not_there(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path / "nowhere")
     assert catalog.databases() == ["default"] and catalog.tables() == []
-    with pytest.raises(DatabaseNotFoundError, match="the warehouse is not there either"):
+    with pytest.raises(DatabaseNotFoundError, match="the warehouse does not exist either"):
         catalog.table("a.b")
     assert not (tmp_path / "nowhere").exists()
 

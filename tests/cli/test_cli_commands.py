@@ -192,7 +192,7 @@ def test_faults_come_with_what_mends_them(path: str, capsys: pytest.CaptureFixtu
     side = next(Path(path).glob("bucket-0/*.index"))
     side.write_bytes(b"PAR1" * 10)
     assert main(["index", "verify", path]) == 1
-    assert capsys.readouterr().out.endswith("1 fault\n`paimon-pyds index rewrite --rebuild` makes them anew\n")
+    assert capsys.readouterr().out.endswith("1 fault\n`paimon-pyds index rewrite --rebuild` builds them again\n")
     dumped = _run(capsys, "index", "dump", path)
     assert "this is not a file-index container" in dumped and ", values " in dumped
     _run(capsys, "index", "rewrite", path, "--rebuild")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.commit.publisher import FileSystemPublisher
@@ -22,6 +21,7 @@ from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
+from support.effort import LONG
 from support.increments import with_compaction
 from support.messages import data, ids_of, table_of_one_row
 
@@ -266,7 +266,7 @@ class _LooksThenMoves(LocalFileIO):
 
 
 def test_appends_beside_such_a_writer_are_all_there(tmp_path: Path) -> None:
-    seconds = 60.0 if settings().max_examples > 100 else 3.0
+    seconds = 60.0 if LONG else 1.5
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"commit.max-retries": "1000"})
     stop = threading.Event()
     failures: list[BaseException] = []

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.ddl.create import create_table, fresh_ids
+from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids
 from paimon_pyds.errors import AlreadyExistsError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats.orc.zones import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
@@ -45,9 +45,11 @@ def _create(
     primary: Sequence[str] = (),
     partition: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-    **more: Any,
+    comment: str | None = None,
+    **how: Any,
 ) -> TableSchema:
-    return create_table(IO, str(path / "t"), fields, primary, partition, options, **more).latest_schema()
+    definition = TableDefinition(fields, primary, partition, options or {}, comment)
+    return create_table(IO, str(path / "t"), definition, **how).latest_schema()
 
 
 def test_a_new_table(tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_keys_may_come_as_options(tmp_path: Path) -> None:
 
 def test_a_table_that_is_there(tmp_path: Path) -> None:
     first = _create(tmp_path)
-    with pytest.raises(AlreadyExistsError, match="there already"):
+    with pytest.raises(AlreadyExistsError, match="already exists"):
         _create(tmp_path, _fields(other="INT"))
     assert _create(tmp_path, _fields(other="INT"), ignore_if_exists=True) == first
 
@@ -166,7 +168,7 @@ NESTED = {"type": "ARRAY", "element": "INT"}
 REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "at least one column", {"fields": ()}),
     (SchemaError, "named twice: a", {"fields": (*_fields(a="INT"), *_fields(a="INT"))}),
-    (SchemaError, "not a column name", {"fields": _fields(**{"": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": _fields(**{"": "INT"})}),
     (SchemaError, "reserved", {"fields": _fields(_SEQUENCE_NUMBER="BIGINT")}),
     (SchemaError, "reserved", {"fields": _fields(rowkind="STRING")}),
     (SchemaError, "metadata column", {"fields": _fields(__paimon_file_path="STRING")}),
@@ -247,7 +249,7 @@ def test_bsi_is_deprecated(tmp_path: Path) -> None:
 
 
 def test_the_store_of_the_new_table_is_ready(tmp_path: Path) -> None:
-    store = create_table(IO, str(tmp_path / "t"), ORDERS)
+    store = create_table(IO, str(tmp_path / "t"), TableDefinition(ORDERS))
     assert isinstance(store, TableStore) and store.latest_snapshot_id() is None
     assert json.loads(schema_to_json(TableStore.open(tmp_path / "t").latest_schema()))["id"] == 0
 

@@ -8,7 +8,6 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hypothesis import settings
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import DeletionVector, read_vector, write_vectors
@@ -16,8 +15,8 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.record_codec import decode_index_manifest, encode_index_manifest
 from paimon_pyds.storage.base import BytesSource
+from support.effort import LONG
 
-LONG = settings().max_examples > 100
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "2000"))
 BOUND = 64 << 20
 ROWS = 200_000

@@ -33,6 +33,7 @@ def two_months() -> pa.Table:
     return flights.load(progress=False).filter(pc.field("month") >= 11)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_story_of_two_months(spark: Any, tmp_path: Path, two_months: pa.Table) -> None:
     path = tmp_path / "travel.db" / "flights"

@@ -15,6 +15,7 @@ from pyarrow import orc
 from pyarrow import parquet as pq
 
 from paimon_pyds.table_scan import Scan
+from support.effort import LONG
 from support.random_world import random_world
 from support.table_model import Row, as_text, evaluate, to_arrow, to_sql, to_tree
 from support.table_world import ID, POOLS, SEEDS, Pools, World
@@ -22,8 +23,7 @@ from support.table_world import ID, POOLS, SEEDS, Pools, World
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
 FILTERS = 12
-LONG = settings().max_examples > 100
-EXAMPLES = settings(max_examples=3000 if LONG else 60, phases=[Phase.generate])
+EXAMPLES = settings(max_examples=3000 if LONG else 25, phases=[Phase.generate])
 """A shrunken seed is no smaller a case."""
 
 

@@ -16,7 +16,7 @@ from paimon_pyds.expression import Scope, bind_expression
 from paimon_pyds.types import from_arrow_schema
 from support.spark_zone import zone
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DDL = (
     "t tinyint, n smallint, i int, l bigint, f float, d double, m decimal(10,2), w decimal(38,10), s string, u string,"

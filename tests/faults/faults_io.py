@@ -16,10 +16,19 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.base import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
+from support.effort import sampled
 
 BEFORE, AFTER, HALF = "before", "after", "half"
 HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
 """What leaves nothing behind, however it fails."""
+
+
+def fault_points(done: Sequence[str]) -> list[tuple[int, str]]:
+    """Where the operations fail, with their names: before and after each that publishes, and at a sample of the others;
+    all of them in long runs."""
+    publishing = {at + i for at, name in enumerate(done) if name == "create_if_absent" for i in (0, 1)}
+    chosen = publishing.union(sampled(range(len(done)), 10))
+    return [(at, name) for at, name in enumerate(done) if at in chosen]
 
 
 def full_disk(operation: str = "") -> BaseException:

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from schedules import ActorIO, Killed, Schedule, repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import create_table
+from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -70,7 +70,7 @@ def _prepared(kind: str) -> dict[str, bytes]:
     options = options | {"compaction.min.file-num": "2"}
     fields = from_arrow_schema(_SCHEMA)
     with repeatable(kind):
-        table = pp.Table(create_table(MemoryIO(files), "/t", fields, (), partition_by, options, None))
+        table = pp.Table(create_table(MemoryIO(files), "/t", TableDefinition(fields, (), partition_by, options)))
         for rows in _START:
             table.append(_table(rows))
         table.delete("id = 1")

@@ -15,8 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, left_behind, rows_of_snapshots, texts
-from hypothesis import settings
+from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, fault_points, left_behind, rows_of_snapshots, texts
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
@@ -29,7 +28,6 @@ from support.victims import PRELOAD, insert_for_ever
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 VECTORS = {"deletion-vectors.enabled": "true"}
 OPTIONS = {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
-LONG = settings().max_examples > 100
 Change = Callable[[pp.Table], object]
 
 _ONE = LocalExecutor(1)
@@ -78,11 +76,6 @@ def _state(path: Path) -> tuple[object, ...]:
     return rows_of_snapshots(table), texts(table.scan("v >= 3")), table.count()
 
 
-def _passed_over(at: int, name: str) -> bool:
-    """In short runs not every read, nor every piece of a file, fails once."""
-    return not LONG and name not in ("create_if_absent", "write", "close") and at % 9 > 0
-
-
 _CASES = [
     pytest.param(change, mode, marks=() if mode == BEFORE or change == "delete by vectors" else pytest.mark.long)
     for change in CHANGES
@@ -104,8 +97,8 @@ def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     new = _state(whole)
     assert old != new
     assert not left_behind(whole)
-    for at, name in enumerate(counting.done):
-        if (mode != BEFORE and name in HARMLESS) or _passed_over(at, name):
+    for at, name in fault_points(counting.done):
+        if mode != BEFORE and name in HARMLESS:
             continue
         path = tmp_path / "t"
         shutil.copytree(prepared, path)
@@ -158,9 +151,7 @@ def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
     run(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
     published = False
-    for at, name in enumerate(counting.done):
-        if _passed_over(at, name):
-            continue
+    for at, name in fault_points(counting.done):
         path = tmp_path / "t"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()

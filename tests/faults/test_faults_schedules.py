@@ -1,6 +1,7 @@
 """Actors on one table, one I/O call at a time: some order of those that succeeded explains the end of every schedule.
 
-A failure tells the kind of table and the seed: ``PAIMON_PYDS_SEED=<seed> pytest -k …`` runs that schedule again.
+A failure tells the kind of table and the seed: ``PAIMON_PYDS_SEED=<seed> PAIMON_PYDS_SCHEDULES=1 pytest -k …``
+runs that schedule again.
 """
 
 from __future__ import annotations
@@ -8,18 +9,16 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
 from schedule_world import KINDS, World
 
 from paimon_pyds.metadata.cache import METADATA_CACHE
+from support.effort import LONG, SEED
 
-LONG = settings().max_examples > 100
-_SEED = os.environ.get("PAIMON_PYDS_SEED")
-_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "300"))
+_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "150"))
 
 
 def _run(kind: str, schedules: int, faults: float) -> None:
-    for seed in range(-(-schedules // len(KINDS))) if _SEED is None else [int(_SEED)]:
+    for seed in range(SEED, SEED - (-schedules // len(KINDS))):
         METADATA_CACHE.clear()
         world = World(kind, seed, faults)
         world.run()
@@ -35,4 +34,4 @@ def test_some_order_explains_the_end(kind: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_order_explains_the_end_under_faults(kind: str) -> None:
-    _run(kind, _SCHEDULES // 4, faults=0.6)
+    _run(kind, max(1, _SCHEDULES // 4), faults=0.6)

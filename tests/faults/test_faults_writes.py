@@ -11,11 +11,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, files_under, left_behind, rows_of_snapshots, texts
-from hypothesis import settings
+from faults_io import (
+    AFTER,
+    BEFORE,
+    HALF,
+    HARMLESS,
+    FaultyIO,
+    fault_points,
+    files_under,
+    left_behind,
+    rows_of_snapshots,
+    texts,
+)
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import create_table
+from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.cache import METADATA_CACHE
@@ -92,9 +102,6 @@ def _state(path: Path) -> tuple[object, ...]:
     return table.arrow_schema.names, rows_of_snapshots(table), texts(table.scan("p = 'p1'"))
 
 
-LONG = settings().max_examples > 100
-"""Else, of several pieces of a file one after the other, the first and the last fail only."""
-
 CASES = [("parquet", name) for name in WRITES] + [("orc", "append"), ("avro", "append")]
 THREE = [("parquet", "append"), ("parquet", "overwrite"), ("parquet", "compact")]
 
@@ -110,8 +117,8 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: st
     write(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
     assert old != new
-    for at, name in enumerate(counting.done):
-        if (mode != BEFORE and name in HARMLESS) or (not LONG and counting.done[at - 1 : at + 2] == ["sink"] * 3):
+    for at, name in fault_points(counting.done):
+        if mode != BEFORE and name in HARMLESS:
             continue
         path = tmp_path / f"t{at}"
         shutil.copytree(prepared, path)
@@ -147,9 +154,7 @@ def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write
     shutil.copytree(prepared, whole)
     write(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
-    for at, name in enumerate(counting.done):
-        if counting.done[at - 1 : at + 2] == ["sink"] * 3:
-            continue
+    for at, name in fault_points(counting.done):
         path = tmp_path / f"t{at}"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
@@ -178,9 +183,7 @@ def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mod
     write(pp.Table(TableStore(counting, str(whole))))
     new = _state(whole)
     published = False
-    for at, name in enumerate(counting.done):
-        if counting.done[at - 1 : at + 2] == ["sink"] * 3:
-            continue
+    for at, name in fault_points(counting.done):
         path = tmp_path / f"t{at}"
         shutil.copytree(prepared, path)
         METADATA_CACHE.clear()
@@ -197,12 +200,13 @@ def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mod
 def test_a_fault_while_a_table_is_made(tmp_path: Path, mode: str) -> None:
     counting = FaultyIO()
     fields = from_arrow_schema(SCHEMA)
-    create_table(counting, str(tmp_path / "whole"), fields, partition_by=["p"], options=OPTIONS)
+    definition = TableDefinition(fields, partition_by=["p"], options=OPTIONS)
+    create_table(counting, str(tmp_path / "whole"), definition)
     for at in range(len(counting.done)):
         path = tmp_path / f"t{at}"
         made = True
         try:
-            create_table(FaultyIO(at, mode), str(path), fields, partition_by=["p"], options=OPTIONS)
+            create_table(FaultyIO(at, mode), str(path), definition)
         except PaimonError:
             made = False
         assert files_under(str(path)) == ({"schema/schema-0"} if made else set())

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import settings
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
@@ -22,9 +21,9 @@ from paimon_pyds.index.keys import key_codec
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
+from support.effort import LONG
 from support.fixtures import DEV, json_lines
 
-LONG = settings().max_examples > 100
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "1500"))
 BOUND = 64 << 20
 """Bytes that no damaged index may make us allocate."""

@@ -22,6 +22,7 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
+from support.effort import LONG
 from support.strategies import values
 
 TYPES = [
@@ -42,7 +43,6 @@ EXTREMES: dict[str, list[Any]] = {
     "TIMESTAMP(9)": [0, 1, 999, 1000, 1001, -1, -999, -1000, -1001],
     "TIMESTAMP(9) WITH LOCAL TIME ZONE": [0, 1, 999, 1000, 1001, -1, -999, -1000, -1001],
 }  # fmt: skip
-LONG = settings().max_examples > 100
 COMPARISONS = (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)
 TEXT_OPS = (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS, Op.NOT_CONTAINS)
 SMALL = {

@@ -70,7 +70,7 @@ def test_rewrite(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     next(Path(path).rglob("*.index")).write_bytes(b"")
     text = _run(capsys, "index", "rewrite", path)
     assert "2 of 2 files, snapshot 3: 3 indexes built, 0 dropped, 1 kept" in text
-    assert "1 container could not be read and was made anew" in text
+    assert "1 container could not be read and was built again" in text
     (summary,) = _json(capsys, "index", "rewrite", path, "--rebuild")
     assert (summary["snapshot_id"], summary["built"], summary["rows"]) == (4, 4, 2000)
     assert "is none" in _run(capsys, "index", "rewrite", path, "--where", "id = 1", status=1)
@@ -109,7 +109,7 @@ def test_eval_of_another_number_of_rows(path: str, capsys: pytest.CaptureFixture
     side = str(next(Path(path).rglob("*.index")))
     asked = ("index", "eval", side, "--table", path, "--filter", "color = 'c3'", "--rows")
     assert len(json.loads(_run(capsys, *asked, "1000"))) == 91
-    assert "--rows 7 is not right: the bitmap index of color is of 1000 rows" in _run(capsys, *asked, "7", status=1)
+    assert "--rows 7 is wrong: the bitmap index of color is of 1000 rows" in _run(capsys, *asked, "7", status=1)
 
 
 def test_system(path: str, capsys: pytest.CaptureFixture[str]) -> None:

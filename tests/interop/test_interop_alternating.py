@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from interop_java_steps import SharedWorld
 from interop_worlds import JAVA_NAMES, filters, kept_lines, one_zero, pools, told
 
 from paimon_pyds.types import Kind, parse_type
+from support.effort import LONG
 from support.java_quirks import asks_for_nulls, is_coarse, leaves
 from support.oracle import Batch, Oracle, Reply
 from support.table_model import to_tree
@@ -21,7 +21,6 @@ from support.values import lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-LONG = settings().max_examples > 100
 SEEDS = range(8 if LONG else 1)
 TABLES, ROUNDS = (30, 6) if LONG else (12, 3)
 Expected = list[tuple[SharedWorld, Reply, list[str], str]]

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 from interop_worlds import (
     filters,
     index_questions,
@@ -33,6 +32,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.java_answer import java_answer
 from paimon_pyds.predicate.written import bind_as_written
 from paimon_pyds.types import arrow_schema
+from support.effort import LONG
 from support.java_quirks import asks_for_nulls, is_coarse, leaves, tells_zeros_apart
 from support.oracle import Batch, Oracle, Reply
 from support.oracle_filters import from_oracle
@@ -41,7 +41,6 @@ from support.values import lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-LONG = settings().max_examples > 100
 BATCHES, TABLES = (12, 80) if LONG else (1, 50)
 FILTERS, QUESTIONS = 6, 14
 

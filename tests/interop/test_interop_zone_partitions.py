@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.effort import LONG
 from support.oracle import Oracle
 from support.values import arrow_rows, dumps, in_order, lines
 
-LONG = settings().max_examples > 100
 ZONES = ["America/New_York", "UTC", "Asia/Kolkata"][: 3 if LONG else 2]
 TYPES = {
     "id": "INT", "p": "STRING", "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "t": "TIMESTAMP(3)", "d": "DATE",

@@ -11,18 +11,17 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.effort import LONG
 from support.oracle import Oracle, Reply
 from support.oracle_filters import from_oracle
 from support.values import arrow_rows, dumps, in_order, lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-LONG = settings().max_examples > 100
 ZONES = ["America/New_York", "Pacific/Auckland", "Asia/Kolkata", "Asia/Tokyo", "Europe/London"][: 5 if LONG else 2]
 ROWS = 400 if LONG else 40
 PARTS = 2

@@ -17,7 +17,7 @@ from paimon_pyds.predicate.show import to_sql
 from support import predicate_model as model
 from support.spark_zone import zone
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LEFT_OUT = {"ti", "ns"}  # Spark 4.0 has no TIME, and no Spark has nanoseconds
 FIELDS = [f for f in model.FIELDS if f.name not in LEFT_OUT]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from row_world import RowWorld
 
+from support.effort import LONG
 from support.table_world import POOLS, SEEDS, Pools
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-LONG = settings().max_examples > 100
-EXAMPLES = settings(max_examples=1000 if LONG else 40, phases=[Phase.generate])
+EXAMPLES = settings(max_examples=1000 if LONG else 20, phases=[Phase.generate])
 """A shrunken seed is no smaller a case."""
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.snapshot import CommitKind
+from support.effort import LONG
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("p", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -30,7 +30,6 @@ _MODES: dict[str, dict[str, str]] = {
     "buckets": _VECTORS | {"bucket": "2", "bucket-key": "id"},
     "small index files": _VECTORS | {"deletion-vector.index-file.target-size": "1 b"},
 }
-LONG = settings().max_examples > 100
 _ROUNDS = 14 if LONG else 6
 Row = tuple[int, int, int]
 Told = tuple[int, str, Any]

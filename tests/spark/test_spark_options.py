@@ -109,7 +109,7 @@ def test_a_branch_in_the_name_of_the_table():
     options = {"warehouse": "/wh", "table": "db.t$branch_b"}
     assert parse_read_options(options).branch == parse_write_options(options, overwrite=False).branch == "b"
     assert parse_read_options(options).path == "/wh/db.db/t"
-    with pytest.raises(OptionError, match="table names the branch 'b', branch names 'c'"):
+    with pytest.raises(OptionError, match="the option table names the branch 'b', the option branch 'c'"):
         parse_read_options({**options, "branch": "c"})
     with pytest.raises(UnsupportedError, match=r"db\.t\$files is a system table.*system"):
         parse_read_options({"warehouse": "/wh", "table": "db.t$files"})
@@ -118,7 +118,7 @@ def test_a_branch_in_the_name_of_the_table():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warehouse": "/wh", "table": "db.../t"}, "not a name of a table"),
+        ({"warehouse": "/wh", "table": "db.../t"}, "is not a name of a table"),
         ({}, "no table is named.*CREATE TEMPORARY VIEW"),
         ({"warehouse": "/wh"}, "no table is named"),
         ({"path": "/t", "warehouse": "/wh"}, "path and warehouse both name a table"),
@@ -193,8 +193,8 @@ def test_partitions_to_overwrite(text, partition):
         ({"overwrite-partition": "dt=1,dt=2"}, True, "must look like"),
         ({"overwrite-partition": ""}, True, "must look like"),
         ({"overwrite-partition": "dt='1"}, True, "must look like"),
-        ({"overwrite-partition": "dt=1"}, False, "goes with mode"),
-        ({"dynamic-partition-overwrite": "true"}, False, "goes with mode"),
+        ({"overwrite-partition": "dt=1"}, False, "needs mode"),
+        ({"dynamic-partition-overwrite": "true"}, False, "needs mode"),
         ({"overwrite-partition": "dt=1", "dynamic-partition-overwrite": "true"}, True, "not both"),
         ({"partition-by": "a", "partition": "a"}, False, "say the same"),
         ({"filter": "a = 1"}, True, "filter is an option of reading"),

@@ -114,7 +114,7 @@ def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
         ("SELECT 1L AS nope", {"operation": "delete"}, "the table has no column 'nope'"),
         ("SELECT 'x' AS id", {"operation": "delete"}, "column id is string here"),
         ("SELECT 1L AS id", {"operation": "remove"}, "operation is delete or upsert"),
-        ("SELECT 1L AS id", {"operation_keys": "id"}, "goes with the option operation"),
+        ("SELECT 1L AS id", {"operation_keys": "id"}, "needs the option operation"),
     ],
 )
 def test_what_does_not_fit_is_refused(frames: Any, path: str, query: str, options: dict[str, str], says: str) -> None:

@@ -183,7 +183,7 @@ def test_a_missing_table_is_not_made_when_told_so(frames, path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"partition-by": "nope"}, "partition-by names 'nope', which is no column"),
+        ({"partition-by": "nope"}, "partition-by names 'nope', which is not a column"),
         ({"bucket": "many"}, "bucket"),
         ({"merge-engin": "x"}, "there is no option merge-engin.*did you mean merge-engine"),
         ({"primary-key": "id"}, "the option primary-key is not supported yet"),

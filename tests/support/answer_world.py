@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import Phase, settings
 
+from support.effort import LONG
 from support.random_world import random_world
 from support.table_model import Column, Row, order
 from support.table_world import Pools, World
 
-LONG = settings().max_examples > 100
 UNORDERED = ("ARRAY", "MAP", "ROW", "MULTISET")
 NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 

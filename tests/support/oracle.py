@@ -1,4 +1,4 @@
-"""Java Paimon as a judge: ../shared/oracle, many commands in one JVM.
+"""Java Paimon as a judge: ../shared/oracle, all commands in one JVM.
 
     with oracle.batch() as batch:
         batch.create(warehouse, "db.t", schema, options={"bucket": "-1"})
@@ -19,8 +19,9 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,7 @@ from support.values import Rows, dumps, json_rows
 
 _HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
 _CACHE = ROOT / ".cache" / "oracle"
+_SERVER = Path(__file__).with_name("OracleServer.java")
 _TIMEOUT = 240
 
 
@@ -98,7 +100,7 @@ class Reply:
 
 @contextmanager
 def _only_one() -> Iterator[None]:
-    """One process at a time: `make test` runs two lanes of tests."""
+    """One process at a time: `make test` runs two jobs side by side."""
     _CACHE.mkdir(parents=True, exist_ok=True)
     with open(_CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -106,13 +108,16 @@ def _only_one() -> Iterator[None]:
 
 
 class Oracle:
-    """The command of ../shared/oracle, its jar fetched and its class compiled."""
+    """The command of ../shared/oracle. Its JVM is kept from batch to batch, for a start of Java costs two seconds."""
 
-    def __init__(self, command: Path, environment: Mapping[str, str], scratch: Path) -> None:
-        self._command = command
-        self._environment = dict(environment)
+    def __init__(self, environment: Mapping[str, str], scratch: Path, zone: str = "UTC") -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} {_SERVER.name}"}
         self._scratch = scratch
         self._numbers = itertools.count()
+        self._one_batch = threading.Lock()
+        self._server: subprocess.Popen[str] | None = None
+        self._in_zones: dict[str, Oracle] = {zone: self}
 
     @classmethod
     def find(cls, scratch: Path) -> Oracle:
@@ -126,34 +131,24 @@ class Oracle:
         environment = dict(os.environ)
         environment["ORACLE_CACHE"] = str(_CACHE)
         environment["PYSPARK_JARS_DIR"] = str(Path(spec.submodule_search_locations[0]) / "jars")
-        oracle = cls(_HOME / "oracle", environment, scratch)
-        with _only_one():  # the first run fetches and compiles
-            done = oracle._call(["version"])
-        if done.returncode != 0:
+        oracle = cls(environment, scratch)
+        try:
+            with _only_one():  # the first run fetches and compiles
+                oracle._start()
+        except OracleError as error:
             if _bundle() is None:
-                raise OracleMissingError(f"needs paimon-bundle, which Maven could not fetch: {done.stderr[-300:]}")
-            raise OracleError(f"Java Paimon does not start: {done.stderr[-3000:]}")
+                raise OracleMissingError(f"needs paimon-bundle, which Maven could not fetch: {error}") from error
+            raise
         return oracle
 
-    def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", str(self._command), *arguments],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=_TIMEOUT,
-            check=False,
-        )
-
     def in_zone(self, zone: str) -> Oracle:
-        """The same with another default time zone of the JVM, which is UTC otherwise."""
-        there = {**self._environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone}"}
-        return Oracle(self._command, there, self._scratch / zone.replace("/", "-"))
+        """The same in a JVM of another default time zone."""
+        if zone not in self._in_zones:
+            self._in_zones[zone] = Oracle(self._environment, self._scratch / zone.replace("/", "-"), zone)
+        return self._in_zones[zone]
 
     def batch(self) -> Batch:
-        """Commands that run together, in one JVM, when the `with` block ends."""
+        """Commands that run together when the `with` block ends."""
         return Batch(self)
 
     def run(self, replies: Sequence[Reply]) -> None:
@@ -161,19 +156,67 @@ class Oracle:
         script = self.scratch_file(".jsonl")
         with script.open("w", encoding="utf-8") as f:
             f.writelines(dumps({"args": r.args, "allow_fail": r.allow_fail}) + "\n" for r in replies)
-        done = self._call(["batch", str(script)])
-        statuses = [json.loads(line) for line in _lines(done.stdout)]
-        if len(statuses) != len(replies):
-            raise OracleError(f"{len(statuses)} of {len(replies)} commands answered: {done.stderr[-3000:]}")
+        with self._one_batch:
+            server = self._server or self._start()
+            statuses = [json.loads(line) for line in self._ask(server, str(script), len(replies))]
         for reply, status in zip(replies, statuses, strict=True):
             reply.ok, reply.output, reply.error = status["ok"], status.get("output", ""), status.get("error", "")
         for reply in replies:
             if not reply.ok and not reply.allow_fail:
                 raise OracleError(f"{' '.join(reply.args)[:500]}\n{reply.error[:3000]}")
 
+    def close(self) -> None:
+        """End the JVMs; the next batch would start another one."""
+        for other in self._in_zones.values():
+            if other is not self:
+                other.close()
+        if self._server is not None:
+            server, self._server = self._server, None
+            try:
+                server.communicate(timeout=_TIMEOUT)  # the end of its input ends it
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.communicate()
+
+    def _start(self) -> subprocess.Popen[str]:
+        with (self._scratch / "java.log").open("w") as log:
+            self._server = subprocess.Popen(
+                ["bash", str(_HOME / "oracle"), "serve"],
+                env=self._environment,
+                cwd=_SERVER.parent,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                encoding="utf-8",
+            )
+        self._lines_of(self._server, 1)
+        return self._server
+
+    def _ask(self, server: subprocess.Popen[str], script: str, count: int) -> list[str]:
+        """The JVM's replies to a script of ``count`` commands."""
+        assert server.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended: told below
+            server.stdin.write(script + "\n")
+            server.stdin.flush()
+        return self._lines_of(server, count)
+
+    def _lines_of(self, server: subprocess.Popen[str], count: int) -> list[str]:
+        """Its next lines of output. Raises OracleError, with what it logged, when it ends or takes too long."""
+        assert server.stdout is not None
+        too_long = threading.Timer(_TIMEOUT, server.kill)
+        too_long.start()
+        try:
+            lines = list(itertools.islice(server.stdout, count))
+        finally:
+            too_long.cancel()
+        if len(lines) < count:
+            self.close()
+            log = (self._scratch / "java.log").read_text(encoding="utf-8", errors="replace")
+            raise OracleError(f"{len(lines)} of {count} commands answered: {log[-3000:]}")
+        return lines
+
     def scratch_file(self, suffix: str) -> Path:
         """A new path for what a command reads."""
-        self._scratch.mkdir(parents=True, exist_ok=True)
         return self._scratch / f"{next(self._numbers):06d}{suffix}"
 
 

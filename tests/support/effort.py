@@ -1,0 +1,26 @@
+"""How much tests try: by default a sample, new at each run and the same in CI; everything in `make test-long`."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from typing import TypeVar
+
+from hypothesis import settings
+
+Case = TypeVar("Case")
+
+LONG = settings().max_examples > 100
+"""Whether this is `make test-long`."""
+
+SEED = int(os.environ.get("PAIMON_PYDS_SEED") or (0 if os.environ.get("CI") else random.randrange(1_000_000)))
+"""What the samples are drawn by. pytest prints it first; PAIMON_PYDS_SEED sets it."""
+
+
+def sampled(cases: Iterable[Case], count: int) -> list[Case]:
+    """So many of the cases, in their order; all of them in long runs."""
+    every = list(cases)
+    if LONG or len(every) <= count:
+        return every
+    return [every[i] for i in sorted(random.Random(SEED).sample(range(len(every)), count))]

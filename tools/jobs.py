@@ -1,0 +1,52 @@
+"""Run shell commands, two at a time, each one's output line by line behind its name: two cores, half the time.
+
+    python tools/jobs.py plain="make a" spark="make b" rest="make c"
+
+They start in the order given, the next one whenever one has ended. Ends with 1 when one of them failed, after all
+have ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+_AT_ONCE = 2
+_PRINTING = threading.Lock()
+
+
+def main(arguments: list[str]) -> int:
+    jobs = [argument.partition("=")[::2] for argument in arguments]
+    width = max(len(name) for name, _ in jobs)
+    started = time.monotonic()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        done = list(pool.map(lambda job: _run(job[0].ljust(width), job[1]), jobs))
+    failed = [name for (name, _), code in zip(jobs, done, strict=True) if code]
+    minutes = (time.monotonic() - started) / 60
+    print(f"{len(jobs)} jobs in {minutes:.1f} minutes" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+def _run(name: str, command: str) -> int:
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        _show(name, line)
+    code = process.wait()
+    _show(name, f"ended with {code} after {(time.monotonic() - started) / 60:.1f} minutes\n")
+    return code
+
+
+def _show(name: str, line: str) -> None:
+    with _PRINTING:
+        print(f"{name} | {line}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
