@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.predicate.column_stats import ColumnBounds, ColumnStats, Mask, is_nan
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate
 from paimon_pyds.types import FLOAT_KINDS
 
 __all__ = ["ColumnStats", "always_true", "may_match"]
@@ -75,7 +75,7 @@ class _Evaluation:
                 return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
             case Or(children):
                 return self._fold(np.logical_or, map(self.may, children), False)
-        return self._all(predicate is Const.TRUE)
+        return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
     def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Mask:
         """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
