@@ -12,6 +12,7 @@ from paimon_pyds.predicate.char import compare_char
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.literal_bounds import domain
+from paimon_pyds.predicate.long_or import balanced
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -290,7 +291,8 @@ def any_of(*children: Predicate) -> Predicate:
             equal.setdefault(child.column, []).append(child)
         else:
             others.append(child)
-    return make_or(*map(_one_of, equal.values()), *others)
+    found = make_or(*map(_one_of, equal.values()), *others)
+    return balanced(found) if isinstance(found, Or) else found
 
 
 def _one_of(leaves: Sequence[Leaf]) -> Leaf:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from paimon_pyds.predicate.tree import (
     Op,
     Predicate,
     is_computed,
+    leaves,
     root_columns,
 )
 from paimon_pyds.types import arrow_type
@@ -96,7 +98,7 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
     for child in _cheap_first(predicate.children):
         if found is None:
             found = _evaluate(child, batch)
-        elif is_computed(child):
+        elif _is_costly(child):
             found = _evaluate_open(child, batch, found, every)
         else:
             part = _evaluate(child, batch)
@@ -111,7 +113,12 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
 
 def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
     """Leaves first: what is computed is then computed for few rows, and not for those where it would fail."""
-    return sorted(children, key=is_computed) if any(map(is_computed, children)) else children
+    return sorted(children, key=_is_costly) if any(map(_is_costly, children)) else children
+
+
+def _is_costly(predicate: Predicate) -> bool:
+    """Whether the rows that it need not be asked for are worth leaving out: it computes, or has many leaves."""
+    return is_computed(predicate) or next(islice(leaves(predicate), _FEW, None), None) is not None
 
 
 def _evaluate_open(
