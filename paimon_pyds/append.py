@@ -27,9 +27,9 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.sql import casts
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter
 from paimon_pyds.write.conform import as_batches

@@ -204,7 +204,8 @@ class Table:
         """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
 
         Args:
-            filter: Spark SQL text, such as ``"color = 'red' AND price BETWEEN 1 AND 2"``.
+            filter: any boolean expression of Spark SQL, such as ``"upper(color) = 'RED' AND price BETWEEN 1 AND 2"``.
+                What statistics and indexes can't answer of it is evaluated on rows.
             columns: columns to return; all by default.
             limit: rows to return at most.
             top_n: the first rows in an order, sorted, such as ``"amount desc nulls last, id, 10"``: sort columns as in

@@ -107,11 +107,13 @@ class Scan:
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("filter", filter_), str) and not str(filter_).strip()):
             return Const.TRUE
-        from paimon_pyds.predicate.bind import bind
-        from paimon_pyds.predicate.parse import parse_filter
+        if isinstance(filter_, str):
+            from paimon_pyds.expression.condition import bind_filter
 
-        tree = parse_filter(filter_, timezone=self._timezone) if isinstance(filter_, str) else filter_
-        return bind(tree, self._schema.fields, timezone=self._timezone)
+            return bind_filter(filter_, self._schema.fields, timezone=self._timezone)
+        from paimon_pyds.predicate.bind import bind
+
+        return bind(filter_, self._schema.fields, timezone=self._timezone)
 
     def where(self, filter_: str | Predicate) -> Scan:
         """The same scan with one more condition."""

@@ -120,7 +120,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def _query(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--filter", help="Spark SQL text, such as \"color = 'red' AND price < 10\"")
+    parser.add_argument("--filter", help="a condition in Spark SQL, such as \"color = 'red' AND price * 2 < 10\"")
     parser.add_argument("--snapshot", type=int, help="read this snapshot")
     parser.add_argument("--tag", help="read this tag")
     parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")

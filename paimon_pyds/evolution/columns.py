@@ -24,7 +24,21 @@ from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.evolution.devolve import devolve_leaf
 from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Computed,
+    Const,
+    Leaf,
+    MapKey,
+    Op,
+    Or,
+    Predicate,
+    is_computed,
+    leaves,
+    make_and,
+    make_or,
+)
 from paimon_pyds.types import (
     ArrayType,
     AtomicType,
@@ -119,11 +133,13 @@ class Evolution:
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)
+            case Computed():
+                return Const.TRUE
         return predicate
 
     def devolves_exactly(self, predicate: Predicate) -> bool:
         """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
-        return all(self._is_exact(leaf.column) for leaf in leaves(predicate))
+        return not is_computed(predicate) and all(self._is_exact(leaf.column) for leaf in leaves(predicate))
 
     def settles(self, predicate: Predicate, devolved: Predicate) -> bool:
         """Whether ``predicate`` is true for every row, as what `devolve` made of it tells."""

@@ -152,6 +152,7 @@ class ExplainedScan:
         analyzed: whether the scan was run.
         order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
             turn, and no longer than needed, which the steps before ``result`` do not foresee.
+        on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
         limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
     """
 
@@ -164,6 +165,7 @@ class ExplainedScan:
     analyzed: bool = False
     order: str = ""
     limit: int | None = None
+    on_rows: tuple[str, ...] = ()
 
     def to_arrow(self) -> pa.Table:
         """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
@@ -192,6 +194,7 @@ class ExplainedScan:
             "table": redact(self.table),
             "snapshot": self.snapshot_id,
             "filter": self.predicate,
+            "evaluated_on_rows": list(self.on_rows),
             "order": self.order,
             "limit": self.limit,
             "analyzed": self.analyzed,

@@ -16,7 +16,7 @@ from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.file import explain_file
 from paimon_pyds.explain.order import PlannedVisit, in_visiting_order, planned_visits
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import Const, computed_parts
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
@@ -69,6 +69,7 @@ def explain(
         skips=plan.skips,
         order=order,
         limit=limit,
+        on_rows=tuple(dict.fromkeys(to_sql(part, shorten=True) for part in computed_parts(predicate))),
     )
 
 

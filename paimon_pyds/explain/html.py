@@ -63,6 +63,8 @@ def _title(e: ExplainedScan) -> str:
         if e.predicate
         else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
     )
+    if e.on_rows:
+        where += f"<div>evaluated on rows: <code>{escape(', '.join(e.on_rows))}</code></div>"
     order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
     limit = "" if e.limit is None else f"<div>{counted(e.limit, 'row')} at most {faint(ENDS)}</div>"
     return (

@@ -51,6 +51,8 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     yield f"Scan of {redact(e.table)} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
     if e.predicate:
         yield f"Filter: {e.predicate}"
+    if e.on_rows:
+        yield f"  evaluated on rows: {', '.join(e.on_rows)}"
     if e.order:
         yield f"First rows by: {e.order} (files are asked in turn, no longer than needed; {REST})"
     if e.limit is not None:

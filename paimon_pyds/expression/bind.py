@@ -14,11 +14,21 @@ from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression.cast import can_cast, constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
-from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value
-from paimon_pyds.predicate import casts, values
-from paimon_pyds.predicate.lexer import placed_error
-from paimon_pyds.predicate.tree import Literal
-from paimon_pyds.types import STRING_KINDS, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
+from paimon_pyds.sql import casts, values
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Name, Value
+from paimon_pyds.types import (
+    REFUSED_KINDS,
+    STRING_KINDS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MapType,
+    RowType,
+)
 from paimon_pyds.types.names import fields_named
 
 __all__ = ["Binder", "Scope"]
@@ -44,11 +54,11 @@ class Scope:
 class Binder:
     """Binds trees of one statement: all of them see the same time of day."""
 
-    def __init__(self, scopes: Sequence[Scope], zone: str, text: str, now: datetime | None = None) -> None:
+    def __init__(self, scopes: Sequence[Scope], zone: str, source: SqlText, now: datetime | None = None) -> None:
         values.time_zone(zone)
         self._scopes = scopes
         self.zone = zone
-        self._text = text
+        self._source = source
         self.now = now or datetime.now(timezone.utc)
 
     def bind(self, expression: Expression) -> Node:
@@ -78,12 +88,15 @@ class Binder:
                 return self._call(expression)
         raise AssertionError(expression)
 
+    def text_of(self, expression: Expression) -> str:
+        """What was written for a part of the tree."""
+        return self._source.text[expression.start : expression.stop]
+
     def fail(self, where: Expression, message: str, hint: str | None = None) -> NoReturn:
         """Raise an ExpressionError that points at a part of the text."""
-        if not self._text:
+        if not self._source.text:
             raise ExpressionError(message, hint=hint)
-        placed = placed_error(self._text, where.start, message, hint)
-        raise ExpressionError(placed.message.replace("filter: ", "expression: ", 1), hint=hint)
+        self._source.fail(where.start, message, hint=hint)
 
     # ------------------------------------------------------------------------------------------- values and names
 
@@ -124,6 +137,8 @@ class Binder:
         self.fail(name, f"no column {wanted!r:.100}{where}", hint)
 
     def _column(self, scope: Scope, field: DataField) -> Node:
+        if field.type.kind in REFUSED_KINDS:
+            raise LookupError(f"column {field.name!r} is of type {field.type.kind.value}, which is not supported here")
         return Column(normal(field.type), scope.prefix + field.name, _char(field.type))
 
     def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:
@@ -132,6 +147,8 @@ class Binder:
         return node
 
     def _item(self, item: Item) -> Node:
+        if isinstance(item.key, str):
+            return self._steps(item, self._bind(item.child), (item.key,))
         key = self._bind(item.key)
         if not isinstance(key, Constant) or key.literal is None or key.literal.value is None:
             self.fail(item.key, "a key or position that is not a literal is not supported")

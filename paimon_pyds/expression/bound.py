@@ -16,9 +16,10 @@ from paimon_pyds.expression.assign import assign, check_assignable
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.coercion import Type
 from paimon_pyds.expression.nodes import Node, columns
-from paimon_pyds.expression.parse import parse_expression
-from paimon_pyds.expression.tree import Expression, Value
-from paimon_pyds.predicate import casts
+from paimon_pyds.sql import casts
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.parser import parse
+from paimon_pyds.sql.tree import Expression, Value
 from paimon_pyds.types import DataField, DataType, from_arrow_type
 
 __all__ = ["BoundExpression", "Operand", "bind_condition", "bind_expression", "bind_tree", "checked_condition"]
@@ -117,31 +118,25 @@ def bind_expression(
         names = tuple(scope.prefix + field.name for scope in scopes for field in scope.fields)
         return BoundExpression(str(operand), names, None, target, timezone, None, operand)
     if isinstance(operand, str):
-        return bind_tree(parse_expression(operand, timezone=timezone), operand, scopes, target, timezone, now)
+        source = SqlText(operand, "expression")
+        return bind_tree(parse(source, timezone=timezone), Binder(scopes, timezone, source, now), target)
     try:
         literal = casts.from_python(operand)
     except PredicateError as error:
         raise ExpressionError(error.message.replace("a filter", "an expression"), hint=error.hint) from None
-    return bind_tree(Value(literal), "", scopes, target, timezone, now)
+    return bind_tree(Value(literal), Binder(scopes, timezone, SqlText("", "expression"), now), target)
 
 
-def bind_tree(
-    tree: Expression,
-    text: str,
-    scopes: Sequence[Scope],
-    target: DataField | None = None,
-    timezone: str = "UTC",
-    now: datetime | None = None,
-) -> BoundExpression:
-    """A parsed expression, or a part of one, bound as by `bind_expression`; ``text`` is the whole text."""
-    node = Binder(scopes, timezone, text, now).bind(tree)
-    shown = text[tree.start : tree.stop] or (str(tree.literal.value) if isinstance(tree, Value) else text)
+def bind_tree(tree: Expression, binder: Binder, target: DataField | None = None) -> BoundExpression:
+    """A parsed expression, or a part of one, bound as by `bind_expression`; the binder has the whole text."""
+    node = binder.bind(tree)
+    shown = binder.text_of(tree) or (str(tree.literal.value) if isinstance(tree, Value) else "")
     if target is not None:
         try:
             check_assignable(node.type, target.type)
         except ExpressionError as error:
             raise ExpressionError(f"column {target.name!r}: {shown:.200}: {error.message}", hint=error.hint) from None
-    return BoundExpression(shown[:200], tuple(dict.fromkeys(columns(node))), node.type, target, timezone, node)
+    return BoundExpression(shown[:200], tuple(dict.fromkeys(columns(node))), node.type, target, binder.zone, node)
 
 
 def bind_condition(

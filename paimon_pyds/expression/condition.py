@@ -1,26 +1,33 @@
-"""Conditions of row-level operations: the part that statistics and indexes can answer, and the rest."""
+"""Conditions over one table: one predicate, with leaves that statistics and indexes answer, and what rows have to be
+asked for the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
-from paimon_pyds.expression.parse import parse_expression
-from paimon_pyds.expression.tree import Expression, conjuncts, names
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.lexer import tokenize
-from paimon_pyds.predicate.parse import parse_filter
-from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, make_and
+from paimon_pyds.predicate.bind import TableBinder, bind
+from paimon_pyds.predicate.normal_form import Table, normal_form
+from paimon_pyds.predicate.tree import And, Computed, Const, Leaf, Or, Predicate
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.parser import parse
+from paimon_pyds.sql.tree import Expression
 from paimon_pyds.types import DataField
 
-__all__ = ["Condition", "Residual", "predicate_of", "split_condition"]
+if TYPE_CHECKING:
+    from paimon_pyds.expression.bind import Scope
+    from paimon_pyds.expression.bound import BoundExpression
+    from paimon_pyds.expression.row_binder import RowBinder
+
+__all__ = ["Condition", "Residual", "bind_filter", "predicate_of", "split_condition"]
 
 
 @dataclass(frozen=True)
@@ -55,76 +62,105 @@ class Condition:
     """A condition over one table's columns: rows are meant where the predicate is true, and the residual.
 
     Attributes:
-        predicate: what the predicate room expresses exactly, bound; it prunes files and selects rows by indexes.
-        residual: what it does not, for the rows that the predicate keeps; None when there is nothing left.
+        predicate: bound; it prunes files and selects rows by indexes.
+        residual: what it does not hold, for the rows that the predicate keeps; None when there is nothing left.
     """
 
     predicate: Predicate
     residual: Residual | None = None
 
 
-def split_condition(
-    operand: Operand | Predicate | None,
+def bind_filter(
+    text: str,
     fields: Sequence[DataField],
     *,
-    qualifiers: tuple[str, ...] = (),
     timezone: str = "UTC",
-    now: datetime | None = None,
+    qualifiers: tuple[str, ...] = (),
+    kind: str = "filter",
+) -> Predicate:
+    """A condition in SQL as a bound predicate: leaves where statistics and indexes answer, `Computed` for the rest.
+
+    Args:
+        text: any boolean expression over the columns, in Spark's dialect.
+        fields: the table's columns.
+        timezone: zone of literals without one, of dates and wall-clock times.
+        qualifiers: what may stand before a column's name, such as ``("target", "t")``.
+        kind: what errors call the text; they are ExpressionErrors but for a ``filter``.
+
+    Raises:
+        PredicateError: it does not parse, names no column, mixes types, or is no condition; the message has the line
+            with a caret under the place.
+    """
+    source = SqlText(text, kind)
+    evaluator = _RowEvaluator(source, fields, qualifiers, timezone)
+    tree = parse(source, timezone=timezone)
+    return normal_form(tree, source, timezone, _table(fields, qualifiers, timezone, evaluator))
+
+
+def split_condition(
+    operand: Any, fields: Sequence[DataField], *, qualifiers: tuple[str, ...] = (), timezone: str = "UTC"
 ) -> Condition:
-    """A condition over the columns of one table, taken apart at the ANDs of its top.
+    """The condition of an operation on rows.
 
     Args:
         operand: SQL text, a predicate tree, a `pyarrow.compute.Expression`, a bool; None for every row.
         fields: the table's columns.
         qualifiers: what may stand before them, such as ``("target", "t")``.
+        timezone: zone of literals without one, of dates and wall-clock times.
 
     Raises:
-        PredicateError: it does not parse, names no column, or mixes types.
+        PredicateError: see `bind_filter`.
     """
     if operand is None or operand is True:
         return Condition(Const.TRUE)
-    if isinstance(operand, And | Or | Leaf | Const):
+    if isinstance(operand, And | Or | Leaf | Const | Computed):
         return Condition(bind(operand, fields, timezone=timezone))
-    scopes = (Scope(qualifiers, tuple(fields)),)
-    if not isinstance(operand, str):
-        return Condition(Const.TRUE, Residual((bind_condition(operand, scopes, timezone=timezone, now=now),)))
-    whole = _predicate(operand, fields, timezone)  # the usual case, and quick with long IN lists
-    if whole is not None:
-        return Condition(whole)
-    predicates: list[Predicate] = []
-    residual: list[BoundExpression] = []
-    for part in conjuncts(parse_expression(operand, timezone=timezone)):
-        # Bound in any case: its errors point at the place in the whole text.
-        bound = checked_condition(bind_tree(part, operand, scopes, None, timezone, now))
-        predicate = predicate_of(part, operand, scopes[0], timezone)
-        if predicate is None:
-            residual.append(bound)
-        else:
-            predicates.append(predicate)
-    predicate = make_and(*predicates) if predicates else Const.TRUE
-    return Condition(predicate, Residual(tuple(residual)) if residual else None)
+    if isinstance(operand, str):
+        return Condition(bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression"))
+    from paimon_pyds.expression.bind import Scope
+    from paimon_pyds.expression.bound import bind_condition
+    from paimon_pyds.expression.row_binder import computed
+
+    bound = bind_condition(operand, (Scope(qualifiers, tuple(fields)),), timezone=timezone)
+    return Condition(computed(bound, bound.text))
 
 
-def predicate_of(part: Expression, text: str, scope: Scope, timezone: str) -> Predicate | None:
-    """A condition over one scope's columns as a bound predicate; None when that room can't express it."""
-    return _predicate(_unqualified(part, text, scope), scope.fields, timezone)
-
-
-def _predicate(text: str, fields: Sequence[DataField], timezone: str) -> Predicate | None:
+def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str) -> Predicate | None:
+    """A condition over one scope's columns as a bound predicate; None when rows alone can answer a part of it."""
     try:
-        return bind(parse_filter(text, timezone=timezone), fields, timezone=timezone)
+        return normal_form(part, source, timezone, _table(scope.fields, scope.names, timezone))
     except PredicateError:
         return None
 
 
-def _unqualified(part: Expression, text: str, scope: Scope) -> str:
-    """The text of a condition, without the scope's name before columns."""
-    known = {name.casefold() for name in scope.names}
-    columns = {field.name.casefold() for field in scope.fields}
-    pieces, at = [], part.start
-    found = {name.start: name for name in names(part)}  # BETWEEN holds its operand twice
-    for _, name in sorted(found.items()):
-        if len(name.parts) > 1 and name.parts[0].casefold() in known and name.parts[1].casefold() in columns:
-            pieces.append(text[at : name.start])
-            at = name.start + tokenize(text[name.start : name.stop])[2].start
-    return "".join([*pieces, text[at : part.stop]])
+def _table(
+    fields: Sequence[DataField], qualifiers: Sequence[str], zone: str, evaluator: _RowEvaluator | None = None
+) -> Table:
+    return Table(
+        TableBinder(fields, timezone=zone).bind,
+        evaluator,
+        frozenset(name.casefold() for name in qualifiers),
+        frozenset(field.name.casefold() for field in fields),
+    )
+
+
+class _RowEvaluator:
+    """Evaluates what predicates have no leaf for; the functions of expressions are imported when there is such a thing:
+    most filters have none, and processes that plan a query start sooner."""
+
+    def __init__(
+        self, source: SqlText, fields: Sequence[DataField], qualifiers: tuple[str, ...], timezone: str
+    ) -> None:
+        self._given = (source, tuple(fields), qualifiers, timezone)
+
+    @cached_property
+    def _binder(self) -> RowBinder:
+        from paimon_pyds.expression.row_binder import RowBinder
+
+        return RowBinder(*self._given)
+
+    def constant(self, expression: Expression) -> Literal | None:
+        return self._binder.constant(expression)
+
+    def condition(self, expression: Expression, text: str) -> Predicate:
+        return self._binder.condition(expression, text)

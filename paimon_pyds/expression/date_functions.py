@@ -14,7 +14,7 @@ from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
 from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
 from paimon_pyds.expression.registry import Function, Resolve
-from paimon_pyds.predicate import casts
+from paimon_pyds.sql import casts
 from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, Kind, arrow_type
 
 if TYPE_CHECKING:

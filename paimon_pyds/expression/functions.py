@@ -16,7 +16,7 @@ from paimon_pyds.expression.nodes import Apply, Constant, Logic, Node, arrow_of,
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
 from paimon_pyds.expression.registry import ANY, Function, Resolve
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
-from paimon_pyds.predicate import casts
+from paimon_pyds.sql import casts
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from paimon_pyds.expression.bound import BoundExpression, Operand, bind_conditio
 from paimon_pyds.expression.char import char_length, without_blanks
 from paimon_pyds.expression.condition import Residual, predicate_of
 from paimon_pyds.expression.nodes import Cast, Column, Node, columns
-from paimon_pyds.expression.parse import parse_expression
-from paimon_pyds.expression.tree import Call, Expression, conjuncts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.parser import parse
+from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
 
 __all__ = ["JoinCondition", "JoinKey", "SourceKeys", "expand", "split_join"]
@@ -78,28 +79,27 @@ def split_join(
     keys: list[JoinKey] = []
     predicates: list[Predicate] = []
     sides: dict[str, list[BoundExpression]] = {"target": [], "source": [], "pairs": []}
-    for part in conjuncts(parse_expression(on, timezone=timezone)):
-        bound = checked_condition(bind_tree(part, on, scopes, None, timezone, now))
-        key = _key(part, on, scopes, timezone, now)
+    source_text = SqlText(on, "expression")
+    binder = Binder(scopes, timezone, source_text, now)
+    for part in conjuncts(parse(source_text, timezone=timezone)):
+        bound = checked_condition(bind_tree(part, binder))
+        key = _key(part, binder, scopes)
         if key is not None:
             keys.append(key)
             continue
         on_target, on_source = (any(name.startswith(s.prefix) for name in bound.columns) for s in scopes)
         sides["pairs" if on_target and on_source else "target" if on_target else "source"].append(bound)
         if on_target and not on_source:
-            predicate = predicate_of(part, on, target, timezone)
+            predicate = predicate_of(part, source_text, target, timezone)
             predicates += [] if predicate is None else [predicate]
     residual = {side: Residual(tuple(parts)) if parts else None for side, parts in sides.items()}
     predicate = make_and(*predicates) if predicates else Const.TRUE
     return JoinCondition(tuple(keys), predicate, residual["target"], residual["source"], residual["pairs"])
 
 
-def _key(
-    part: Expression, text: str, scopes: tuple[Scope, Scope], timezone: str, now: datetime | None
-) -> JoinKey | None:
+def _key(part: Expression, binder: Binder, scopes: tuple[Scope, Scope]) -> JoinKey | None:
     if not isinstance(part, Call) or part.function not in ("=", "<=>"):
         return None
-    binder = Binder(scopes, timezone, text, now)
     nodes = [binder.bind(argument) for argument in part.arguments]
     if not _within(nodes[0], scopes[0]):
         nodes.reverse()
@@ -109,10 +109,10 @@ def _key(
     column = _plain(a, scopes[0])
     if char_length((a, b)) is not None:
         a, b = without_blanks(binder, (a, b))
-    shown = text[part.start : part.stop][:200]
+    shown = binder.text_of(part)[:200]
 
     def bound(node: Node) -> BoundExpression:
-        return BoundExpression(shown, tuple(dict.fromkeys(columns(node))), node.type, None, timezone, node)
+        return BoundExpression(shown, tuple(dict.fromkeys(columns(node))), node.type, None, binder.zone, node)
 
     return JoinKey(bound(a), bound(b), part.function == "<=>", column)
 

@@ -16,7 +16,7 @@ from paimon_pyds.expression.coercion import NUMBERS
 from paimon_pyds.expression.decimals import from_unscaled, rescale, unscaled, wide
 from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
 from paimon_pyds.expression.registry import Function, Resolve, typed
-from paimon_pyds.predicate import casts
+from paimon_pyds.sql import casts
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 if TYPE_CHECKING:

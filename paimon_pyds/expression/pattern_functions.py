@@ -12,8 +12,8 @@ from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression.arrays import MOST_TEXT, Datum, by_distinct_rows, check_text, text_bytes
 from paimon_pyds.expression.nodes import Apply, Constant, Node
 from paimon_pyds.expression.registry import Function, Resolve
-from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.like import like_parts, like_regex
+from paimon_pyds.sql import casts
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder

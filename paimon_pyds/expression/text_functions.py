@@ -22,7 +22,7 @@ from paimon_pyds.expression.arrays import (
 from paimon_pyds.expression.nodes import Apply, Node, type_text
 from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
 from paimon_pyds.expression.registry import ANY, Function, Resolve, typed
-from paimon_pyds.predicate import casts
+from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 
 if TYPE_CHECKING:

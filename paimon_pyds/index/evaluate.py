@@ -21,7 +21,7 @@ from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
 from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
 from paimon_pyds.types import DataType
@@ -173,6 +173,8 @@ class FileIndex:
                 return self._and(children, question)
             case Or(children):
                 return self._or(children, question)
+            case Computed():
+                return Answer(RowSelection.ALL, False)
         return _EVERY_ROW if predicate is Const.TRUE else _NO_ROW
 
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate import casts, values
 from paimon_pyds.predicate.char import compare_char
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare
 from paimon_pyds.predicate.like import normal_like
+from paimon_pyds.predicate.literal_bounds import domain
+from paimon_pyds.predicate.long_or import balanced
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -22,9 +23,11 @@ from paimon_pyds.predicate.tree import (
     Op,
     Or,
     Predicate,
+    is_deep,
     make_and,
     make_or,
 )
+from paimon_pyds.sql import casts, values
 from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_KINDS,
@@ -40,7 +43,10 @@ from paimon_pyds.types import (
 )
 from paimon_pyds.types.names import fields_named
 
-__all__ = ["bind", "internal_literal"]
+__all__ = ["TableBinder", "bind", "internal_literal"]
+
+MAX_DEPTH = 200
+"""How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
 
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
 _TEXT_OPS = frozenset({
@@ -73,18 +79,23 @@ def bind(
     Raises:
         PredicateError: no such column, types that SQL does not compare, or a literal that is no value of the type.
     """
-    return _Binder(fields, case_sensitive, timezone).bind(predicate)
+    if is_deep(predicate, MAX_DEPTH):
+        raise PredicateError(f"the filter is nested deeper than {MAX_DEPTH} levels")
+    return TableBinder(fields, case_sensitive=case_sensitive, timezone=timezone).bind(predicate)
 
 
-class _Binder:
-    def __init__(self, fields: Sequence[DataField], case_sensitive: bool, zone: str) -> None:
-        values.time_zone(zone)
+class TableBinder:
+    """Binds predicates to the columns of one table; the arguments are those of `bind`."""
+
+    def __init__(self, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC") -> None:
+        values.time_zone(timezone)
         self._fields = fields
         self._exact = case_sensitive
-        self._zone = zone
+        self._zone = timezone
         self._columns: dict[ColumnRef, ColumnRef] = {}
 
     def bind(self, predicate: Predicate) -> Predicate:
+        """The predicate with names and literals resolved, as by the function `bind`."""
         match predicate:
             case Leaf():
                 return self._leaf(predicate)
@@ -92,7 +103,7 @@ class _Binder:
                 # Every part is bound, for its errors, before any part may decide the whole.
                 return make_and(*[self.bind(child) for child in children])
             case Or(children):
-                return make_or(*[self.bind(child) for child in children])
+                return any_of(*[self.bind(child) for child in children])
         return predicate
 
     # ---------------------------------------------------------------------------------------------------- columns
@@ -200,12 +211,29 @@ class _Binder:
         assert isinstance(type_, AtomicType)
         if type_.kind is Kind.CHAR and known:
             return compare_char(op, column, [str(bytes_or_text(literal, type_)) for literal in known], type_)
+        negated = op is Op.NOT_IN
+        plain = _plain_values(known, type_)
+        gathered, others = self._compared(op, column, known) if plain is None else (plain, [])
+        if gathered:
+            ordered = tuple(gathered[key] for key in sorted(gathered))  # type: ignore[type-var]
+            single = Op.NE if negated else Op.EQ
+            others.insert(0, Leaf(op if len(ordered) > 1 else single, column, ordered))
+        if not others:
+            return Leaf(Op.IS_NOT_NULL, column) if negated else (Const.FALSE if known else Const.UNKNOWN)
+        return make_and(*others) if negated else make_or(*others)
+
+    def _compared(
+        self, op: Op, column: ColumnRef, known: Sequence[Literal]
+    ) -> tuple[dict[object, Any], list[Predicate]]:
+        """Values that literals of any types stand for, by their order, and conditions for those that are no value."""
+        type_ = column.type
+        assert isinstance(type_, AtomicType)
         if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
             as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in known)
         else:
             as_double = any(literal.type and literal.type.kind in FLOAT_KINDS for literal in known)
-        single, negated = (Op.EQ, False) if op is Op.IN else (Op.NE, True)
+        single = Op.EQ if op is Op.IN else Op.NE
         gathered: dict[object, Any] = {}
         others: list[Predicate] = []
         unequal = Leaf(Op.IS_NOT_NULL, column)
@@ -215,12 +243,7 @@ class _Binder:
                 gathered.setdefault(_key(part.literals[0]), part.literals[0])
             elif part is not Const.FALSE and part != unequal:
                 others.append(part)
-        if gathered:
-            ordered = tuple(gathered[key] for key in sorted(gathered))  # type: ignore[type-var]
-            others.insert(0, Leaf(op if len(ordered) > 1 else single, column, ordered))
-        if not others:
-            return unequal if negated else (Const.FALSE if known else Const.UNKNOWN)
-        return make_and(*others) if negated else make_or(*others)
+        return gathered, others
 
     def _text(self, leaf: Leaf, column: ColumnRef) -> Predicate:
         type_ = column.type
@@ -241,6 +264,42 @@ class _Binder:
             return Const.FALSE if negated else Leaf(Op.IS_NOT_NULL, column)
         literals = (text, "\\") if op is Op.LIKE else (text,)
         return Leaf(_NEGATED[op] if negated else op, column, literals)
+
+
+def _plain_values(known: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
+    """The values of a list of integers or texts for a column of such; None for others. Lists may be very long."""
+    kinds = INTEGER_KINDS if type_.kind in INTEGER_KINDS else STRING_KINDS
+    if type_.kind not in kinds or not {literal.type.kind for literal in known if literal.type} <= kinds:
+        return None
+    if kinds is STRING_KINDS:
+        return {literal.value: literal.value for literal in known}
+    low, high = domain(type_)
+    return {literal.value: literal.value for literal in known if low <= literal.value <= high}
+
+
+def any_of(*children: Predicate) -> Predicate:
+    """OR of bound predicates; equalities of one column become one IN, which statistics and indexes answer at once."""
+    found = make_or(*children)
+    if not isinstance(found, Or):
+        return found
+    equal: dict[ColumnRef, list[Leaf]] = {}
+    others: list[Predicate] = []
+    for child in found.children:
+        if isinstance(child, Leaf) and child.op in (Op.EQ, Op.IN):
+            equal.setdefault(child.column, []).append(child)
+        else:
+            others.append(child)
+    found = make_or(*map(_one_of, equal.values()), *others)
+    return balanced(found) if isinstance(found, Or) else found
+
+
+def _one_of(leaves: Sequence[Leaf]) -> Leaf:
+    """Equalities of one column as one leaf."""
+    if len(leaves) == 1:
+        return leaves[0]
+    found = {_key(value): value for leaf in leaves for value in leaf.literals}
+    ordered = tuple(found[key] for key in sorted(found))  # type: ignore[type-var]
+    return Leaf(Op.IN if len(ordered) > 1 else Op.EQ, leaves[0].column, ordered)
 
 
 def _literal(value: Any, bound_to: DataType | None) -> Literal:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate import values
 from paimon_pyds.predicate.char import compare_char
 from paimon_pyds.predicate.literal_bounds import Cut, cut, domain, from_step, mismatch, skipped_hour
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and, make_or
+from paimon_pyds.sql import values
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 __all__ = ["NUMBERS", "bytes_or_text", "compare"]

@@ -8,15 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, scalar
+from paimon_pyds.buffers import array, from_numpy, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Computed,
+    Const,
+    Leaf,
+    MapKey,
+    Op,
+    Predicate,
+    is_computed,
+    leaves,
+    root_columns,
+)
 from paimon_pyds.types import arrow_type
 
 __all__ = ["column_values", "matches"]
@@ -76,20 +91,63 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
         return _leaf(predicate, column_values(predicate.column, batch))
     if isinstance(predicate, Const):
         return pa.repeat(scalar(predicate is Const.TRUE, pa.bool_()), batch.num_rows)
+    if isinstance(predicate, Computed):
+        return predicate.condition.matches(batch)
+    every = isinstance(predicate, And)
     found: _Values | None = None
-    for child in predicate.children:
-        part = _evaluate(child, batch)
+    for child in _cheap_first(predicate.children):
         if found is None:
-            found = part
-        elif isinstance(predicate, And):
-            found = pc.and_(found, part)
-        elif found.null_count or part.null_count:
-            found = pc.or_kleene(found, part)
+            found = _evaluate(child, batch)
+        elif _is_costly(child):
+            found = _evaluate_open(child, batch, found, every)
         else:
-            found = pc.or_(found, part)
-        if isinstance(predicate, And) and _true_count(found) == 0:
+            part = _evaluate(child, batch)
+            if every:
+                found = pc.and_(found, part)
+            else:
+                found = pc.or_kleene(found, part) if found.null_count or part.null_count else pc.or_(found, part)
+        if every and _true_count(found) == 0:
             break
-    return pa.repeat(scalar(isinstance(predicate, And), pa.bool_()), batch.num_rows) if found is None else found
+    return pa.repeat(scalar(every, pa.bool_()), batch.num_rows) if found is None else found
+
+
+def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
+    """Leaves first: what is computed is then computed for few rows, and not for those where it would fail."""
+    return sorted(children, key=_is_costly) if any(map(_is_costly, children)) else children
+
+
+def _is_costly(predicate: Predicate) -> bool:
+    """Whether the rows that it need not be asked for are worth leaving out: it computes, or has many leaves."""
+    return is_computed(predicate) or next(islice(leaves(predicate), _FEW, None), None) is not None
+
+
+def _evaluate_open(
+    predicate: Predicate, batch: pa.RecordBatch | pa.Table, found: _Values, every: bool
+) -> pa.BooleanArray:
+    """AND or OR of what was found with a predicate, which is evaluated on the rows that it decides."""
+    mask = _filled(found)
+    rows = np.flatnonzero(mask if every else ~mask)
+    if every:
+        mask = np.zeros(len(mask), np.bool_)
+    if len(rows):
+        part = batch if len(rows) == batch.num_rows else _rows_of(predicate, batch, rows)
+        mask[rows] = _filled(_evaluate(predicate, part))
+    return pa.array(mask)
+
+
+def _filled(found: _Values) -> npt.NDArray[np.bool_]:
+    """A mask whose nulls are false, to be written to."""
+    return np.array(pc.fill_null(found, scalar(False, pa.bool_())), np.bool_)
+
+
+def _rows_of(
+    predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.int64]
+) -> pa.RecordBatch | pa.Table:
+    """Rows of the columns that a predicate needs."""
+    needed = set(root_columns(predicate))
+    columns = [name for name in batch.schema.names if name in needed]
+    # A batch without columns does not know its length.
+    return batch.select(columns or batch.schema.names[:1]).take(from_numpy(rows))
 
 
 def _leaf(leaf: Leaf, values: _Values) -> _Values:

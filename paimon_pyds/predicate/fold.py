@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.casts import literal_nanos
 from paimon_pyds.predicate.tree import Const, Literal, Op
+from paimon_pyds.sql.casts import literal_nanos
 from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 __all__ = ["compare_literals"]

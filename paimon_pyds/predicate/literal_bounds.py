@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate import casts, values
 from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.sql import casts, values
 from paimon_pyds.types import (
     INTEGER_BITS,
     INTEGER_KINDS,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, conjuncts, leaves, make_and, make_or
+from paimon_pyds.predicate.tree import (
+    And,
+    Computed,
+    Const,
+    Leaf,
+    Or,
+    Predicate,
+    conjuncts,
+    make_and,
+    make_or,
+    root_columns,
+)
 
 __all__ = ["partition_filter"]
 
@@ -20,7 +31,7 @@ def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tup
     projected: list[Predicate] = []
     residual: list[Predicate] = []
     for part in conjuncts(predicate):
-        if all(leaf.column.name in keys for leaf in leaves(part)):
+        if keys.issuperset(root_columns(part)):
             projected.append(part)
         else:
             projected.append(_project(part, keys))
@@ -31,8 +42,8 @@ def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tup
 def _project(predicate: Predicate, keys: frozenset[str]) -> Predicate:
     """The predicate with every leaf on another column taken for true: what remains is implied by it."""
     match predicate:
-        case Leaf():
-            return predicate if predicate.column.name in keys else Const.TRUE
+        case Leaf() | Computed():
+            return predicate if keys.issuperset(root_columns(predicate)) else Const.TRUE
         case And(children):
             return make_and(*(_project(child, keys) for child in children))
         case Or(children):

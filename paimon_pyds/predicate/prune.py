@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.predicate.column_stats import ColumnBounds, ColumnStats, Mask, is_nan
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate
 from paimon_pyds.types import FLOAT_KINDS
 
-__all__ = ["ColumnStats", "always_true", "may_match"]
+__all__ = ["ColumnStats", "StatisticsEvaluation", "always_true", "may_match"]
 
 StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 
@@ -31,7 +31,7 @@ def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> 
         row_counts: number of rows of each file.
         stats_of: statistics of a column, asked once per column; None when there are none.
     """
-    return _Evaluation(row_counts, stats_of).may(predicate)
+    return StatisticsEvaluation(row_counts, stats_of).may(predicate)
 
 
 def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Mask:
@@ -39,11 +39,11 @@ def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -
 
     The arguments are those of `may_match`. A file without rows counts as one where it is true.
     """
-    return _Evaluation(row_counts, stats_of).always(predicate)
+    return StatisticsEvaluation(row_counts, stats_of).always(predicate)
 
 
-class _Evaluation:
-    """One predicate over many files."""
+class StatisticsEvaluation:
+    """Predicates over many files, whose statistics are taken apart once: see `may_match` and `always_true`."""
 
     def __init__(self, row_counts: pa.Array, stats_of: StatsOf) -> None:
         self._files = len(row_counts)
@@ -67,6 +67,7 @@ class _Evaluation:
         return np.equal(self._rows, 0)
 
     def may(self, predicate: Predicate) -> Mask:
+        """What `may_match` gives."""
         match predicate:
             case Leaf():
                 return self._may_leaf(predicate)
@@ -75,7 +76,7 @@ class _Evaluation:
                 return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
             case Or(children):
                 return self._fold(np.logical_or, map(self.may, children), False)
-        return self._all(predicate is Const.TRUE)
+        return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
     def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Mask:
         """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
@@ -86,6 +87,7 @@ class _Evaluation:
         return self._all(True) if column is None else column.may(leaf)
 
     def always(self, predicate: Predicate) -> Mask:
+        """What `always_true` gives."""
         match predicate:
             case Leaf():
                 column = self._column(predicate.column)
@@ -100,6 +102,8 @@ class _Evaluation:
         found = self._all(start)
         for part in parts:
             combine(found, part, out=found)
+            if not np.any(found == start):
+                break  # nothing that follows changes it
         return found
 
 

@@ -11,9 +11,9 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import internal_literal
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
 
 __all__ = ["column_text", "literal_sql", "to_sql"]
@@ -29,6 +29,7 @@ _TEXT_FUNCTIONS = {
 }  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
+_SHOWN_TEXT = 200
 
 
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
@@ -47,6 +48,11 @@ def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
         return "CAST(NULL AS BOOLEAN)" if predicate is Const.UNKNOWN else predicate.value
     if isinstance(predicate, Leaf):
         return _leaf(predicate, shorten)
+    if isinstance(predicate, Computed):
+        text = (
+            predicate.text if not shorten or len(predicate.text) <= _SHOWN_TEXT else f"{predicate.text[:_SHOWN_TEXT]}…"
+        )
+        return f"({text})" if inner else text
     word = " AND " if isinstance(predicate, And) else " OR "
     text = word.join(_text(child, shorten, True) for child in predicate.children)
     return f"({text})" if inner else text

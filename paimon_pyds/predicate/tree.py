@@ -14,13 +14,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import pyarrow as pa
+
+from paimon_pyds.sql.literal import Literal
 from paimon_pyds.types import DataType
 
 __all__ = [
-    "And", "ColumnRef", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate",
-    "conjuncts", "leaves", "make_and", "make_or", "negate", "root_columns",
+    "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "RowCondition",
+    "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or", "negate", "root_columns",
 ]  # fmt: skip
 
 
@@ -97,18 +100,6 @@ class ColumnRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
-    """A literal as written, with the type that Spark SQL gives it. ``value`` is an internal value; None is NULL.
-
-    TIME literals, too, are in the unit of their precision: microseconds (6) or nanoseconds (9). With ``type`` None the
-    value is a plain Python object: str, int, float, bool, bytes, Decimal, date, datetime, time, or None.
-    """
-
-    value: Any
-    type: DataType | None
-
-
-@dataclass(frozen=True, slots=True)
 class Leaf:
     """``column op literals``: no literal for IS [NOT] NULL, one or more for [NOT] IN, else exactly one.
 
@@ -135,7 +126,31 @@ class Or:
     children: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Leaf | And | Or | Const
+class RowCondition(Protocol):
+    """A condition that is evaluated on rows: `paimon_pyds.expression.BoundExpression`."""
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether it is true, per row; never null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A condition that only rows can answer, such as ``upper(s) = 'B'``; statistics and indexes keep all rows.
+
+    Attributes:
+        text: as SQL.
+        columns: names of the top-level columns that it needs.
+        digest: tells it from others of the same text: of another time zone, of another current time.
+        condition: what evaluates it; it pickles.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    digest: str
+    condition: RowCondition = field(compare=False, repr=False)
+
+
+Predicate: TypeAlias = Leaf | And | Or | Const | Computed
 
 
 def make_and(*children: Predicate) -> Predicate:
@@ -178,6 +193,8 @@ def negate(predicate: Predicate) -> Predicate:
     happen while the tree is built, before them: the parser negates by De Morgan on the way down.
     """
     match predicate:
+        case Computed():
+            raise TypeError("a computed condition is negated before it is bound")
         case Leaf(op=op):
             return Leaf(_OPPOSITE[op], predicate.column, predicate.literals)
         case And():
@@ -187,18 +204,50 @@ def negate(predicate: Predicate) -> Predicate:
     return {Const.TRUE: Const.FALSE, Const.FALSE: Const.TRUE, Const.UNKNOWN: Const.UNKNOWN}[predicate]
 
 
+def _ends(predicate: Predicate) -> Iterator[Leaf | Const | Computed]:
+    """What is neither AND nor OR, left to right."""
+    left = [predicate]
+    while left:
+        node = left.pop()
+        if isinstance(node, And | Or):
+            left.extend(reversed(node.children))
+        else:
+            yield node
+
+
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """Every leaf, left to right."""
-    if isinstance(predicate, Leaf):
-        yield predicate
-    elif isinstance(predicate, And | Or):
-        for child in predicate.children:
-            yield from leaves(child)
+    return (node for node in _ends(predicate) if isinstance(node, Leaf))
+
+
+def is_deep(predicate: Predicate, levels: int) -> bool:
+    """Whether ANDs and ORs are nested in more levels; without recursion."""
+    level = [predicate]
+    while level and levels >= 0:
+        levels -= 1
+        level = [child for node in level if isinstance(node, And | Or) for child in node.children]
+    return bool(level)
+
+
+def computed_parts(predicate: Predicate) -> Iterator[Computed]:
+    """Every part that rows alone can answer, left to right."""
+    return (node for node in _ends(predicate) if isinstance(node, Computed))
+
+
+def is_computed(predicate: Predicate) -> bool:
+    """Whether there is a part that rows alone can answer."""
+    return next(computed_parts(predicate), None) is not None
 
 
 def root_columns(predicate: Predicate) -> list[str]:
     """Names of the top-level columns a predicate reads, each once, in order of appearance."""
-    return list(dict.fromkeys(leaf.column.name for leaf in leaves(predicate)))
+    found: dict[str, None] = {}
+    for node in _ends(predicate):
+        if isinstance(node, Leaf):
+            found[node.column.name] = None
+        elif isinstance(node, Computed):
+            found.update(dict.fromkeys(node.columns))
+    return list(found)
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:

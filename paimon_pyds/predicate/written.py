@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from paimon_pyds.predicate import casts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import And, Leaf, Op, Or, Predicate
+from paimon_pyds.sql import casts
 from paimon_pyds.types import DataField, Kind
 
 __all__ = ["bind_as_written"]

@@ -1,19 +1,18 @@
 """Clauses of a MERGE as Spark SQL writes them behind WHEN …: ``[AND condition THEN] UPDATE SET a = …``, DELETE, INSERT.
 
-Conditions and values stay text; the places where they begin and end are found among the tokens.
+Conditions and values stay text: they are bound once the table and the source are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from paimon_pyds.errors import ExpressionError, OptionError, PredicateError
-from paimon_pyds.predicate.cursor import Cursor
+from paimon_pyds.errors import OptionError
 from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.parser import Parser
 
 __all__ = ["parse_clause"]
-
-_OPEN, _CLOSE = ("(", "["), (")", "]")
 
 
 def parse_clause(text: str) -> Update | Delete | Insert:
@@ -26,14 +25,11 @@ def parse_clause(text: str) -> Update | Delete | Insert:
         OptionError: no such clause.
         ExpressionError: a text that has no tokens, such as a quote that is not closed.
     """
-    try:
-        return _Clause(text).parse()
-    except PredicateError as error:
-        raise ExpressionError(error.message.replace("filter: ", "clause: ", 1), hint=error.hint) from None
+    return _Clause(SqlText(text, "clause")).clause()
 
 
-class _Clause(Cursor):
-    def parse(self) -> Update | Delete | Insert:
+class _Clause(Parser):
+    def clause(self) -> Update | Delete | Insert:
         where = self._condition()
         action = self.word()
         self.next()
@@ -49,7 +45,7 @@ class _Clause(Cursor):
 
     def _refused(self) -> OptionError:
         return OptionError(
-            f"not a clause of a merge: {self.text!r:.200}",
+            f"not a clause of a merge: {self.source.text!r:.200}",
             hint="delete, update, update set a = …, insert, or insert (a, …) values (…); a condition comes first: "
             "source.n > 1 then delete",
         )
@@ -62,66 +58,55 @@ class _Clause(Cursor):
         return self.accept_op("*") and self._ends()
 
     def _condition(self) -> str | None:
-        """What stands before THEN, outside of parentheses and CASEs."""
-        depth = 0
-        for at, token in enumerate(self.tokens):
-            word = token.value.upper() if token.kind == "name" else ""
-            depth += (token.kind == "op" and token.value in _OPEN) or word == "CASE"
-            depth -= (token.kind == "op" and token.value in _CLOSE) or word == "END"
-            if word == "THEN" and not depth:
-                self.accept_word("AND")
-                found = self.text[self.peek().start : token.start].strip()
-                if not found:
-                    raise self._refused()
-                self.at = at + 1
-                return found
-        return None
-
-    def _parts(self, closed: bool) -> Iterator[tuple[int, int]]:
-        """Ranges of tokens that commas divide, up to the end of the text, or to the closing parenthesis."""
-        depth, first = 0, self.at
-        while not self._ends():
-            if self.is_op(*_CLOSE) and not depth:
-                break
-            depth += self.is_op(*_OPEN) - self.is_op(*_CLOSE)
-            if self.is_op(",") and not depth:
-                yield first, self.at
-                first = self.at + 1
-            self.next()
-        yield first, self.at
-        if closed:
-            self.expect_op(")")
-        if not closed and not self._ends():
+        """What stands before THEN."""
+        acts = self.is_word("DELETE", "UPDATE", "INSERT")
+        if acts and (self.peek(1).kind == "end" or self.word(1) == "SET" or self.is_op("*", "(", ahead=1)):
+            return None
+        self.accept_word("AND")
+        if self._ends() or self.is_word("THEN"):
             raise self._refused()
-
-    def _text_of(self, first: int, stop: int) -> str:
-        if stop <= first:
+        found = self._text()
+        if not self.accept_word("THEN"):
             raise self._refused()
-        return self.text[self.tokens[first].start : self.tokens[stop - 1].stop]
+        return found
+
+    def _text(self) -> str:
+        """The text of the expression that follows."""
+        found = self.expression()
+        return self.source.text[found.start : found.stop]
 
     def _assignments(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for first, stop in list(self._parts(closed=False)):
-            equals = next((n for n in range(first, stop) if self.tokens[n].value == "="), None)
-            name = None if equals is None else self._column(first, equals)
-            if equals is None or name is None or name in found:
+        while True:
+            name = self._column()
+            if name in found:
                 raise self._refused()
-            found[name] = self._text_of(equals + 1, stop)
+            self.expect_op("=")
+            found[name] = self._text()
+            if not self.accept_op(","):
+                break
+        if not self._ends():
+            self.unexpected("a comma or the end of the clause")
         return found
 
-    def _column(self, first: int, stop: int) -> str:
+    def _column(self) -> str:
         """The name of a column, a table's name before it or not."""
-        names = [token for token in self.tokens[first:stop] if token.kind != "op"]
-        if not names or names[-1].kind not in ("name", "quoted"):
-            raise self._refused()
-        return names[-1].value
+        name = self.field_name()
+        return self.field_name() if self.accept_op(".") else name
 
     def _values(self) -> dict[str, str]:
-        self.expect_op("(")
-        columns = [self._column(*part) for part in self._parts(closed=True)]
+        columns = self._listed(self._column)
         self.expect_word("VALUES")
-        self.expect_op("(")
-        values = [self._text_of(*part) for part in self._parts(closed=True)]
+        values = self._listed(self._text)
         if len(columns) != len(values) or len(set(columns)) != len(columns) or not self._ends():
             raise self._refused()
         return dict(zip(columns, values, strict=True))
+
+    def _listed(self, read: Callable[[], str]) -> list[str]:
+        """What stands in parentheses, divided by commas."""
+        self.expect_op("(")
+        found = [read()]
+        while self.accept_op(","):
+            found.append(read())
+        self.expect_op(")")
+        return found

@@ -35,6 +35,9 @@ __all__ = ["plan_with_bounds"]
 _ATTAINED = INTEGER_KINDS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.DECIMAL}
 """Types whose minima and maxima are values of the file: others may be cut short, or rounded by a format."""
 
+_MOST_LEAVES = 1_000
+"""Leaves of a filter up to which it is told for each file which of them hold for all its rows."""
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -78,6 +81,8 @@ class _BoundsPlanner(Planner):
     def _always_true(self, entries: pa.RecordBatch) -> dict[Leaf, Mask]:
         """For each leaf, the files where statistics say that it is true for every row."""
         wanted = dict.fromkeys(leaves(self.request.predicate))
+        if len(wanted) > _MOST_LEAVES:
+            return {}
         found = {leaf: np.zeros(entries.num_rows, np.bool_) for leaf in wanted}
         for group in statistics_groups(self.request.filter_fields, entries, self.fields_of) if wanted else ():
             stats = group.read()

@@ -114,7 +114,7 @@ def parse_timestamp(key: str, value: str, zone: str) -> int:
     Raises:
         OptionError: not such a text, or no such zone.
     """
-    from paimon_pyds.predicate import values
+    from paimon_pyds.sql import values
 
     try:
         if _DATE.match(value) is None:  # a bare number is a year to SQL, and milliseconds to who wrote it

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.metadata.paths import TablePaths, escape_path_name, partition_path
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.predicate.values import parse_timestamp
 from paimon_pyds.row import decode_row
+from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField, Kind, timestamp_unit
 from paimon_pyds.types.time_units import NANOS_PER_UNIT

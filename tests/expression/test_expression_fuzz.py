@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression import Scope, bind_expression, parse_expression
+from paimon_pyds.expression import Scope, bind_expression
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.parser import parse
 from paimon_pyds.types import from_arrow_schema
 
 DATA = pa.record_batch(
@@ -36,7 +38,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=20))
 def test_any_text_parses_or_gives_the_one_error(text: str) -> None:
     try:
-        tree = parse_expression(text)
+        tree = parse(SqlText(text, "expression"))
     except ExpressionError as error:
         assert "filter" not in error.message.split("\n")[0].replace(text, "")
         return

@@ -162,7 +162,7 @@ def test_partition_filter_by_example() -> None:
 
     assert split("i = 1 AND s = 'x'") == (bound("i = 1"), bound("s = 'x'"))
     assert split("i = 1 OR s = 'x'") == (Const.TRUE, bound("i = 1 OR s = 'x'"))
-    assert split("(i = 1 AND s = 'x') OR i = 2") == (bound("i = 1 OR i = 2"), bound("(i = 1 AND s = 'x') OR i = 2"))
+    assert split("(i = 1 AND s = 'x') OR i > 2") == (bound("i = 1 OR i > 2"), bound("(i = 1 AND s = 'x') OR i > 2"))
     assert split("i = 1 AND (i = 2 OR s = 'x')") == (bound("i = 1"), bound("i = 2 OR s = 'x'"))
     assert split("i = 1") == (bound("i = 1"), Const.TRUE)
     assert split("s = 'x'") == (Const.TRUE, bound("s = 'x'"))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import PaimonError, PredicateError, StorageError
 from paimon_pyds.options import OPTIONS
-from paimon_pyds.predicate.lexer import placed_error
 from paimon_pyds.redaction import (
     RedactedDict,
     holds_secret,
@@ -20,6 +19,7 @@ from paimon_pyds.redaction import (
     visible,
     without_secrets,
 )
+from paimon_pyds.sql.lexer import SqlText
 from support.canary import ADDRESSES, CANARY, STORAGE_OPTIONS, TABLE_OPTIONS, is_clean, trace_of
 
 
@@ -117,7 +117,7 @@ def test_errors_are_printed_as_one_line(message: str, path: str, hint: str) -> N
 
 
 def test_the_line_of_a_filter_keeps_its_caret_below() -> None:
-    error = placed_error("x = 1 and\n`\x1b[2J` = = 2", 18, f"odd {HOSTILE}", HOSTILE)
+    error = SqlText("x = 1 and\n`\x1b[2J` = = 2").error(18, f"odd {HOSTILE}", HOSTILE)
     assert isinstance(error, PredicateError)
     message, line, caret = error.message.split("\n")
     assert (line, caret) == (r"  `\x1b[2J` = = 2", " " * 13 + "^")

@@ -43,6 +43,8 @@ def test_the_table_by_warehouse_and_name(spark, six):
         ("color IS NULL", [3]),
         ("id = 99", []),
         ("false", []),
+        ("upper(color) = 'RED' AND id + 1 > 2", [4]),
+        ("length(color) = 5 OR color IS NULL", [2, 3, 5]),
     ],
 )
 def test_filter(frames, six, text, ids):

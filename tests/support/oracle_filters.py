@@ -13,9 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.lower import All, Condition, Not, Test, lower
-from paimon_pyds.predicate.lower import Any as AnyOf
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Literal, MapKey, Op, Or, Predicate, negate
 from paimon_pyds.types import (
     ArrayType,
     AtomicType,
@@ -41,20 +39,16 @@ _PER_SECOND = {"ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 def from_oracle(json: Mapping[str, Any], fields: Sequence[DataField]) -> Predicate:
     """An unbound tree with typed literals: give it to `bind` with the same fields."""
-    return lower(_condition(json, fields))
-
-
-def _condition(json: Mapping[str, Any], fields: Sequence[DataField]) -> Condition:
     op = json["op"]
     if op in ("and", "or", "not"):
         given = json.get("args") or json.get("children") or json.get("literals") or [json["arg"]]
-        children = tuple(_condition(child, fields) for child in given)
-        return Not(children[0]) if op == "not" else All(children) if op == "and" else AnyOf(children)
+        children = tuple(from_oracle(child, fields) for child in given)
+        return negate(children[0]) if op == "not" else And(children) if op == "and" else Or(children)
     column, type_ = _column(json["field"], fields)
     literals = tuple(_literal(value, type_) for value in json.get("literals", ()))
     if op == "between":
-        return All((Test(Leaf(Op.GE, column, literals[:1])), Test(Leaf(Op.LE, column, literals[1:]))))
-    return Test(Leaf(_OPS[op], column, (*literals, "\\") if op == "like" else literals))
+        return And((Leaf(Op.GE, column, literals[:1]), Leaf(Op.LE, column, literals[1:])))
+    return Leaf(_OPS[op], column, (*literals, "\\") if op == "like" else literals)
 
 
 def _column(name: str, fields: Sequence[DataField]) -> tuple[ColumnRef, DataType]:

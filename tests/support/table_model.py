@@ -16,9 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.lower import All, Condition, Not, Test, lower
-from paimon_pyds.predicate.lower import Any as AnyOf
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Literal, MapKey, Op, Or, Predicate, negate
 from paimon_pyds.types import arrow_type, parse_type, scalar_to_internal
 
 EPOCH = datetime(1970, 1, 1)
@@ -275,15 +273,11 @@ _OPS = {
 
 def to_tree(condition: Any) -> Predicate:
     """As an unbound tree with typed literals."""
-    return lower(_lowerable(condition))
-
-
-def _lowerable(condition: Any) -> Condition:
     op, *args = condition
     if op in ("and", "or"):
-        return (All if op == "and" else AnyOf)(tuple(map(_lowerable, args[0])))
+        return (And if op == "and" else Or)(tuple(map(to_tree, args[0])))
     if op == "not":
-        return Not(_lowerable(args[0]))
+        return negate(to_tree(args[0]))
     place: Place = args[0]
     type_ = parse_type(place.type)
     given = [] if len(args) == 1 else args[1] if op in ("in", "not in") else [args[1]]
@@ -292,7 +286,7 @@ def _lowerable(condition: Any) -> Condition:
     )
     if op in ("like", "not like"):
         literals = (*literals, "\\")
-    return Test(Leaf(_OPS[op], place.ref(), literals))
+    return Leaf(_OPS[op], place.ref(), literals)
 
 
 def to_sql(condition: Any) -> str:

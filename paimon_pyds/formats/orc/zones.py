@@ -23,7 +23,7 @@ import numpy.typing as npt
 from paimon_pyds.errors import PredicateError, UnsupportedError
 from paimon_pyds.formats.base import ReadHints
 from paimon_pyds.formats.orc.tail import OrcTail
-from paimon_pyds.predicate.values import time_zone
+from paimon_pyds.sql.values import time_zone
 from paimon_pyds.types import DataField, DataType, Kind
 
 __all__ = [

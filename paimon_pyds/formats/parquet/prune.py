@@ -8,6 +8,7 @@ matches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyroaring import BitMap
 from paimon_pyds.formats.parquet.bounds import RawBounds, chunk_bounds, column_stats, comparable, page_bounds
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.predicate.prune import ColumnStats, may_match
+from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves
 from paimon_pyds.predicate.tree import Leaf as Test
 from paimon_pyds.selection import RowSelection
@@ -101,21 +102,45 @@ def _prune_pages(
     if not any((g, leaf.index) in indexes for g, _, _ in groups for leaf in columns.values()):
         return everything
 
+    pages = {column: _pages(source, column, leaf, groups) for column, leaf in columns.items()}
+
     def rows_of(part: Predicate) -> BitMap:
         if isinstance(part, Test):
-            leaf = columns.get(part.column)
-            return everything if leaf is None else everything & _rows_of_test(source, part, leaf, groups)
+            return everything & pages[part.column].rows_of(part) if part.column in pages else everything
         if isinstance(part, And):
-            return BitMap.intersection(everything, *(rows_of(child) for child in part.children))
+            found = everything
+            for child in part.children:
+                found = found & rows_of(child)
+                if not found:
+                    break
+            return found
         if isinstance(part, Or):
             return BitMap.union(BitMap(), *(rows_of(child) for child in part.children))
-        return everything if part is Const.TRUE else BitMap()
+        return BitMap() if part in (Const.FALSE, Const.UNKNOWN) else everything
 
     return rows_of(predicate)
 
 
-def _rows_of_test(source: ParquetSource, test: Test, leaf: Leaf, groups: Sequence[tuple[int, int, int]]) -> BitMap:
-    """The rows in pages of one column where a test may be true; a chunk without page index counts as one page."""
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The pages of one column in some row groups: what their statistics say, where they start and stop."""
+
+    statistics: StatisticsEvaluation
+    starts: list[int]
+    stops: list[int]
+
+    def rows_of(self, test: Test) -> BitMap:
+        """The rows in pages where a test may be true."""
+        mask = self.statistics.may(test)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+        kept = BitMap()
+        for low, high in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            kept.add_range(self.starts[low], self.stops[high - 1])
+        return kept
+
+
+def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequence[tuple[int, int, int]]) -> _Pages:
+    """The pages of a column; a chunk without page index counts as one page."""
     tables, indexes = source.tables(()), source.bounds(())
     bounds = RawBounds([], [], [], [])
     starts: list[int] = []
@@ -128,11 +153,6 @@ def _rows_of_test(source: ParquetSource, test: Test, leaf: Leaf, groups: Sequenc
         first_rows = (tables[group, leaf.index].first_rows + start).tolist()
         starts += first_rows[:-1]
         bounds.extend(page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
-    stats = column_stats(leaf, test.column.type, bounds)
-    mask = may_match(test, stats.row_count, lambda _: stats)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
     stops = [start + rows for start, rows in zip(starts, bounds.rows, strict=True)]
-    kept = BitMap()
-    for low, high in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        kept.add_range(starts[low], stops[high - 1])
-    return kept
+    stats = column_stats(leaf, column.type, bounds)
+    return _Pages(StatisticsEvaluation(stats.row_count, lambda _: stats), starts, stops)

@@ -1,17 +1,16 @@
-"""Text of Spark SQL's value expressions and conditions (its SqlBaseParser grammar, valueExpression) to a tree."""
+"""Text of Spark SQL's value expressions and conditions (its SqlBaseParser grammar, booleanExpression) to a tree."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
-from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression.tree import Call, Case, CastTo, Expression, Item, Name, Value, is_large
-from paimon_pyds.predicate import casts
-from paimon_pyds.predicate.cursor import MAX_DEPTH, RESERVED, SUFFIXES, Cursor
-from paimon_pyds.predicate.lexer import Token
-from paimon_pyds.predicate.literals import (
+from paimon_pyds.sql import casts
+from paimon_pyds.sql.cursor import MAX_DEPTH, RESERVED, SUFFIXES, Cursor
+from paimon_pyds.sql.lexer import SqlText, Token
+from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.literals import (
     TYPED_LITERALS,
     WORD_LITERALS,
     read_escape,
@@ -19,11 +18,11 @@ from paimon_pyds.predicate.literals import (
     read_number,
     read_typed_literal,
 )
-from paimon_pyds.predicate.sql_types import TYPES, read_type
-from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Name, Value, is_large
+from paimon_pyds.sql.type_names import TYPES, read_type
 from paimon_pyds.types import AtomicType
 
-__all__ = ["MAX_NODES", "MAX_STEPS", "parse_expression"]
+__all__ = ["MAX_NODES", "MAX_STEPS", "Parser", "parse"]
 
 MAX_STEPS = 150
 """How many operators and calls may work on each other's results, as in ``a + b + c``."""
@@ -47,50 +46,46 @@ _CAST_FUNCTIONS = frozenset(
 _E = TypeVar("_E", bound=Expression)
 
 
-def parse_expression(text: str, *, timezone: str = "UTC") -> Expression:
+def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
     """Parse a value expression or a condition, in Spark's dialect.
 
     Args:
-        text: at most 16 Mi characters.
+        source: at most 16 Mi characters, and what errors call it.
         timezone: zone of TIMESTAMP literals that name none: ``UTC``, ``+01:00``, ``Europe/Berlin``.
 
     Raises:
-        ExpressionError: not an expression; the message has the line with a caret under the place.
+        PredicateError: it does not parse; the message has the line with a caret under the place. For other kinds of
+            text than filters it is an ExpressionError.
     """
-    try:
-        return _Parser(text, timezone).parse()
-    except PredicateError as error:
-        message = error.message.removeprefix("filter: ")
-        message = message.replace("the filter", "the expression").replace("in a filter", "in an expression")
-        raise ExpressionError(f"expression: {message}", hint=error.hint) from None
+    return Parser(source, timezone).parse()
 
 
 def _text(value: str) -> Value:
     return Value(Literal(value, casts.STRING))
 
 
-class _Parser(Cursor):
+class Parser(Cursor):
     """A Pratt parser: `expression(power)` reads operators that bind tighter than ``power``."""
 
     def parse(self) -> Expression:
+        """The whole text as one expression."""
+        filters = self.source.kind == "filter"
         if self.peek().kind == "end":
-            self.fail(self.peek(), "there is no expression")
-        found = self._expression(0)
+            hint = "leave the filter out to read every row" if filters else None
+            self.fail(self.peek(), f"there is no {'condition' if filters else 'expression'}", hint=hint)
+        if filters and self.is_word("WHERE", "SELECT"):
+            self.fail(self.peek(), "a filter is a condition only", hint="write what follows WHERE")
+        found = self.expression()
         if self.peek().kind != "end":
-            self.unexpected("the end of the expression")
-        if is_large(found, MAX_STEPS, MAX_NODES):
-            self.fail(found, f"the expression is nested deeper than {MAX_STEPS} steps, or too large")
+            self.unexpected(f"the end of the {self.source.kind}")
         return found
 
-    def unexpected(self, wanted: str) -> NoReturn:
-        token = self.peek()
-        if token.kind == "end":
-            self.fail(token, f"expected {wanted}, but the expression ends here")
-        hint = None
-        if token.kind == "name" and self.word() in RESERVED:
-            hint = f"a column of this name is written `{token.value}`"
-        shown = self.text[token.start : min(token.stop, token.start + 40)]
-        self.fail(token, f"expected {wanted}, found {shown}", hint=hint)
+    def expression(self) -> Expression:
+        """One expression from here on, as far as it reaches."""
+        found = self._expression(0)
+        if is_large(found, MAX_STEPS, MAX_NODES):
+            self.fail(found, f"the {self.source.kind} is nested deeper than {MAX_STEPS} steps, or too large")
+        return found
 
     def _call(self, start: int, function: str, *arguments: Expression) -> Call:
         """A call of a function or an operator that ends at the last token read."""
@@ -103,7 +98,7 @@ class _Parser(Cursor):
     # ------------------------------------------------------------------------------------------------- operators
 
     def _expression(self, power: int) -> Expression:
-        self.descend("expression")
+        self.descend()
         left = self._prefix()
         value = True  # what may be compared: not a condition that IS, IN and their like have closed
         while True:
@@ -150,9 +145,10 @@ class _Parser(Cursor):
 
     def _primary(self, token: Token) -> Expression:
         if self.accept_op("("):
-            if self.is_word("SELECT", "WITH"):
-                self.fail(token, "subqueries are not supported in expressions", hint="merge a source instead")
+            self._refuse_subquery(token)
             inner = self._expression(0)
+            if self.is_op(","):
+                self.fail(token, "rows of several columns are not supported")
             self.expect_op(")")
             return self._spanned(inner, token.start)
         if token.kind == "quoted":
@@ -211,7 +207,8 @@ class _Parser(Cursor):
                 self.expect_op("]")
                 operand = Item(operand, key, start=start, stop=self.stop)
             elif self.accept_op("."):
-                operand = Item(operand, _text(self.field_name()), start=start, stop=self.stop)
+                name = self.field_name()
+                operand = Item(operand, name, start=start, stop=self.stop)
             else:
                 return operand
 
@@ -235,6 +232,7 @@ class _Parser(Cursor):
 
     def _function(self, token: Token, word: str) -> Expression:
         self.at += 2
+        self._refuse_subquery(token)
         if word in ("CAST", "TRY_CAST"):
             inner = self._expression(0)
             self.expect_word("AS")
@@ -276,6 +274,7 @@ class _Parser(Cursor):
     # -------------------------------------------------------------------------------------------------- conditions
 
     def _suffix(self, left: Expression) -> Expression:
+        start = self.peek()
         negated = self.accept_word("NOT")
         word = self.word()
         token = self.next()
@@ -289,24 +288,50 @@ class _Parser(Cursor):
             self.expect_word("AND")
             high = self._expression(_SUFFIX)
             found = call("AND", call(">=", left, low), call("<=", left, high))
+        elif word == "LIKE" and self.is_word("ANY", "SOME", "ALL") and self.is_op("(", ahead=1):
+            return self._like_several(left, negated)
         elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
             name = {"REGEXP": "rlike"}.get(word, word.lower())
             pattern = self._expression(_SUFFIX)
             escape = read_escape(self) if word in ("LIKE", "ILIKE") else None
             found = call(name, left, pattern, *([] if escape is None else [_text(escape)]))
         else:
-            self.fail(token, "expected IN, BETWEEN or LIKE")
+            self.fail(token if negated else start, "expected IN, BETWEEN or LIKE")
         return call("NOT", found) if negated else found
+
+    def _like_several(self, left: Expression, negated: bool) -> Expression:
+        """LIKE ANY, LIKE ALL: NOT LIKE ANY holds where some pattern does not match, it is no opposite of LIKE ANY."""
+        word = "AND" if self.next().value.upper() == "ALL" else "OR"
+        likes = [self._call(left.start, "like", left, pattern) for pattern in self._list()]
+        if negated:
+            likes = [self._call(left.start, "NOT", like) for like in likes]
+        return self._call(left.start, word, *likes) if len(likes) > 1 else likes[0]
 
     def _list(self) -> list[Expression]:
         self.expect_op("(")
-        if self.is_word("SELECT", "WITH"):
-            self.fail(self.peek(), "subqueries are not supported in expressions", hint="merge a source instead")
-        items = [self._expression(0)]
+        self._refuse_subquery(self.peek())
+        if self.is_op(")"):
+            self.fail(self.peek(), "a list of values has at least one value")
+        items = [self._item()]
         while self.accept_op(","):
-            items.append(self._expression(0))
+            items.append(self._item())
         self.expect_op(")")
         return items
+
+    def _item(self) -> Expression:
+        """One value of a list; a plain literal takes the short way, for lists of a hundred thousand."""
+        token, following = self.tokens[self.at], self.tokens[self.at + 1 if self.at + 1 < len(self.tokens) else -1]
+        if following.kind == "op" and following.value in (",", ")"):
+            if token.kind == "string":
+                self.at += 1
+                return Value(Literal(token.value, casts.STRING), start=token.start, stop=token.stop)
+            if token.kind == "number":
+                return Value(read_number(self), start=token.start, stop=token.stop)
+        return self._expression(_SUFFIX)
+
+    def _refuse_subquery(self, where: Token) -> None:
+        if self.is_word("SELECT", "WITH") and self.peek(1).kind in ("name", "quoted", "number", "string"):
+            self.fail(where, "subqueries are not supported", hint="join with a DataFrame, or merge a source instead")
 
     def _is(self, left: Expression) -> Expression:
         negated = self.accept_word("NOT")

@@ -5,10 +5,10 @@ All raise PredicateError at the place of what can't be read.
 
 from __future__ import annotations
 
-from paimon_pyds.predicate import casts
-from paimon_pyds.predicate.cursor import Cursor
-from paimon_pyds.predicate.sql_types import TYPES
-from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.sql import casts
+from paimon_pyds.sql.cursor import Cursor
+from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.type_names import TYPES
 from paimon_pyds.types import AtomicType
 
 __all__ = ["TYPED_LITERALS", "WORD_LITERALS", "read_escape", "read_literal", "read_number", "read_typed_literal"]

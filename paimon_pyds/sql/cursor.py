@@ -1,4 +1,4 @@
-"""A place in the tokens of a filter, and errors that point at it."""
+"""A place in the tokens of a text, and errors that point at it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol, TypeVar
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.lexer import Token, fail, placed_error, tokenize
+from paimon_pyds.sql.lexer import SqlText, Token, tokenize
 
-__all__ = ["AFTERWARDS", "MAX_DEPTH", "RESERVED", "SUFFIXES", "Cursor"]
+__all__ = ["MAX_DEPTH", "RESERVED", "SUFFIXES", "Cursor"]
 
 MAX_DEPTH = 100
 """How deep parentheses, calls and the like may be nested."""
-AFTERWARDS = "not supported in filter; apply it after the read with DataFrame.filter"
 SUFFIXES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "NOT", "ILIKE", "RLIKE", "REGEXP"})
 """Words that follow an operand and make a condition of it."""
 RESERVED = SUFFIXES | {"AND", "OR", "ESCAPE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE"}
 """Words that no operand begins with."""
-_ARITHMETIC = ("+", "-", "*", "/", "%", "&", "|", "^", "~", "||")
+_HINTS = {"&&": "write AND", ";": "no semicolon is needed"}
 _T = TypeVar("_T")
 
 
@@ -29,18 +28,18 @@ class _Placed(Protocol):
 class Cursor:
     """Reads tokens one after the other; words are compared in upper case. ``zone`` is that of literals without one."""
 
-    def __init__(self, text: str, timezone: str = "UTC") -> None:
-        self.text = text
+    def __init__(self, source: SqlText, timezone: str = "UTC") -> None:
+        self.source = source
         self.zone = timezone
-        self.tokens = tokenize(text)
+        self.tokens = tokenize(source)
         self.at = 0
         self._depth = 0
 
-    def descend(self, what: str) -> None:
-        """Go one level deeper. Raises PredicateError beyond `MAX_DEPTH`; ``what`` is nested too deep then."""
+    def descend(self) -> None:
+        """Go one level deeper. Raises PredicateError beyond `MAX_DEPTH`."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self.fail(self.peek(), f"the {what} is nested deeper than {MAX_DEPTH} levels")
+            self.fail(self.peek(), f"the {self.source.kind} is nested deeper than {MAX_DEPTH} levels")
 
     def ascend(self) -> None:
         """Come back from a level."""
@@ -107,21 +106,17 @@ class Cursor:
         return token.value + token.suffix
 
     def fail(self, where: _Placed | int, message: str, *, hint: str | None = None) -> NoReturn:
-        """Raise a PredicateError that points at a token, an operand or a position."""
-        fail(self.text, where if isinstance(where, int) else where.start, message, hint=hint)
+        """Raise a PredicateError that points at a token, a part of the tree or a position."""
+        self.source.fail(where if isinstance(where, int) else where.start, message, hint=hint)
 
     def unexpected(self, wanted: str) -> NoReturn:
         """Raise a PredicateError about the next token."""
         token = self.peek()
         if token.kind == "end":
-            self.fail(token, f"expected {wanted}, but the filter ends here")
-        shown = self.text[token.start : min(token.stop, token.start + 40)]
-        hint = None
-        if token.kind == "op" and token.value in _ARITHMETIC:
-            hint = f"arithmetic is {AFTERWARDS}"
-        elif token.kind == "op" and token.value in ("&&", "->", "=>", "?", ":", ";"):
-            hint = {"&&": "write AND", ";": "a filter has no semicolon"}.get(token.value)
-        elif token.kind == "name" and self.word() in RESERVED:
+            self.fail(token, f"expected {wanted}, but the {self.source.kind} ends here")
+        shown = self.source.text[token.start : min(token.stop, token.start + 40)]
+        hint = _HINTS.get(token.value) if token.kind == "op" else None
+        if token.kind == "name" and self.word() in RESERVED:
             hint = f"a column of this name is written `{token.value}`"
         self.fail(token, f"expected {wanted}, found {shown}", hint=hint)
 
@@ -130,4 +125,4 @@ class Cursor:
         try:
             return function()
         except PredicateError as error:
-            raise placed_error(self.text, start, error.message, error.hint) from None
+            raise self.source.error(start, error.message, error.hint) from None

@@ -1,4 +1,6 @@
-"""Expressions as they are written: names and literals, without types. `paimon_pyds.expression.bind` gives them meaning.
+"""Expressions as they are written: names and literals, without types.
+
+`paimon_pyds.expression.bind` gives them types, `paimon_pyds.predicate.normal_form` makes filters of conditions.
 
 Operators are calls too, of functions that no one can name in SQL: ``+``, ``AND``, ``<=>``. ``start`` and ``stop`` are
 the places in the text, so that errors can point at them and a condition can be taken apart.
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.sql.literal import Literal
 from paimon_pyds.types import AtomicType
 
 __all__ = [
@@ -51,10 +53,10 @@ class Name(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Item(Expression):
-    """``child['key']`` of a map, ``child[0]`` of an array, ``child.name`` of a row (the key is then a literal)."""
+    """``child['key']`` of a map, ``child[0]`` of an array, ``child.name`` of a row (the key is then a str)."""
 
     child: Expression
-    key: Expression
+    key: Expression | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ def children(expression: Expression) -> Iterator[Expression]:
     """The nodes directly inside."""
     match expression:
         case Item(child=child, key=key):
-            yield from (child, key)
+            yield child
+            if not isinstance(key, str):
+                yield key
         case Call(arguments=arguments):
             yield from arguments
         case Case(branches=branches, otherwise=otherwise):
@@ -112,15 +116,22 @@ def is_large(expression: Expression, depth: int, size: int) -> bool:
 
 
 def names(expression: Expression) -> Iterator[Name]:
-    """The names in an expression, in their order."""
-    if isinstance(expression, Name):
-        yield expression
-    for child in children(expression):
-        yield from names(child)
+    """The names in an expression."""
+    left = [expression]
+    while left:
+        node = left.pop()
+        if isinstance(node, Name):
+            yield node
+        left.extend(children(node))
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
     """The parts that are joined by AND at the top."""
-    if isinstance(expression, Call) and expression.function == "AND":
-        return [part for argument in expression.arguments for part in conjuncts(argument)]
-    return [expression]
+    found, left = [], [expression]
+    while left:
+        node = left.pop()
+        if isinstance(node, Call) and node.function == "AND":
+            left.extend(reversed(node.arguments))
+        else:
+            found.append(node)
+    return found

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate import values
-from paimon_pyds.predicate.tree import Literal
+from paimon_pyds.sql import values
+from paimon_pyds.sql.literal import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
     INTEGER_BITS,
@@ -26,7 +26,7 @@ from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = [
     "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
-    "integer", "literal_nanos", "literal_text", "number", "time_literal", "time_text", "timestamp_literal",
+    "integer", "is_number", "literal_nanos", "literal_text", "number", "time_literal", "time_text", "timestamp_literal",
     "timestamp_text",
 ]  # fmt: skip
 
@@ -127,6 +127,11 @@ def _time(nanos: int) -> Literal:
     if nanos % 1000:
         return Literal(nanos, AtomicType(Kind.TIME, precision=9))
     return Literal(nanos // 1000, AtomicType(Kind.TIME, precision=6))
+
+
+def is_number(literal: Literal) -> bool:
+    """Whether it is an integer, a DECIMAL, a FLOAT or a DOUBLE."""
+    return literal.type is not None and literal.type.kind in _NUMERIC_KINDS
 
 
 def literal_nanos(literal: Literal) -> int:

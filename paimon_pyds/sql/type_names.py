@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_pyds.predicate.cursor import Cursor
+from paimon_pyds.sql.cursor import Cursor
 from paimon_pyds.types import AtomicType, Kind
 
 __all__ = ["TYPES", "read_type"]

@@ -1,0 +1,420 @@
+"""From conditions as written to predicates, which have no NOT.
+
+SQL's conditions have three values, a filter keeps rows where its condition is *true*. `Wanted` tells of a part of a
+condition which rows are looked for: those where it is true, is false, is not true (false or unknown), is not false
+(true or unknown). With that NOT is pushed into the leaves, and a leaf's unknown may count as false.
+
+What a predicate has no leaf for, a comparison of two columns or a function of one, is left to the rows (`Computed`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate.bind import any_of
+from paimon_pyds.predicate.fold import compare_literals
+from paimon_pyds.predicate.like import like_parts
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Const,
+    Leaf,
+    MapKey,
+    Op,
+    Or,
+    Predicate,
+    make_and,
+    negate,
+)
+from paimon_pyds.sql import casts
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Name, Value, children, names
+from paimon_pyds.types import STRING_KINDS
+
+__all__ = ["RowEvaluator", "Table", "normal_form"]
+
+MAX_GROWTH = 16
+"""So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
+
+_COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+_FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_TEXT_FUNCTIONS = {
+    "startswith": Op.STARTS_WITH, "endswith": Op.ENDS_WITH, "contains": Op.CONTAINS, "like": Op.LIKE,
+}  # fmt: skip
+_NEVER_UNKNOWN = frozenset({"isnull", "isnotnull", "isnan", "<=>"})
+_CONDITIONS = frozenset({"AND", "OR", "NOT", "in", *_NEVER_UNKNOWN, *_COMPARISONS, *_TEXT_FUNCTIONS})
+
+
+class Wanted(enum.Enum):
+    """The rows that are looked for, by what a condition is for them."""
+
+    TRUE = (Const.TRUE,)
+    FALSE = (Const.FALSE,)
+    NOT_TRUE = (Const.FALSE, Const.UNKNOWN)
+    NOT_FALSE = (Const.TRUE, Const.UNKNOWN)
+
+    @property
+    def positive(self) -> bool:
+        """Whether rows are wanted where the condition is true."""
+        return Const.TRUE in self.value
+
+
+_OPPOSITE = {
+    Wanted.TRUE: Wanted.FALSE, Wanted.FALSE: Wanted.TRUE, Wanted.NOT_TRUE: Wanted.NOT_FALSE,
+    Wanted.NOT_FALSE: Wanted.NOT_TRUE,
+}  # fmt: skip
+
+
+_SHOWN = {
+    Wanted.TRUE: "{}", Wanted.FALSE: "NOT ({})", Wanted.NOT_TRUE: "({}) IS NOT TRUE",
+    Wanted.NOT_FALSE: "({}) IS NOT FALSE",
+}  # fmt: skip
+
+
+class RowEvaluator(Protocol):
+    """What evaluates parts of a condition that predicates have no leaf for."""
+
+    def constant(self, expression: Expression) -> Literal | None:
+        """The value of an expression without columns; None when it has none, or none that a literal can have."""
+
+    def condition(self, expression: Expression, text: str) -> Predicate:
+        """A condition to be evaluated on rows, shown as ``text``. Raises PredicateError: it can't be bound."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table that a condition is about.
+
+    Attributes:
+        bind: binds a predicate to its columns.
+        evaluator: evaluates what predicates have no leaf for.
+        qualifiers: what may stand before a column's name, in lower case, such as ``("target", "t")``.
+        columns: names of its columns, in lower case.
+    """
+
+    bind: Callable[[Predicate], Predicate]
+    evaluator: RowEvaluator | None = None
+    qualifiers: Collection[str] = ()
+    columns: Collection[str] = ()
+
+
+def normal_form(condition: Expression, source: SqlText, zone: str, table: Table | None = None) -> Predicate:
+    """The predicate that is true for the rows where a condition is.
+
+    Args:
+        condition: parsed from ``source``.
+        source: the text, for errors.
+        zone: time zone of casts between texts and timestamps.
+        table: what the condition is about; without, names stay unbound, and the tree as it is written.
+
+    Raises:
+        PredicateError: the condition has a part that predicates have no leaf for, and there is no evaluator; or that
+            part can't be bound.
+    """
+    return _NormalForm(source, zone, table).start(condition)
+
+
+class _TooLargeError(Exception):
+    """The tree gets too large."""
+
+
+class _NormalForm:
+    def __init__(self, source: SqlText, zone: str, table: Table | None) -> None:
+        self._source = source
+        self._zone = zone
+        self._evaluator = None if table is None else table.evaluator
+        self._table = table
+        self._left = 0
+
+    def start(self, condition: Expression) -> Predicate:
+        """The rows where the whole condition is true."""
+        self._left = MAX_GROWTH * _size(condition) + 1000
+        try:
+            return self.rows(condition, Wanted.TRUE)
+        except _TooLargeError:
+            return self.on_rows(condition, Wanted.TRUE)
+
+    # ------------------------------------------------------------------------------------------------- conditions
+
+    def rows(self, node: Expression, wanted: Wanted) -> Predicate:
+        """The rows where a condition is what is wanted."""
+        if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
+            if node.function == "NOT":
+                return self.rows(node.arguments[0], _OPPOSITE[wanted])
+            parts = [self.rows(argument, wanted) for argument in node.arguments]
+            return self._joined((node.function == "AND") == wanted.positive, parts)
+        try:
+            found = self._condition(node, wanted)
+            return self.on_rows(node, wanted) if found is None else found
+        except PredicateError as error:
+            if error.message.startswith(f"{self._source.kind}: "):
+                raise
+            placed = self._source.error(node.start, error.message, error.hint)
+        try:
+            return self.on_rows(node, wanted)
+        except PredicateError:
+            raise placed from None
+
+    def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
+        """A condition that rows have to be asked. Raises PredicateError."""
+        if self._evaluator is None:
+            hint = "compare columns with literals"
+            raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
+        text = _SHOWN[wanted].format(self._source.text[node.start : node.stop])
+        if wanted in (Wanted.NOT_TRUE, Wanted.NOT_FALSE):
+            value = Value(Literal(wanted is Wanted.NOT_TRUE, casts.BOOLEAN), start=node.start, stop=node.stop)
+            node = Call("<=>", (node, value), start=node.start, stop=node.stop)
+        if wanted is not Wanted.TRUE:
+            node = Call("NOT", (node,), start=node.start, stop=node.stop)
+        return self._evaluator.condition(node, text)
+
+    def _bound(self, leaf: Leaf) -> Predicate:
+        """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLargeError
+        return leaf if self._table is None else self._table.bind(leaf)
+
+    def _joined(self, every: bool, parts: Sequence[Predicate]) -> Predicate:
+        if self._table is not None:
+            return make_and(*parts) if every else any_of(*parts)
+        kind = And if every else Or
+        flat = [child for part in parts for child in (part.children if isinstance(part, kind) else (part,))]
+        return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+    def _condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
+        """Leaves, not bound yet, of a condition that is neither AND nor OR nor NOT; None when there are none."""
+        if isinstance(node, Call):
+            if node.function in _COMPARISONS and len(node.arguments) == 2:
+                return self._comparison(_COMPARISONS[node.function], node, wanted)
+            if node.function == "<=>":
+                return self._null_safe(node, wanted)
+            if node.function == "in":
+                return self._in(node, wanted)
+            if node.function in ("isnull", "isnotnull") and len(node.arguments) == 1:
+                wanted = wanted if node.function == "isnull" else _OPPOSITE[wanted]
+                return self._is_null(node.arguments[0], wanted)
+            if node.function == "isnan" and len(node.arguments) == 1:
+                column = self._column(node.arguments[0])
+                return None if column is None else self._same(column, Literal(float("nan"), casts.DOUBLE), wanted)
+            if node.function in _TEXT_FUNCTIONS:
+                return self._text_test(node, wanted)
+        column = self._column(node)
+        if column is not None:
+            return self._leaf(Leaf(Op.EQ, column, (Literal(True, casts.BOOLEAN),)), wanted)
+        return self._constant_condition(node, wanted)
+
+    def _constant_condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
+        literal = self._constant(node)
+        if literal is None:
+            return None
+        if literal.value is None:
+            return _const(Const.UNKNOWN, wanted)
+        if isinstance(literal.value, bool):
+            return _const(Const.TRUE if literal.value else Const.FALSE, wanted)
+        quotes = "double quotes make a string; put column names in `back quotes`"
+        hint = quotes if isinstance(literal.value, str) else None
+        raise self._source.error(node.start, "expected a condition, found a literal", hint)
+
+    def _comparison(self, op: Op, node: Call, wanted: Wanted) -> Predicate | None:
+        left, right = node.arguments
+        column, literal = self._column(left), self._constant(right)
+        if column is None and (other := self._column(right)) is not None:
+            column, literal, op = other, self._constant(left), _FLIPPED.get(op, op)
+        if column is not None:
+            return None if literal is None else self._leaf(Leaf(op, column, (literal,)), wanted)
+        first = self._constant(left)
+        if first is not None and literal is not None:
+            return _const(compare_literals(op, first, literal), wanted)
+        condition, value = (left, literal) if first is None else (right, first)
+        if value is None or not _is_condition(condition) or op not in (Op.EQ, Op.NE):
+            return None
+        if value.value is None:
+            return _const(Const.UNKNOWN, wanted)
+        if not isinstance(value.value, bool):
+            return None
+        return self.rows(condition, wanted if value.value == (op is Op.EQ) else _OPPOSITE[wanted])
+
+    def _null_safe(self, node: Call, wanted: Wanted) -> Predicate | None:
+        """``<=>``, IS DISTINCT FROM and IS TRUE: NULL is a value as any other, and nothing is unknown."""
+        left, right = node.arguments
+        column, literal = self._column(left), self._constant(right)
+        if column is None and (other := self._column(right)) is not None:
+            column, literal = other, self._constant(left)
+        if column is not None:
+            return None if literal is None else self._same(column, literal, wanted)
+        first = self._constant(left)
+        if first is not None and literal is not None:
+            if first.value is None or literal.value is None:
+                return _const(Const.TRUE if first.value is literal.value else Const.FALSE, wanted)
+            return _const(compare_literals(Op.EQ, first, literal), wanted)
+        condition, value = (left, literal) if first is None else (right, first)
+        if value is None or not _is_condition(condition):
+            return None
+        if value.value is None:
+            return self._unknown(condition, wanted)
+        if not isinstance(value.value, bool):
+            return None
+        if wanted.positive:
+            return self.rows(condition, Wanted.TRUE if value.value else Wanted.FALSE)
+        return self.rows(condition, Wanted.NOT_TRUE if value.value else Wanted.NOT_FALSE)
+
+    def _same(self, column: ColumnRef, literal: Literal, wanted: Wanted) -> Predicate:
+        if literal.value is None:
+            return self._bound(Leaf(Op.IS_NULL if wanted.positive else Op.IS_NOT_NULL, column))
+        if wanted.positive:
+            return self._bound(Leaf(Op.EQ, column, (literal,)))
+        unequal = Leaf(Op.NE, column, (literal,))
+        return self._joined(False, [self._bound(leaf) for leaf in (Leaf(Op.IS_NULL, column), unequal)])
+
+    def _is_null(self, operand: Expression, wanted: Wanted) -> Predicate | None:
+        column = self._column(operand)
+        if column is not None:
+            return self._bound(Leaf(Op.IS_NULL if wanted.positive else Op.IS_NOT_NULL, column))
+        literal = self._constant(operand)
+        if literal is not None:
+            return _const(Const.TRUE if literal.value is None else Const.FALSE, wanted)
+        return self._unknown(operand, wanted) if _is_condition(operand) else None
+
+    def _unknown(self, condition: Expression, wanted: Wanted) -> Predicate:
+        """The rows where a condition is unknown, or where it is not."""
+        if isinstance(condition, Call) and condition.function in _NEVER_UNKNOWN:
+            return _const(Const.FALSE, wanted)
+        if wanted.positive:
+            return self._joined(True, [self.rows(condition, w) for w in (Wanted.NOT_TRUE, Wanted.NOT_FALSE)])
+        return self._joined(False, [self.rows(condition, w) for w in (Wanted.TRUE, Wanted.FALSE)])
+
+    def _in(self, node: Call, wanted: Wanted) -> Predicate | None:
+        left, *items = node.arguments
+        column = self._column(left)
+        if column is None:
+            parts = tuple(Call("=", (left, item), start=node.start, stop=node.stop) for item in items)
+            return None if self._constant(left) is None else self.rows(Call("OR", parts), wanted)
+        literals = [item.literal if type(item) is Value else self._constant(item) for item in items]
+        known = tuple(literal for literal in literals if literal is not None)
+        return self._leaf(Leaf(Op.IN, column, known), wanted) if len(known) == len(items) else None
+
+    def _text_test(self, node: Call, wanted: Wanted) -> Predicate | None:
+        """LIKE and the functions that look for a text."""
+        op = _TEXT_FUNCTIONS[node.function]
+        if not 2 <= len(node.arguments) <= (3 if op is Op.LIKE else 2):
+            return None
+        left, right, *rest = node.arguments
+        column, pattern = self._column(left), self._constant(right)
+        if column is None or pattern is None:
+            return None
+        text, type_ = pattern.value, pattern.type
+        if text is not None and (type_ is None or type_.kind not in STRING_KINDS):
+            hint = "put the text in single quotes"
+            raise self._source.error(right.start, f"{op.value} takes a string", hint)
+        if op is not Op.LIKE:
+            return self._leaf(Leaf(op, column, (pattern,)), wanted)
+        escape = rest[0].literal.value if rest and isinstance(rest[0], Value) else "\\"
+        if text is not None:
+            try:
+                like_parts(text, escape)
+            except PredicateError as error:
+                raise self._source.error(right.start, error.message, error.hint) from None
+        return self._leaf(Leaf(op, column, (pattern, escape)), wanted)
+
+    def _leaf(self, leaf: Leaf, wanted: Wanted) -> Predicate:
+        """The rows for a leaf that is unknown where its column is NULL, or by a NULL among its literals."""
+        asked = leaf if wanted.positive else negate(leaf)
+        assert isinstance(asked, Leaf)
+        if wanted in (Wanted.TRUE, Wanted.FALSE):
+            return self._bound(asked)
+        known = tuple(v for v in leaf.literals if not (isinstance(v, Literal) and v.value is None))
+        if len(known) < len(leaf.literals) and (asked.op is not Op.NOT_IN or not known):
+            # IN with a NULL among its values is true or unknown, NOT IN is false or unknown, the others are unknown.
+            return Const.TRUE
+        asked = Leaf(asked.op, leaf.column, known)
+        return self._joined(False, [self._bound(one) for one in (Leaf(Op.IS_NULL, leaf.column), asked)])
+
+    # --------------------------------------------------------------------------------------------------- operands
+
+    def _column(self, node: Expression) -> ColumnRef | None:
+        """The column, or the part of one, that an operand is; None when it is something else."""
+        if isinstance(node, Name):
+            parts = node.parts
+            if self._table is not None and len(parts) > 1 and parts[0].casefold() in self._table.qualifiers:
+                parts = parts[1:] if parts[1].casefold() in self._table.columns else parts
+            return ColumnRef(parts[0], parts[1:])
+        if isinstance(node, Item):
+            child, key = node.child, node.key
+        elif isinstance(node, Call) and node.function == "element_at" and len(node.arguments) == 2:
+            child, key = node.arguments
+        else:
+            return None
+        column = self._column(child)
+        if column is None:
+            return None
+        if isinstance(key, str):
+            return ColumnRef(column.name, (*column.path, key))
+        literal = self._constant(key)
+        if literal is None or literal.value is None:
+            return None
+        plain = literal.type in (casts.STRING, casts.INT, casts.LONG)
+        return ColumnRef(column.name, (*column.path, MapKey(literal.value if plain else literal)))
+
+    def _constant(self, node: Expression) -> Literal | None:
+        """The literal that an operand without columns stands for; None when it has columns."""
+        if isinstance(node, Value):
+            return node.literal
+        if isinstance(node, Name | Item):
+            return None
+        try:
+            found = self._literal(node)
+        except PredicateError:
+            if self._evaluator is None:
+                raise
+            found = None
+        if found is not None or self._evaluator is None or next(names(node), None) is not None:
+            return found
+        return self._evaluator.constant(node)
+
+    def _literal(self, node: Expression) -> Literal | None:
+        """A cast literal, or one with signs; None for other operands."""
+        if isinstance(node, CastTo) and (self._evaluator is None or not node.lenient):
+            inner = self._constant(node.child)
+            if inner is None:
+                return None
+            try:
+                return casts.cast_literal(inner, node.type, self._zone)
+            except PredicateError as error:
+                raise self._source.error(node.child.start, error.message, error.hint) from None
+        if isinstance(node, Call) and node.function in ("negative", "positive"):
+            inner = self._constant(node.arguments[0])
+            if inner is None or inner.value is None:
+                return inner
+            value = inner.value
+            if not casts.is_number(inner):
+                raise PredicateError("a sign stands before something that is not a number")
+            if node.function == "positive":
+                return inner
+            return casts.integer(-value) if isinstance(value, int) else Literal(-value, inner.type)
+        return None
+
+
+def _size(condition: Expression) -> int:
+    """How many operators and calls a condition has."""
+    found, left = 0, [condition]
+    while left:
+        node = left.pop()
+        found += 1
+        left.extend(child for child in children(node) if not isinstance(child, Value | Name))
+    return found
+
+
+def _const(value: Const, wanted: Wanted) -> Const:
+    if value in wanted.value:
+        return Const.TRUE
+    return Const.UNKNOWN if value is Const.UNKNOWN else Const.FALSE
+
+
+def _is_condition(node: Expression) -> bool:
+    return isinstance(node, Call) and node.function in _CONDITIONS
