@@ -81,7 +81,7 @@ class EntryFilter:
     # --------------------------------------------------------------------------------------------------------- helpers
 
     def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
-        predicate = self.predicate if self.partitions is None else self._around(self.partitions)
+        predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)
         if predicate is Const.TRUE:
             return np.ones(len(manifests), np.bool_)
         stats = RowStatistics(
@@ -95,7 +95,7 @@ class EntryFilter:
         )
         return may_match(predicate, stats.row_counts, stats.of)
 
-    def _around(self, partitions: Iterable[bytes]) -> Predicate:
+    def _condition_around(self, partitions: Iterable[bytes]) -> Predicate:
         """A condition that holds for these partitions: each column has one of their values.
 
         Columns of floats are left out: filters may take values for one that partitions tell apart.

@@ -105,10 +105,12 @@ class ManifestReader:
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size)
-        told = manifest.num_added_files + manifest.num_deleted_files
-        if entries.num_rows != told:
+        listed = manifest.num_added_files + manifest.num_deleted_files
+        if entries.num_rows != listed:
             path = self._store.paths.manifest(manifest.file_name)
-            raise CorruptFileError(f"the file has {entries.num_rows} entries, its manifest list says {told}", path=path)
+            raise CorruptFileError(
+                f"the file has {entries.num_rows} entries, its manifest list says {listed}", path=path
+            )
         return entries
 
 

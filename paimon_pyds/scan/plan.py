@@ -109,7 +109,7 @@ class Planner:
         """The part of the filter that may act before versions of a row are merged: all of it in append tables."""
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
-        self.partition_filter = EntryFilter(self.schema, self.partition_predicate)
+        self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
         self.reader = ManifestReader(store)
 
     def plan(self) -> ScanPlan:
@@ -172,7 +172,7 @@ class Planner:
 
     def entries(self) -> pa.RecordBatch:
         manifests = self.manifests()
-        kept = self.partition_filter.may_hold(manifests)
+        kept = self.entry_filter.may_hold(manifests)
         entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None and self.request.since is None:
             self.check_total(entries)
@@ -236,7 +236,7 @@ class Planner:
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
-        mask, kept, of = self.partition_filter.partitions_kept(entries)
+        mask, kept, of = self.entry_filter.partitions_kept(entries)
         return entries.filter(from_numpy(mask)), f"{kept} of {of} partitions"
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
