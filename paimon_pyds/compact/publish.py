@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -124,14 +125,8 @@ def _changes(plan: Plan, results: Sequence[CompactResult], state: _State, fresh:
 
 
 def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
-    """The new files, with sequence numbers in the range that the old ones had; rows with ids have their own."""
-    sequence = group.first_sequence
-    for file in files:
-        if file.write_cols is None:
-            last = sequence + file.row_count - 1
-            file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
-            sequence = last + 1
-        yield ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file)
+    """The new files, with the sequence numbers that their writer gave them from `Group.first_sequence` on."""
+    return (ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file) for file in files)
 
 
 def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], state: _State) -> tuple[set[int], _State]:
