@@ -139,8 +139,9 @@ class LiveRows:
         if not self.spec.use_index:
             return []
         found = []
-        if self.file.embedded_index is not None:
-            source = BytesSource(self.file.embedded_index, f"{self.file.name} (embedded index)")
+        embedded = None if self.file.bounds is None else self.file.bounds.embedded_index
+        if embedded is not None:
+            source = BytesSource(embedded, f"{self.file.name} (embedded index)")
             found.append(FileIndex.open(source))
         if self.file.index_path is not None:
             found.append(FileIndex.open(FileSource(self.spec.io, self.file.index_path)))
