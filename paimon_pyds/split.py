@@ -22,7 +22,17 @@ from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 if TYPE_CHECKING:
     from paimon_pyds.index.keys import Key
 
-__all__ = ["METADATA_FIELDS", "ColumnBounds", "DeletionFile", "PlannedFile", "ReadSpec", "Split", "result_schema"]
+__all__ = [
+    "METADATA_FIELDS",
+    "ColumnBounds",
+    "DeletionFile",
+    "FileBounds",
+    "PlannedFile",
+    "ReadSpec",
+    "SortedRun",
+    "Split",
+    "result_schema",
+]
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
 _LONG = AtomicType(Kind.BIGINT, nullable=False)
@@ -72,6 +82,36 @@ _UNKNOWN = ColumnBounds()
 
 
 @dataclass(frozen=True, slots=True)
+class FileBounds:
+    """What metadata settles of one file of a plan.
+
+    Attributes:
+        residual: the part of the plan's filter that is left to ask of its rows.
+        columns: what is known of some columns.
+        embedded_index: the index container that the manifest holds; None when it holds none.
+    """
+
+    residual: Predicate
+    columns: Mapping[str, ColumnBounds]
+    embedded_index: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """The sorted run that a file of a table with a primary key belongs to.
+
+    Attributes:
+        level: 0 for files as writers leave them, then higher as they are compacted.
+        key_range: the least and the greatest key, as BinaryRows.
+        merged: other files of the bucket may hold newer versions of its rows, which are merged when they are read.
+    """
+
+    level: int
+    key_range: tuple[bytes, bytes]
+    merged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedFile:
     """One data file of a plan. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
 
@@ -81,13 +121,10 @@ class PlannedFile:
         index_path: its side index, which readers still have to ask.
         deletion: its deletion vector.
         write_cols: the columns that it holds; None for all of its schema.
-        embedded_index: the index container that the manifest holds, where the plan keeps it for the reader.
-        residual: the part of the plan's filter that metadata does not settle for this file; None where it wasn't asked.
-        bounds: what metadata tells of columns; None where it wasn't asked.
+        bounds: what metadata settles of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
         instants: see `scan.instants`.
-        level: that of its sorted run in a table with a primary key, where ``key_range`` are its least and greatest key.
-        merged: other files of its bucket may hold newer versions of its rows, which are merged when they are read.
+        run: its sorted run; None in append tables.
     """
 
     path: str
@@ -102,14 +139,10 @@ class PlannedFile:
     first_row_id: int | None = None
     sequence_number: int | None = None
     write_cols: tuple[str, ...] | None = None
-    embedded_index: bytes | None = None
-    residual: Predicate | None = None
-    bounds: Mapping[str, ColumnBounds] | None = None
+    bounds: FileBounds | None = None
     window: tuple[int, int] | None = None
     instants: InstantBounds = ()
-    level: int = 0
-    key_range: tuple[bytes, bytes] | None = None
-    merged: bool = False
+    run: SortedRun | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +158,16 @@ class PlannedFile:
     def bucket(self) -> int:
         """Its bucket."""
         return self.bucket_id.bucket
+
+    @property
+    def merged(self) -> bool:
+        """Whether its rows are merged with those of other files, and are not the table's by themselves."""
+        return self.run is not None and self.run.merged
+
+    @property
+    def residual(self) -> Predicate | None:
+        """The part of the plan's filter that metadata does not settle; None where that wasn't asked."""
+        return None if self.bounds is None else self.bounds.residual
 
     @property
     def live_row_count(self) -> int | None:
@@ -149,14 +192,12 @@ class PlannedFile:
 
     def bounds_of(self, column: str) -> ColumnBounds:
         """What metadata tells of a column."""
-        return _UNKNOWN if self.bounds is None else self.bounds.get(column, _UNKNOWN)
+        return _UNKNOWN if self.bounds is None else self.bounds.columns.get(column, _UNKNOWN)
 
     def selecting(self, rows: RowSelection) -> PlannedFile:
         """The file with these rows to read and no other; they must be live. Neither index nor vector is asked again."""
         bitmap = None if rows.positions is None else rows.positions.serialize()
-        return replace(
-            self, selection=bitmap, deletion=None, index_path=None, embedded_index=None, residual=None, bounds=None
-        )
+        return replace(self, selection=bitmap, deletion=None, index_path=None, bounds=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +225,12 @@ class ReadSpec:
 
     def for_file(self, file: PlannedFile) -> ReadSpec:
         """The same with that part of the filter only that metadata does not settle for a file."""
-        if file.residual is None:
+        residual = file.residual
+        if residual is None:
             return self
-        needed = set(root_columns(file.residual))
+        needed = set(root_columns(residual))
         left = tuple(f for f in self.filter_fields if f.name in needed)
-        return replace(self, predicate=file.residual, filter_fields=left)
+        return replace(self, predicate=residual, filter_fields=left)
 
 
 def result_schema(spec: ReadSpec) -> pa.Schema:

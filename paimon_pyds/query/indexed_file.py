@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
@@ -33,12 +34,18 @@ class IndexedFile:
     def __init__(self, spec: ReadSpec, file: PlannedFile) -> None:
         self.file = file
         self.has_asked_index = False
-        self._live = LiveRows(spec.for_file(file), file)
+        self._spec = spec
         self._index_bytes = 0
+
+    @cached_property
+    def _live(self) -> LiveRows:
+        return LiveRows(self._spec.for_file(self.file), self.file)
 
     @property
     def bytes_read(self) -> int:
         """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
+        if "_live" not in self.__dict__:  # metadata told all
+            return 0
         counters = self._live.trace.counters
         return counters.bytes_read - counters.index_bytes + max(self._index_bytes, self._live.index_bytes)
 
@@ -54,8 +61,9 @@ class IndexedFile:
 
     def close(self) -> None:
         """Let go of indexes and what they keep in memory. What was asked is still known."""
-        self._index_bytes = self._live.index_bytes
-        self._live.close()
+        if "_live" in self.__dict__:
+            self._index_bytes = self._live.index_bytes
+            self._live.close()
 
     # ------------------------------------------------------------------------------------------------------- rows
 

@@ -142,8 +142,9 @@ class LiveRows:
         if not self.spec.use_index:
             return []
         found = []
-        if self.file.embedded_index is not None:
-            found.append(self._in_use.enter_context(open_embedded_index(self.file.embedded_index, self.file.name)))
+        embedded = None if self.file.bounds is None else self.file.bounds.embedded_index
+        if embedded is not None:
+            found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
         if self.file.index_path is not None:
             found.append(self._in_use.enter_context(open_side_index(self.spec.io, self.file.index_path)))
         return found

@@ -7,7 +7,8 @@ missing, cut short or of another type than the column say less, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.planned_files import FileDetails
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.statistics import StatisticsGroup, statistics_groups
-from paimon_pyds.split import ColumnBounds
+from paimon_pyds.split import ColumnBounds, FileBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
 __all__ = ["plan_with_bounds"]
@@ -42,7 +43,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> ScanPlan:
-    """Plan a scan and tell what metadata knows of its files: their ``residual``, ``bounds`` and ``embedded_index``.
+    """Plan a scan and tell what metadata knows of its files: their `FileBounds`.
 
     Args:
         store: the table.
@@ -68,15 +69,15 @@ class _BoundsPlanner(Planner):
             return FileDetails()
         partitions = _Partitions(entries, self.schema.partition_fields)
         residuals = _residuals(self.request.predicate, partitions, self._always_true(entries))
-        embedded = entries.column("embedded_index").to_pylist()
-        details = super().details(entries)._replace(embedded_indexes=embedded, residuals=residuals)
-        if not self.bounded:
-            return details
         names = [field.name for field in self.bounded]
         columns = [partitions.bounds(f) or self._bounds(f, entries) for f in self.bounded]
-        return details._replace(
-            bounds=[dict(zip(names, of_file, strict=True)) for of_file in zip(*columns, strict=True)]
-        )
+        rows: Iterable[tuple[ColumnBounds, ...]] = zip(*columns, strict=True) if columns else repeat(())
+        embedded = entries.column("embedded_index").to_pylist()
+        bounds = [
+            FileBounds(residual, dict(zip(names, row, strict=True)), index)
+            for residual, row, index in zip(residuals, rows, embedded, strict=False)
+        ]
+        return super().details(entries)._replace(bounds=bounds)
 
     def _always_true(self, entries: pa.RecordBatch) -> dict[Leaf, Mask]:
         """For each leaf, the files where statistics say that it is true for every row."""
@@ -103,11 +104,12 @@ class _BoundsPlanner(Planner):
 
     def _bounds(self, field: DataField, entries: pa.RecordBatch) -> list[ColumnBounds]:
         found = [ColumnBounds()] * entries.num_rows
-        merged = is_true(entries.column(MERGED)) if self.schema.primary_keys else np.zeros(entries.num_rows, np.bool_)
         for group in statistics_groups([field], entries, self.fields_of):
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
-                if not merged[row]:
-                    found[row] = bounds
+                found[row] = bounds
+        if self.schema.primary_keys:  # merging may give values that lie beyond those of any file
+            merged = is_true(entries.column(MERGED)).tolist()
+            found = [ColumnBounds() if m else bounds for m, bounds in zip(merged, found, strict=True)]
         return found
 
 

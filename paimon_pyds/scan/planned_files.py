@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.files import MERGED
 from paimon_pyds.metadata.external import file_paths
@@ -20,10 +21,9 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.checks import zoned_partitions
-from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.zoned_partitions import ZonedPartitions
-from paimon_pyds.split import ColumnBounds, DeletionFile, PlannedFile
+from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
 
 __all__ = [
     "FileDetails",
@@ -69,9 +69,9 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
         SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
     """
     paths = store.paths.with_options(schema.options)
-    buckets = zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True)
-    shared: dict[tuple[bytes, int], PartitionBucket] = {}
-    bucket_ids = [shared.get(key) or shared.setdefault(key, PartitionBucket(*key)) for key in buckets]
+    keys = list(zip(entries.column("partition").to_pylist(), *_columns(entries, "bucket"), strict=True))
+    shared = {key: PartitionBucket(*key) for key in dict.fromkeys(keys)}
+    bucket_ids = [shared[key] for key in keys]
     names = entries.column("file_name").to_pylist()
     check_names(names, "data file")
     if zoned_partitions(schema):
@@ -112,14 +112,12 @@ class FileDetails(NamedTuple):
     Attributes:
         deletions: deletion vectors, as `deletion_files` gives them.
         selections: what embedded indexes kept of files that they kept a part of.
-        embedded_indexes, residuals, bounds: of `PlannedFile`, one for each entry.
+        bounds: of `PlannedFile`, one for each entry.
     """
 
     deletions: Mapping[FileKey, DeletionFile] | None = None
     selections: Mapping[FileKey, bytes] | None = None
-    embedded_indexes: Iterable[bytes | None] = repeat(None)
-    residuals: Iterable[Predicate | None] = repeat(None)
-    bounds: Iterable[Mapping[str, ColumnBounds] | None] = repeat(None)
+    bounds: Iterable[FileBounds | None] = repeat(None)
 
 
 _NO_DETAILS = FileDetails()
@@ -141,8 +139,8 @@ def planned_files(
     """
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
-    row_ids, sequences = _columns(entries, "first_row_id", "max_sequence_number")
-    written = [None if names is None else tuple(names) for names in entries.column("write_cols").to_pylist()]
+    row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
+    write_cols = (None if names is None else tuple(names) for names in written)
     selections, deletions = details.selections, details.deletions
     selected: Iterable[bytes | None] = map(selections.get, located.file_keys()) if selections else repeat(None)
     deleted: Iterable[DeletionFile | None] = repeat(None)
@@ -152,7 +150,7 @@ def planned_files(
         )
     files: Iterator[PlannedFile] = map(  # many files: as few steps as can be for each
         PlannedFile, located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
-        deleted, row_ids, sequences, written, details.embedded_indexes, details.residuals, details.bounds,
+        deleted, row_ids, sequences, write_cols, details.bounds,
     )  # fmt: skip
     instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
     if instants is not None:
@@ -160,8 +158,14 @@ def planned_files(
     return _in_runs(files, entries) if schema.primary_keys else files
 
 
-def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[list[int]]:
-    return (entries.column(name).to_pylist() for name in names)
+def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[Iterable[Any]]:
+    """Columns as Python values: of integers without NULL by numpy, which is faster."""
+    for column in map(entries.column, names):
+        if column.null_count == len(column):
+            yield repeat(None, len(column))
+        else:
+            by_numpy = not column.null_count and pa.types.is_integer(column.type)
+            yield to_numpy(column).tolist() if by_numpy else column.to_pylist()
 
 
 def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:
@@ -169,7 +173,7 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
     merged = entries.column(MERGED).to_pylist() if MERGED in entries.schema.names else repeat(True)
     levels, *keys = (entries.column(name).to_pylist() for name in ("level", "min_key", "max_key"))
     for file, level, low, high, merge in zip(files, levels, *keys, merged, strict=False):
-        yield replace(file, level=level, key_range=(low, high), merged=merge)
+        yield replace(file, run=SortedRun(level, (low, high), merge))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -110,26 +111,31 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
         target_size: bytes of a group.
         open_file_cost: bytes that a file counts for at least.
     """
-    merged = any(file.merged for file in files)
     group: list[PlannedFile] = []
     weight = 0
-    for unit in _units(files) if merged else zip(files, strict=True):
-        cost = sum(max(file.read_size, open_file_cost) for file in unit)
-        if group and weight + cost > target_size:
+    for file in _buckets_together(files):
+        cost = max(file.read_size, open_file_cost)
+        if group and weight + cost > target_size and not _merged_together(group[-1], file):
             yield group
             group, weight = [], 0
-        group.extend(unit)
+        group.append(file)
         weight += cost
     if group:
         yield group
 
 
-def _units(files: Iterable[PlannedFile]) -> Iterable[Sequence[PlannedFile]]:
-    """What can't be cut: single files, and those of a bucket whose rows are merged with one another."""
+def _merged_together(one: PlannedFile, other: PlannedFile) -> bool:
+    return one.merged and other.merged and one.bucket_id == other.bucket_id
+
+
+def _buckets_together(files: Sequence[PlannedFile]) -> Iterable[PlannedFile]:
+    """The files, those of a bucket whose rows are merged with one another side by side."""
+    if all(file.run is None for file in files):
+        return files
     units: dict[PartitionBucket | int, list[PlannedFile]] = {}
     for number, file in enumerate(files):
         units.setdefault(file.bucket_id if file.merged else number, []).append(file)
-    return units.values()
+    return itertools.chain.from_iterable(units.values())
 
 
 def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:

@@ -75,8 +75,12 @@ def test_runs_are_those_of_java(name: str, snapshot: int | None, expected: str) 
     ours = {file.name: file for file in plan.files}
     for java in json_lines(fixture_dir(name) / expected):
         file = ours[java["fileName"]]
-        assert (file.bucket, file.total_buckets, file.level) == (java["bucket"], java["totalBuckets"], java["level"])
-        assert file.key_range is not None
+        assert file.run is not None
+        assert (file.bucket, file.total_buckets, file.run.level) == (
+            java["bucket"],
+            java["totalBuckets"],
+            java["level"],
+        )
         assert file.merged or java["rawConvertible"], file.name
         assert file.live_row_count is None or not file.merged
     for split in plan.pack(target_size=1):
