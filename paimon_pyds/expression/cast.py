@@ -52,6 +52,8 @@ def cast_array(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
 
     Args:
         array: of the Arrow type of ``source``.
+        source: the type that the values have.
+        target: the type to cast them to.
         zone: name of the time zone of texts, dates and wall-clock times.
 
     Raises:

@@ -26,6 +26,9 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     """A comparison of a bound column with one literal, as a tree whose literals are internal values of its type.
 
     Args:
+        op: one of = <> < <= > >=.
+        column: bound.
+        literal: of any type that SQL compares with the column's.
         zone: of texts that are compared with timestamps, and between timestamps with and without a zone.
         as_double: compare as DOUBLE, as Spark does where the other values of a list have fractions.
 
@@ -114,30 +117,25 @@ def _compare_steps(op: Op, column: ColumnRef, place: Cut, type_: AtomicType) -> 
     lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)
     if type_.kind is Kind.BOOLEAN:
         return _compare_boolean(op, column, lower, upper)
+    if op in (Op.EQ, Op.NE) and upper == lower:
+        return Const.FALSE if op is Op.EQ else Leaf(Op.IS_NOT_NULL, column)
     one = upper - lower == 1
+    bound = lower if op in (Op.LT, Op.GE) else upper
 
     def leaf(operator: Op, step: int) -> Leaf:
         return Leaf(operator, column, (from_step(step, type_),))
 
     match op:
         case Op.EQ:
-            if upper == lower:
-                return Const.FALSE
             return leaf(Op.EQ, lower) if one else make_and(*_range(leaf, low, high, lower, upper - 1, column))
         case Op.NE:
-            if upper == lower:
-                return Leaf(Op.IS_NOT_NULL, column)
-            if one:
-                return leaf(Op.NE, lower)
-            return make_or(*_outside(leaf, low, high, lower, upper))
+            return leaf(Op.NE, lower) if one else make_or(*_outside(leaf, low, high, lower, upper))
         case Op.LT | Op.LE:
-            bound = lower if op is Op.LT else upper
             if bound <= low:
                 return Const.FALSE
             if bound > high:
                 return Leaf(Op.IS_NOT_NULL, column)
             return leaf(Op.LT, lower) if op is Op.LT and one else leaf(Op.LE, bound - 1)
-    bound = lower if op is Op.GE else upper
     if bound > high:
         return Const.FALSE
     if bound <= low:

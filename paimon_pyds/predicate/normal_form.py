@@ -9,7 +9,6 @@ What a predicate has no leaf for, a comparison of two columns or a function of o
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,6 +29,7 @@ from paimon_pyds.predicate.tree import (
     make_and,
     negate,
 )
+from paimon_pyds.predicate.wanted import Wanted
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.literal import Literal
@@ -48,32 +48,6 @@ _TEXT_FUNCTIONS = {
 }  # fmt: skip
 _NEVER_UNKNOWN = frozenset({"isnull", "isnotnull", "isnan", "<=>"})
 _CONDITIONS = frozenset({"AND", "OR", "NOT", "in", *_NEVER_UNKNOWN, *_COMPARISONS, *_TEXT_FUNCTIONS})
-
-
-class Wanted(enum.Enum):
-    """The rows that are looked for, by what a condition is for them."""
-
-    TRUE = (Const.TRUE,)
-    FALSE = (Const.FALSE,)
-    NOT_TRUE = (Const.FALSE, Const.UNKNOWN)
-    NOT_FALSE = (Const.TRUE, Const.UNKNOWN)
-
-    @property
-    def positive(self) -> bool:
-        """Whether rows are wanted where the condition is true."""
-        return Const.TRUE in self.value
-
-
-_OPPOSITE = {
-    Wanted.TRUE: Wanted.FALSE, Wanted.FALSE: Wanted.TRUE, Wanted.NOT_TRUE: Wanted.NOT_FALSE,
-    Wanted.NOT_FALSE: Wanted.NOT_TRUE,
-}  # fmt: skip
-
-
-_SHOWN = {
-    Wanted.TRUE: "{}", Wanted.FALSE: "NOT ({})", Wanted.NOT_TRUE: "({}) IS NOT TRUE",
-    Wanted.NOT_FALSE: "({}) IS NOT FALSE",
-}  # fmt: skip
 
 
 class RowEvaluator(Protocol):
@@ -145,7 +119,7 @@ class _NormalForm:
         """The rows where a condition is what is wanted."""
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
-                return self.rows(node.arguments[0], _OPPOSITE[wanted])
+                return self.rows(node.arguments[0], wanted.opposite)
             parts = [self.rows(argument, wanted) for argument in node.arguments]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
@@ -165,7 +139,7 @@ class _NormalForm:
         if self._evaluator is None:
             hint = "compare columns with literals"
             raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
-        text = _SHOWN[wanted].format(self._source.text[node.start : node.stop])
+        text = wanted.shown(self._source.text[node.start : node.stop])
         if wanted in (Wanted.NOT_TRUE, Wanted.NOT_FALSE):
             value = Value(Literal(wanted is Wanted.NOT_TRUE, casts.BOOLEAN), start=node.start, stop=node.stop)
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
@@ -197,7 +171,7 @@ class _NormalForm:
             if node.function == "in":
                 return self._in(node, wanted)
             if node.function in ("isnull", "isnotnull") and len(node.arguments) == 1:
-                wanted = wanted if node.function == "isnull" else _OPPOSITE[wanted]
+                wanted = wanted if node.function == "isnull" else wanted.opposite
                 return self._is_null(node.arguments[0], wanted)
             if node.function == "isnan" and len(node.arguments) == 1:
                 column = self._column(node.arguments[0])
@@ -238,7 +212,7 @@ class _NormalForm:
             return _const(Const.UNKNOWN, wanted)
         if not isinstance(value.value, bool):
             return None
-        return self.rows(condition, wanted if value.value == (op is Op.EQ) else _OPPOSITE[wanted])
+        return self.rows(condition, wanted if value.value == (op is Op.EQ) else wanted.opposite)
 
     def _null_safe(self, node: Call, wanted: Wanted) -> Predicate | None:
         """``<=>``, IS DISTINCT FROM and IS TRUE: NULL is a value as any other, and nothing is unknown."""
