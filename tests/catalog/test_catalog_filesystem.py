@@ -48,7 +48,7 @@ def test_databases(catalog: Catalog) -> None:
     with pytest.raises(DatabaseNotFoundError):
         catalog.drop_database("shop")
     catalog.drop_database("shop", ignore_if_not_exists=True)
-    with pytest.raises(OptionError, match="always there"):
+    with pytest.raises(OptionError, match="can't be dropped"):
         catalog.drop_database("default")
 
 

@@ -123,7 +123,7 @@ def test_a_branch_in_the_name_of_the_table():
         ({"warehouse": "/wh"}, "no table is named"),
         ({"path": "/t", "warehouse": "/wh"}, "path and warehouse both name a table"),
         ({"warehouse": "/wh", "table": "t"}, "must be 'database.table', not 't'"),
-        ({"warehouse": "/wh", "table": "a.t", "database": "b"}, "names the database 'a', database names 'b'"),
+        ({"warehouse": "/wh", "table": "a.t", "database": "b"}, "names the database 'a', the option database 'b'"),
         ({"paths": '["/a","/b"]'}, "one table at a time"),
         ({"path": "/t", "fliter": "a = 1"}, "there is no option fliter.*did you mean filter"),
         ({"path": "/t", "scan.snapshotid": "1"}, "there is no option scan.snapshotid.*did you mean scan.snapshot-id"),
