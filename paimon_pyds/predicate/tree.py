@@ -24,6 +24,7 @@ from paimon_pyds.types import DataType
 __all__ = [
     "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "RowCondition",
     "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or", "negate", "root_columns",
+    "without_computed",
 ]  # fmt: skip
 
 
@@ -232,6 +233,18 @@ def is_deep(predicate: Predicate, levels: int) -> bool:
 def computed_parts(predicate: Predicate) -> Iterator[Computed]:
     """Every part that rows alone can answer, left to right."""
     return (node for node in _ends(predicate) if isinstance(node, Computed))
+
+
+def without_computed(predicate: Predicate) -> Predicate:
+    """What leaves alone say: true wherever the predicate is, and maybe elsewhere."""
+    match predicate:
+        case Computed():
+            return Const.TRUE
+        case And(children):
+            return make_and(*map(without_computed, children))
+        case Or(children):
+            return make_or(*map(without_computed, children))
+    return predicate
 
 
 def is_computed(predicate: Predicate) -> bool:

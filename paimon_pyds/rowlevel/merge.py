@@ -26,7 +26,7 @@ from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.tree import Const, make_or
+from paimon_pyds.predicate.tree import Const, make_or, without_computed
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
@@ -121,7 +121,10 @@ class _Merge:
             condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"], scopes.target.prefix
         )
         others = [
-            split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
+            # What is computed may fail on rows that have a source row, for which it is not asked.
+            without_computed(
+                split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
+            )
             for c in request.clauses["when_not_matched_by_source"]
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)

@@ -328,3 +328,12 @@ def test_more_pairs_than_are_held_at_a_time(tmp_path: Path, monkeypatch: pytest.
     done = table.merge(source, "t.k = s.k", when_matched=pp.Update({"v": "0"}, "s.v = 1"), when_not_matched=pp.Insert(
         {"k": "s.k", "p": "'x'"}))  # fmt: skip
     assert (done.rows_updated, done.rows_inserted) == (20, 1)
+
+
+def test_conditions_on_rows_without_a_source_are_not_asked_of_others(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "guarded", pa.schema([("k", pa.int64()), ("v", pa.int64())]))
+    table.append(pa.table({"k": [1, 2, 3], "v": [0, 5, 7]}))
+    source = pa.table({"k": [1], "v": [9]})
+    done = table.merge(source, ["k"], when_matched="update", when_not_matched_by_source=pp.Delete("10 / t.v > 1.5"))
+    assert done.rows_deleted == 1
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"]) == [{"k": 1, "v": 9}, {"k": 3, "v": 7}]
