@@ -164,7 +164,7 @@ class Answers:
 
 
 def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:
-    """What a file adds, told without its data; None when it has to be read."""
+    """What a file adds, found without its data; None when it has to be read."""
     bounds = file.file.bounds_of(field.name)
     if fold.ignores(bounds):
         return ()
