@@ -141,10 +141,6 @@ class Evolution:
         """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
         return not is_computed(predicate) and all(self._is_exact(leaf.column) for leaf in leaves(predicate))
 
-    def settles(self, predicate: Predicate, devolved: Predicate) -> bool:
-        """Whether ``predicate`` is true for every row, as what `devolve` made of it tells."""
-        return devolved is Const.TRUE and self.devolves_exactly(predicate)
-
     def _is_exact(self, column: ColumnRef) -> bool:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)
         if position is None:

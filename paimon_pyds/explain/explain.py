@@ -160,20 +160,20 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
 
 def _pages_step(left: Sequence[ExplainedFile]) -> PruneStep:
     """What row groups and pages leave, and which way of reading was chosen."""
-    told = [f.pages for f in left if f.pages is not None]
+    planned = [f.pages for f in left if f.pages is not None]
     answered = sum(f.top_n is not None and not f.top_n.reads for f in left)
     others = [f for f in left if f.pages is None and (f.top_n is None or f.top_n.reads)]
     rows = sum(f.rows_kept for f in left if f.pages is None)
     parts = []
-    by_pages = [p for p in told if p.pages]
+    by_pages = [p for p in planned if p.pages]
     if by_pages:
         n, of = sum(p.pages for p in by_pages), sum(p.pages_total for p in by_pages)
         parts.append(f"{n:,} of {of:,} pages in {counted(len(by_pages), 'file')}")
-    by_unit = Counter(p.choice for p in told if p.groups and not p.pages)
+    by_unit = Counter(p.choice for p in planned if p.groups and not p.pages)
     parts += [f"{counted(n, 'file')} by whole {unit}" for unit, n in by_unit.items()]
     if any(f.top_n is not None and f.top_n.reads for f in left):
         parts.append("at most: sort columns are read of rows that can be among the first")
-    elif any(p.at_most for p in told):
+    elif any(p.at_most for p in planned):
         parts.append("at most: columns outside the filter are read for survivors only")
     if others:
         parts.append(
@@ -183,9 +183,9 @@ def _pages_step(left: Sequence[ExplainedFile]) -> PruneStep:
         parts.append(f"{counted(answered, 'file')} answered without data")
     return PruneStep(
         "pages",
-        sum(1 for p in told if p.rows) + len(others) + answered,
-        sum(p.rows for p in told) + rows,
-        sum(p.bytes for p in told) + sum(f.size for f in others),
+        sum(1 for p in planned if p.rows) + len(others) + answered,
+        sum(p.rows for p in planned) + rows,
+        sum(p.bytes for p in planned) + sum(f.size for f in others),
         sum(f.pages_millis for f in left),
         "; ".join(parts),
     )
@@ -216,7 +216,7 @@ def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
     found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
     if not found:
         return step
-    told = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
+    parts = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
     more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
-    detail = f"{step.detail}: {told}{more}" if step.detail else f"{told}{more}"
+    detail = f"{step.detail}: {parts}{more}" if step.detail else f"{parts}{more}"
     return replace(step, detail=detail)

@@ -67,8 +67,8 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
             f"<title>{escape(name)}: {n:,} of {total:,} files</title></rect>"
         )
         x += width
-    told = ", ".join(f"{n:,} {name}" for name, n in outcomes.items())
-    return _svg(22, f"Files by what happened to them: {told}", "".join(parts))
+    counts = ", ".join(f"{n:,} {name}" for name, n in outcomes.items())
+    return _svg(22, f"Files by what happened to them: {counts}", "".join(parts))
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:

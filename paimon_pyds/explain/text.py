@@ -67,8 +67,8 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
-        told = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
-        yield f"Files: {', '.join(told)}"
+        by_outcome = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
+        yield f"Files: {', '.join(by_outcome)}"
     yield from _files(e)
 
 
@@ -139,10 +139,10 @@ def visit_text(t: TopNVisit) -> str:
 def cost_text(p: PagePlan) -> str:
     """Which way of reading was chosen, and the numbers that decided."""
     chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
-    told = [p.why] if p.why else []
+    reasons = [p.why] if p.why else []
     if p.pages_micros is not None and p.group_micros is not None:
-        told.append(f"estimated {_millis(p.pages_micros)} by pages, {_millis(p.group_micros)} by row groups")
-    return "; ".join([chosen, *told])
+        reasons.append(f"estimated {_millis(p.pages_micros)} by pages, {_millis(p.group_micros)} by row groups")
+    return "; ".join([chosen, *reasons])
 
 
 def actual_text(a: Actual) -> str:

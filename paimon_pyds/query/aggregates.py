@@ -164,7 +164,7 @@ class Answers:
 
 
 def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] | None:
-    """What a file adds, told without its data; None when it has to be read."""
+    """What a file adds, found without its data; None when it has to be read."""
     bounds = file.file.bounds_of(field.name)
     if fold.ignores(bounds):
         return ()
@@ -238,7 +238,7 @@ class _Unread:
 
     def batches(self, spec: ReadSpec, tally: Tally, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         for file in self._files:
-            tally.asked_in_vain(file)
+            tally.count_bytes_of(file)
         plain = replace(spec, predicate=Const.TRUE, filter_fields=())
         for exact, one in ((True, plain), (False, spec)):
             files = [file.reading_candidates() for file in self._files if (file.rows is not None) is exact]

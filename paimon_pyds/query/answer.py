@@ -60,7 +60,7 @@ class Tally:
         else:
             self._metadata += 1
 
-    def asked_in_vain(self, file: IndexedFile) -> None:
+    def count_bytes_of(self, file: IndexedFile) -> None:
         """A file's indexes were asked, and it is read all the same."""
         self._bytes += file.bytes_read
 

@@ -201,7 +201,7 @@ class _Run:
             kept += batch.num_rows
             keys = [key.codec.array(batch.column(i)) for i, key in enumerate(self._query.keys)]
             self._best.add(keys, number, batch.column(len(keys)).to_numpy())
-        self._tally.asked_in_vain(file)
+        self._tally.count_bytes_of(file)
         self._tally.read(trace)
         return kept
 

@@ -29,7 +29,9 @@ def bucket_mask(
     """Which entries lie in a bucket that a matching row can lie in; None when the predicate does not say.
 
     Args:
+        predicate: the filter, or a part of it.
         schema: the one that the predicate is bound to.
+        entries: manifest entries.
         schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
             of what they were hashed as, even where their files are rewritten.
     """

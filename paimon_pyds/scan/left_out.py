@@ -28,6 +28,7 @@ def left_out(
         step: the step's name.
         before: the entries that it saw.
         after: those that it kept.
+        predicate: the filter.
         mask: which entries a predicate keeps in this step; None when it can't say.
     """
     kept = pc.is_in(before.column("file_name"), value_set=after.column("file_name"))

@@ -33,7 +33,8 @@ def statistics_mask(
     """Which entries may hold a matching row, by their value statistics.
 
     Args:
-        predicate: bound to the table's columns ``fields``.
+        predicate: bound to ``fields``.
+        fields: the table's columns.
         entries: manifest entries (`ENTRY_SCHEMA`).
         fields_of: the columns of a schema id.
     """

@@ -44,6 +44,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     ``scan.timestamp`` without a zone is read in the ``timezone`` option, UTC by default.
 
     Args:
+        store: the table.
         latest: the table's latest schema, as it was just read.
         options: of the scan, made by `state_options`: one of them names a state at most.
 
@@ -109,6 +110,7 @@ def parse_timestamp(key: str, value: str, zone: str) -> int:
 
     Args:
         key: the option that holds it, for errors.
+        value: the text.
         zone: where the clock stands when the text names no zone.
 
     Raises:
