@@ -81,7 +81,7 @@ class Table:
         return cls(TableStore.open(path_like("path", path), text("branch", branch or "main"), of_storage))
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - named arguments that users type
         cls,
         path: str | os.PathLike[str],
         schema: pa.Schema | Sequence[DataField],
@@ -190,7 +190,7 @@ class Table:
 
     # --------------------------------------------------------------------------------------------------- read
 
-    def scan(
+    def scan(  # noqa: PLR0913 - named arguments that users type
         self,
         filter: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
@@ -478,7 +478,8 @@ class Table:
         Args:
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows written so far.
-            *positional, **named: see `CompactOptions`.
+            *positional: the options in their order.
+            **named: the options by name: see `CompactOptions`.
         """
         from paimon_pyds.compact.compact import compact
 

@@ -64,7 +64,7 @@ class Scan:
         UnsupportedError: a table or option that is refused by name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named arguments that users type
         self,
         store: TableStore,
         *,

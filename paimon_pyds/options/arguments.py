@@ -27,7 +27,7 @@ def keywords_of(options: type) -> Callable[[_F], _F]:
     """Show the fields of a dataclass as the parameters of a function that takes them as ``*args`` and ``**kwargs``.
 
     Their names, types, defaults and texts are written once, at the dataclass; `help` and notebooks show them here, too:
-    the texts take the place of the docstring's line that begins with an asterisk.
+    the texts take the place of the docstring's lines that begin with an asterisk.
     """
 
     def decorate(function: _F) -> _F:
@@ -47,7 +47,7 @@ def keywords_of(options: type) -> Callable[[_F], _F]:
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         described = inspect.cleandoc(options.__doc__ or "").partition("Attributes:\n")[2]
         own_doc = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = re.sub(r"^ +\*.*$", lambda _: described, own_doc, count=1, flags=re.MULTILINE)
+        function.__doc__ = re.sub(r"^ +\*.*(?:\n +\*.*)*$", lambda _: described, own_doc, count=1, flags=re.M)
         return function
 
     return decorate

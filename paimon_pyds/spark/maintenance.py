@@ -37,13 +37,14 @@ def compact(
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: called with the rows written so far.
-        *positional, **named: see `CompactOptions`.
+        *positional: the options in their order.
+        **named: the options by name: see `CompactOptions`.
     """
     table = Table.open(path, branch, storage_options)
     return table.compact(*positional, executor=SparkExecutor(spark), progress=progress, **named)
 
 
-def rewrite_file_index(
+def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
     where: str | None = None,

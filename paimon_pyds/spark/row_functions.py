@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["delete", "merge", "update"]
 
 
-def delete(
+def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
     where: Any,
@@ -51,7 +51,7 @@ def delete(
     return table.delete(_text(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
-def update(
+def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
     set: Mapping[str, Any],
@@ -83,7 +83,7 @@ def update(
 
 
 @keywords_of(MergeOptions)
-def merge(
+def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
     source: Any,
