@@ -53,7 +53,7 @@ def run(directory: Path) -> None:
     seconds = story.write(spark, data, path)
     table = pp.Table.open(str(path))
     plan = table.scan().plan()
-    size = sum(task.size for task in plan.tasks)
+    size = sum(task.size for task in plan.files)
     print(f"Written in {seconds:.1f} s: {table}")
     print(f"    partitioned by {', '.join(table.partition_by)}, {len(plan.files)} files, {size_text(size)}")
     for key, value in sorted(table.options.items()):

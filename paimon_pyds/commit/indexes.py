@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array
 from paimon_pyds.commit.changes import Increment, vector_places
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.errors import CommitConflictError
@@ -27,7 +28,10 @@ def check_vector_files(
         added: entries of those that come.
         root: the table, for the error.
     """
-    names = pa.array(sorted(vector_places(changes.index_entries)), pa.string())
+    places = vector_places(changes.index_entries)
+    if not places:
+        return
+    names = array(sorted(places), pa.string())
     there = pc.is_in(names, added["file_name"])
     if live is not None:
         kept = pc.and_not(pc.is_in(names, live["file_name"]), pc.is_in(names, removed["file_name"]))
@@ -87,7 +91,7 @@ def _over(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | 
     touched = {name: files for name, files in touched.items() if not files.isdisjoint(gone)}
     if not touched or live is None:
         return set(touched)
-    files = pa.array(sorted(set().union(*touched.values()) - gone), pa.string())
+    files = array(sorted(set().union(*touched.values()) - gone), pa.string())
     stay = set(files.filter(pc.is_in(files, live["file_name"])).to_pylist())
     for name, held in touched.items():
         if not held.isdisjoint(stay):

@@ -136,7 +136,7 @@ def alter_table(
         validate_schema(new)
         if store.try_create_schema(new):
             return new
-        what = f"others changed the schema concurrently, {retries.count} times in a row"
+        what = f"gave up after {retries.count} attempts: others changed the schema concurrently"
         hint = "alter the table again when no other process does"
         retries.again(CommitError(what, path=store.root, hint=hint))
 

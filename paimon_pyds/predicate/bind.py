@@ -283,13 +283,15 @@ def any_of(*children: Predicate) -> Predicate:
     if not isinstance(found, Or):
         return found
     equal: dict[ColumnRef, list[Leaf]] = {}
-    others: list[Predicate] = []
+    parts: list[Predicate | list[Leaf]] = []  # an equality is where the first of its column was
     for child in found.children:
-        if isinstance(child, Leaf) and child.op in (Op.EQ, Op.IN):
-            equal.setdefault(child.column, []).append(child)
+        if not isinstance(child, Leaf) or child.op not in (Op.EQ, Op.IN):
+            parts.append(child)
+        elif child.column in equal:
+            equal[child.column].append(child)
         else:
-            others.append(child)
-    found = make_or(*map(_one_of, equal.values()), *others)
+            parts.append(equal.setdefault(child.column, [child]))
+    found = make_or(*(_one_of(part) if isinstance(part, list) else part for part in parts))
     return balanced(found) if isinstance(found, Or) else found
 
 

@@ -366,7 +366,7 @@ def test_everybody_gets_their_column(store: TableStore) -> None:
 
 def test_losing_every_race_ends(store: TableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "try_create_schema", lambda schema: False)
-    with pytest.raises(CommitError, match="gave up after 100 attempts"):
+    with pytest.raises(CommitError, match="gave up after 101 attempts"):
         alter_table(store, add_columns={"n": "INT"})
 
 

@@ -17,7 +17,7 @@ from faults_io import BEFORE, FaultyIO, full_disk
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.index.open_indexes import OPEN_INDEXES
-from paimon_pyds.metadata import store as metadata_store
+from paimon_pyds.metadata import schema_store
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, SEED, sampled
@@ -45,7 +45,7 @@ Answer = list[str] | PaimonError
 @pytest.fixture(autouse=True)
 def no_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged snapshot is looked at several times, as it may be half written; here once will do."""
-    monkeypatch.setattr(metadata_store, "_SETTLE_SECONDS", ())
+    monkeypatch.setattr(schema_store, "_READ_AGAIN_SECONDS", ())
 
 
 @pytest.fixture(params=TABLES, ids=["-".join(t) for t in TABLES])

@@ -108,7 +108,7 @@ def test_another_identity_reads_for_itself(table: pp.Table) -> None:
         __eq__ = object.__eq__
         __hash__ = object.__hash__
 
-    path = table.scan().plan().tasks[0].index_path
+    path = table.scan().plan().files[0].index_path
     assert path is not None
     first, other = LocalFileIO(), Wrapped()
     with open_side_index(first, path) as index:
@@ -133,7 +133,7 @@ def test_object_stores_are_known_by_what_they_are_reached_with(monkeypatch: pyte
 
 
 def test_an_index_in_use_is_not_shared(table: pp.Table) -> None:
-    path = table.scan().plan().tasks[0].index_path
+    path = table.scan().plan().files[0].index_path
     assert path is not None
     with open_side_index(LocalFileIO(), path) as one, open_side_index(LocalFileIO(), path) as other:
         assert one is not other
@@ -143,7 +143,7 @@ def test_an_index_in_use_is_not_shared(table: pp.Table) -> None:
 
 
 def test_an_index_that_was_found_damaged_is_opened_again(table: pp.Table) -> None:
-    path = table.scan().plan().tasks[0].index_path
+    path = table.scan().plan().files[0].index_path
     assert path is not None
     whole = Path(path).read_bytes()
     Path(path).write_bytes(whole[:200] + bytes(len(whole) - 200))
@@ -159,7 +159,7 @@ def test_what_is_kept_is_bounded(table: pp.Table, monkeypatch: pytest.MonkeyPatc
     for text in FILTERS:
         table.answer(text).count()
     held = OPEN_INDEXES.weight
-    side = [Path(task.index_path).stat().st_size for task in table.scan().plan().tasks if task.index_path]
+    side = [Path(task.index_path).stat().st_size for task in table.scan().plan().files if task.index_path]
     assert sum(side) // 4 < held < 20 * sum(side)
     OPEN_INDEXES.clear()
     monkeypatch.setattr(OPEN_INDEXES, "_limit", held // 2)

@@ -133,10 +133,10 @@ def test_a_scan_gives_the_rows_that_evaluating_gives(table: pp.Table, text: str)
 def test_what_prunes_and_what_is_evaluated(tmp_path: Path) -> None:
     table = pp.Table.create(str(tmp_path / "t"), SCHEMA, partition_by=["p"])
     table.append(WHOLE)
-    files = len(table.scan().plan().tasks)
+    files = len(table.scan().plan().files)
 
     def planned(text: str) -> int:
-        return len(table.scan(text).plan().tasks)
+        return len(table.scan(text).plan().files)
 
     assert files == 4
     assert planned("upper(s) = 'B'") == 4
