@@ -35,11 +35,15 @@ def ask(batch: Batch, world: SharedWorld, expected: Expected) -> None:
 
 
 def java_filters(world: SharedWorld) -> list[tuple[Any, dict[str, Any]]]:
-    """Filters that Java gets right: it loses rows of its own ORC files by CHAR columns, which it pads there."""
+    """Filters that Java gets right.
+
+    It loses rows of its own ORC files by CHAR columns, which it pads there, and by columns of floating-point numbers:
+    where the first value of a stripe is NaN, its statistics are NaN, which it takes to match nothing.
+    """
     types = {c.name: parse_type(c.type) for c in world.model.columns}
-    padded = {name for name, type_ in types.items() if type_.kind is Kind.CHAR and world.format == "orc"}
+    wrong = {n for n, t in types.items() if t.kind in (Kind.CHAR, Kind.FLOAT, Kind.DOUBLE) and world.format == "orc"}
     found = [(c, f) for c, f in filters(world, 2) if not is_coarse(f, types) and not asks_for_nulls(f)]
-    return [(c, f) for c, f in found if padded.isdisjoint(leaf["field"] for leaf in leaves(f))]
+    return [(c, f) for c, f in found if wrong.isdisjoint(leaf["field"] for leaf in leaves(f))]
 
 
 def check_ours(world: SharedWorld) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 import paimon_pyds as pp
 from paimon_pyds.errors import NotFoundError, SchemaError, SnapshotNotFoundError
+from paimon_pyds.spark import compat
 from paimon_pyds.spark import plan_cache as plans
 from paimon_pyds.spark.options import parse_read_options
 from paimon_pyds.spark.reader import PaimonReader
@@ -48,7 +49,7 @@ def ids(reader, partitions):
 @pytest.fixture(params=["once", "each query"])
 def late(request, monkeypatch):
     """Whether Spark keeps partitions for all queries, as 4.1 to 4.3 do, or plans each query."""
-    monkeypatch.setattr(PaimonReader, "_looks_late", request.param == "once")
+    monkeypatch.setattr(compat, "plans_once", lambda: request.param == "once")
     return request.param == "once"
 
 
@@ -141,7 +142,7 @@ def kept(six, monkeypatch):
     """Two partitions, planned at snapshot 2."""
     from paimon_pyds.spark import reader as module
 
-    monkeypatch.setattr(PaimonReader, "_looks_late", True)
+    monkeypatch.setattr(compat, "plans_once", lambda: True)
     monkeypatch.setattr(module, "_TASK_BYTES", 1)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     reader, partitions = planned(source(six.path))
@@ -150,7 +151,7 @@ def kept(six, monkeypatch):
 
 
 def test_one_kept_partition_reads_whatever_the_table_holds_now(path, monkeypatch):
-    monkeypatch.setattr(PaimonReader, "_looks_late", True)
+    monkeypatch.setattr(compat, "plans_once", lambda: True)
     table = pp.Table.create(path, pa.schema([("a", pa.int32())]))
     kept = planned(source(path, filter="a > 0"))
     top = planned(source(path, topn="a desc, 1"))
