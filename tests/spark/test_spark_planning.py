@@ -18,7 +18,6 @@ from paimon_pyds.errors import NotFoundError, SchemaError, SnapshotNotFoundError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark import plan_cache as plans
 from paimon_pyds.spark.options import parse_read_options
-from paimon_pyds.spark.reader import PaimonReader
 from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.state import Loaded, open_state
 
