@@ -2,10 +2,11 @@
 
 Parquet files of one row group, one column each, with pages of two lengths, are read at more and more scattered rows:
 by single pages whatever that costs, and by row group. Each figure is the median of alternating runs, on one thread
-(user and system time), files in the page cache. In each page one row is wanted, or an eighth of them. From the
-figures, least squares give the constants: microseconds to decompress a byte, to decode a number and a text, a page, and
-what a page costs on top that is read by itself. The last column shows what the rule chooses with the constants in the
-code, and how much longer that takes than the better way.
+(user and system time), files in the page cache. In each page one row is wanted, which is then cut out of it, or an
+eighth of them, and the page is decoded. From the figures, least squares give the constants: microseconds to decompress
+a byte, to decode a number and a text, a page, and what a page costs on top that is read by itself, or from which few
+rows are cut out. The last column shows what the rule chooses with the constants in the code, and how much longer that
+takes than the better way.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Figure:
 
     column: str
     page_rows: int
-    single_row: bool
+    thin: bool
     row_bytes: float
     wanted_pages: int
     pages: int
@@ -76,11 +77,11 @@ def _columns(rng: np.random.Generator) -> dict[str, tuple[str, pa.Array, bool]]:
     }
 
 
-def _rows(page_rows: int, share: float, single_row: bool, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def _rows(page_rows: int, share: float, thin: bool, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Rows in some pages, picked from all over the file."""
     pages = -(-ROWS // page_rows)
     wanted = np.sort(rng.choice(pages, max(1, round(pages * share)), replace=False)) * page_rows
-    if single_row:
+    if thin:
         return np.minimum(wanted + rng.integers(0, page_rows, len(wanted)), ROWS - 1)
     rows = (wanted[:, None] + np.arange(0, page_rows, MANY)).ravel()
     return rows[rows < ROWS]
@@ -121,8 +122,8 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
             )  # fmt: skip
             row_bytes = pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size / ROWS
             io, file = open_file_io(str(path))
-            for share, single_row in product(SHARES, (True, False)):
-                selection = RowSelection.of(_rows(page_rows, share, single_row, rng))
+            for share, thin in product(SHARES, (True, False)):
+                selection = RowSelection.of(_rows(page_rows, share, thin, rng))
                 reader = ParquetFormat().open_reader(io, file, path.stat().st_size, ReadCounters())
                 with _forced(True):
                     (plan,) = reader.plan([field], selection)
@@ -132,7 +133,7 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
                 ]
                 by_pages, by_group = (statistics.median(run[i] for run in runs) for i in (0, 1))
                 yield Figure(
-                    name, page_rows, single_row, row_bytes, plan.pages, plan.pages_total, by_pages, by_group,
+                    name, page_rows, thin, row_bytes, plan.pages, plan.pages_total, by_pages, by_group,
                     plan.pages_micros, plan.group_micros,
                 )  # fmt: skip
 
@@ -142,15 +143,16 @@ def fitted(figures: list[Figure]) -> str:
     rows, spent = [], []
     for f in figures:
         covered = f.wanted_pages * f.page_rows
-        rows.append([covered * f.row_bytes, *_by_kind(f, covered), f.wanted_pages, f.wanted_pages, 1])
-        rows.append([ROWS * f.row_bytes, *_by_kind(f, ROWS), f.pages, 0, 1])
+        decoded, cut = (0, f.wanted_pages) if f.thin else (covered, 0)
+        rows.append([covered * f.row_bytes, *_by_kind(f, decoded), f.wanted_pages, f.wanted_pages, cut, 1])
+        rows.append([ROWS * f.row_bytes, *_by_kind(f, ROWS), f.pages, 0, 0, 1])
         spent += [f.by_pages, f.by_group]
     weights = 1 / np.array(spent)
     found, *_ = np.linalg.lstsq(np.array(rows, float) * weights[:, None], np.ones(len(spent)), rcond=None)
-    byte, number, text, page, single, fixed = found.tolist()
+    byte, number, text, page, single, cut, fixed = found.tolist()
     return (
         f"µs: {byte:.5f} a byte, {number:.4f} a number, {text:.4f} a text, {page:.1f} a page, {single:.1f} if single,"
-        f" {fixed:.0f} fixed"
+        f" {cut:.1f} if cut out, {fixed:.0f} fixed"
     )
 
 
@@ -169,7 +171,7 @@ def main() -> None:
         print(f"{'column':<12}{'page rows':>10}{'pages':>12}{'wanted':>8}{'by pages':>12}{'row group':>12}   rule")
         for f in measure(Path(directory), repeats):
             figures.append(f)
-            share, few = f"{f.wanted_pages}/{f.pages}", "one" if f.single_row else f"1/{MANY}"
+            share, few = f"{f.wanted_pages}/{f.pages}", "one" if f.thin else f"1/{MANY}"
             print(
                 f"{f.column:<12}{f.page_rows:>10,}{share:>12}{few:>8}{f.by_pages / 1000:>9.2f} ms"
                 f"{f.by_group / 1000:>9.2f} ms   {f.chosen}, loses {100 * f.regret:.0f} %"

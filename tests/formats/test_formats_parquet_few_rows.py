@@ -1,7 +1,8 @@
-"""Few rows of Parquet pages, for every encoding, codec and type; and what reading them is made of."""
+"""Cutting few values out of Parquet pages: equal to decoding them whole, for every encoding, codec and type."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parallel import all_of
-from paimon_pyds.formats.parquet import ParquetFormat, reader
-from paimon_pyds.formats.parquet.cost import choose
+from paimon_pyds.formats.parquet import ParquetFormat, cost, reader, rle
+from paimon_pyds.formats.parquet import gather_values as thin_module
+from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_header import read_head, read_heads
+from paimon_pyds.formats.parquet.rle import binary_bounds, binary_stride, hybrid_at
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
@@ -62,7 +65,7 @@ TABLE = _table()
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_rows_of_pages_equal_those_of_the_whole(
+def test_thin_pages_equal_whole_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: bool
 ) -> None:
     path = str(tmp_path / "a.parquet")
@@ -71,9 +74,20 @@ def test_rows_of_pages_equal_those_of_the_whole(
         dictionary_pagesize_limit=30_000, write_page_index=True, row_group_size=15_000, write_page_checksum=True,
         write_batch_size=128, use_deprecated_int96_timestamps=version == "1.0",
     )  # fmt: skip
-    monkeypatch.setattr(reader, "choose", lambda picks, rows: (frozenset(picks), choose(picks, rows)[1]))
+    gathered: list[bool] = []
+
+    def watched(picks: Any, data: Any, *rest: Any) -> Any:
+        found = gather_values(picks, data, *rest)
+        gathered.extend(after is not before for after, before in zip(found[0], picks, strict=True))
+        return found
+
+    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr(rle, "_MOST_RUNS", 256)  # what is left to pyarrow for speed must be right all the same
+    monkeypatch.setattr(thin_module, "_DICTIONARIES", frozenset())
+    monkeypatch.setattr(cost, "_THIN_PAGE_MICROS", -1e6)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
+    assert sum(gathered) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
 
 
 def _read(path: str, rows: Any) -> pa.Table:
@@ -100,7 +114,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
 
 
 def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: Path) -> None:
-    """Such row groups decode faster than all their pages one by one: flights of one airline took five times as long."""
+    """Such pages decode faster than values can be cut out of them: flights of one airline took five times as long."""
     path = str(tmp_path / "a.parquet")
     numbers = np.random.default_rng(3).integers(0, 300, (19, 28_800))
     table = pa.table({f"c{i}": pa.array(column, mask=column == 7) for i, column in enumerate(numbers)})
@@ -114,6 +128,69 @@ def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: 
     open_reader.close()
     assert found.equals(table.take(pa.array(rows)))
     assert (counters.pages_read, counters.row_groups_read) == (0, 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+@st.composite
+def _runs(draw: st.DrawFn) -> tuple[bytes, int, list[int]]:
+    width = draw(st.integers(0, 32))
+    numbers = st.integers(0, (1 << width) - 1)
+    data, values = bytearray(), list[int]()
+    for _ in range(draw(st.integers(1, 6))):
+        if draw(st.booleans()):
+            count, value = draw(st.integers(1, 300)), draw(numbers)
+            data += _varint(count << 1) + value.to_bytes((width + 7) // 8, "little")
+            values += [value] * count
+        else:
+            groups, part = draw(st.integers(1, 3)), list[int]()
+            for _ in range(draw(st.integers(1, 3))):
+                part = draw(st.lists(numbers, min_size=8 * groups, max_size=8 * groups))
+                packed = sum(v << (i * width) for i, v in enumerate(part))
+                data += _varint(groups << 1 | 1) + packed.to_bytes(groups * width, "little")
+                values += part
+    return bytes(data), width, values
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@given(_runs(), st.data())
+def test_numbers_in_runs(runs: tuple[bytes, int, list[int]], data: st.DataObject) -> None:
+    encoded, width, values = runs
+    count = data.draw(st.integers(1, len(values)))
+    wanted = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=9)), np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rle, "_MOST_RUNS", 256)
+        found = hybrid_at(encoded, width, count, wanted)
+    assert found is not None
+    assert found.tolist() == [values[i] for i in wanted]
+
+
+@given(st.binary(max_size=40), st.integers(0, 33), st.integers(0, 500))
+def test_damaged_runs(data: bytes, width: int, count: int) -> None:
+    try:
+        hybrid_at(data, width, count, np.arange(count))
+    except CorruptFileError:
+        pass
+
+
+@given(st.lists(st.binary(min_size=0, max_size=12), max_size=20))
+def test_bounds_of_byte_arrays(values: list[bytes]) -> None:
+    data = b"".join(len(v).to_bytes(4, "little") + v for v in values)
+    bounds = binary_bounds(data, len(values))
+    if bounds is not None:
+        assert [data[a + 4 : b] for a, b in itertools.pairwise(bounds)] == values
+    elif values:
+        assert any(not v or b"\0" in v for v in values)
+    stride = binary_stride(data, len(values))
+    assert not stride or {len(v) + 4 for v in values} == {stride}
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), min_size=1, max_size=9), st.booleans())

@@ -22,6 +22,7 @@ from paimon_pyds.formats.parquet.batch_sizes import BatchSizer
 from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
 from paimon_pyds.formats.parquet.decoding import decoding
 from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.group_plan import group_plan
 from paimon_pyds.formats.parquet.int96 import INT96
 from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
@@ -319,7 +320,7 @@ class ParquetReader:
         alone: bool,
     ) -> Generator[pa.RecordBatch, None, None]:
         """The work of `_read_pages`, in one batch. It may run beside others of its kind."""
-        pieces: list[Callable[[], list[pa.Array]]] = [partial(self._decode_pages, picks)]
+        pieces: list[Callable[[], list[pa.Array]]] = [partial(self._decode_pages, picks, alone)]
         if groups:
             pieces.append(partial(_decode_whole, rest.schema, groups))
         found = [
@@ -332,11 +333,14 @@ class ParquetReader:
         whole = [conform(a, f.type, f.name, self._path) for a, f in zip(arrays, columns.schema, strict=True)]
         yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
 
-    def _decode_pages(self, picks: Sequence[Sequence[PagePick]]) -> list[pa.Array]:
+    def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         ranges = [[pick.ranges() for pick in column] for column in picks]
         data = iter(self._source.read([r for column in ranges for of_pick in column for r in of_pick]))
         joined = [[b"".join([next(data) for _ in of_pick]) for of_pick in column] for column in ranges]
-        return decode_picks(picks, joined, self._path)
+        gathered_picks, gathered_data = gather_values(
+            picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
+        )
+        return decode_picks(gathered_picks, gathered_data, self._path)
 
     def _count_group(self, group: int) -> None:
         if group not in self._groups_read:
