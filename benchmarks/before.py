@@ -9,6 +9,7 @@ import json
 import os
 import statistics
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ __all__ = ["BeforeBench"]
 _SPARK = ("large", "small")
 _TIMED = ("ours_append_stream", "ours_predicates")
 """Cases that are measured alone."""
+
+
+class _MissingCaseError(Exception):
+    """The other checkout does not measure this."""
 
 
 class BeforeBench(Bench):
@@ -41,7 +46,8 @@ class BeforeBench(Bench):
         if case in _TIMED:
             self._compare(case, case, arguments)
         else:
-            self._before(case, arguments)
+            with suppress(_MissingCaseError):
+                self._before(case, arguments)
         return super().run(case, **arguments)
 
     def compare(self, what: str, target: str, a: tuple[str, dict[str, Any]], b: tuple[str, dict[str, Any]]) -> None:
@@ -55,7 +61,10 @@ class BeforeBench(Bench):
         now, before = [], []
         for _ in range(self.pairs):
             now.append(super().run(case, **arguments))
-            before.append(self._before(case, arguments))
+            try:
+                before.append(self._before(case, arguments))
+            except _MissingCaseError:
+                return
         ratio = statistics.median(x["seconds"] / y["seconds"] for x, y in zip(now, before, strict=True))
         peer = f"before {seconds_text(before)}"
         super().add(what, seconds_text(now), peer, f"{ratio:.2f}×", "≤ 1.05×", memory_text(now, before))
@@ -82,7 +91,12 @@ class BeforeBench(Bench):
             super().add(f"Spark: filtered query, {name} table", seconds_text(now), peer, f"{ratio:.2f}×", "≤ 1.05×")
 
     def _before(self, case: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return run_module("benchmarks.worker", [case, json.dumps(self._moved(arguments))], self._checkout)
+        try:
+            return run_module("benchmarks.worker", [case, json.dumps(self._moved(arguments))], self._checkout)
+        except SystemExit as error:
+            if f"KeyError: '{case}'" in str(error):
+                raise _MissingCaseError from error
+            raise
 
     def _moved(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with the other checkout's tables; those that no case makes are shared."""

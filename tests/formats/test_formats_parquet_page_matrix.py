@@ -168,8 +168,7 @@ def test_files_of_pypaimon_rust(tmp_path: Path) -> None:
     (path,) = (Path(p) for p in made.scan().plan().paths)
     for wanted in ([0], [rows - 1], [19_999, 20_000, 40_001], list(range(11, rows, 6_000))):
         plans = _hold(path, table, wanted, table.column_names)
-        pages = sum(p.pages for p in plans)
-        assert pages >= len(table.column_names) if len(wanted) == 1 else pages == 0, "a page has 20,000 rows"
+        assert sum(p.pages for p in plans) >= len(table.column_names)
 
 
 def test_files_of_pypaimon(tmp_path: Path) -> None:
