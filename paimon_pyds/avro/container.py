@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from paimon_pyds.avro import schema as avro_schema
 from paimon_pyds.avro.compression import compressor, decompressor
-from paimon_pyds.avro.values import Overrun, put_bytes, put_long, read_long
+from paimon_pyds.avro.values import Overrun, put_bytes, put_long, read_long, reader_of
 from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import CorruptFileError
 
@@ -25,6 +27,7 @@ BLOCK_BYTES = 64_000
 CHECKSUM = "paimon_pyds.checksum"
 """What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
 
+_read_metadata = reader_of(avro_schema.Mapping(avro_schema.Primitive("bytes")))
 _WHOLE_FILE = 64 * 2**20
 _WINDOW = 2**20
 """Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
@@ -218,6 +221,15 @@ class ContainerReader:
         return CorruptFileError(f"the file ends inside {where}", path=self._path, offset=self._at, field=field)
 
     def _metadata(self) -> Mapping[str, bytes]:
+        begin = self._held(min(_MAX_NUMBER, self._size - self._at))
+        with suppress(Overrun):  # the rest of it may not be in the window yet, or is broken
+            meta: Mapping[str, bytes]
+            meta, end = _read_metadata(self._window, begin)
+            self._at += end - begin
+            return meta
+        return self._metadata_in_steps()
+
+    def _metadata_in_steps(self) -> Mapping[str, bytes]:
         meta: dict[str, bytes] = {}
         while (count := self._number("header")) != 0:
             if count < 0:

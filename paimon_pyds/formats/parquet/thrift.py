@@ -222,6 +222,14 @@ def _skip_struct(data: bytes, pos: int, depth: int) -> int:
             pos = _skip_value(data, pos, wire, depth)
 
 
+def _skip_binary(data: bytes, pos: int, _depth: int) -> int:
+    length = data[pos]
+    if length < 0x80:
+        return pos + length + 1
+    length, pos = varint(data, pos)
+    return pos + length
+
+
 def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
     if wire == STRUCT:
         return _skip_struct(data, pos, depth + 1)
@@ -235,12 +243,16 @@ def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
                     pos += 1
                 pos += 1
             return pos
+        skip = _skip_struct if element == STRUCT else _skip_binary if element == BINARY else None
+        if skip is not None:
+            for _ in range(size):
+                pos = skip(data, pos, depth + 2)
+            return pos
         for _ in range(size):
             pos = _skip_value(data, pos, element, depth + 1)
         return pos
     if wire == BINARY:
-        length, pos = varint(data, pos)
-        return pos + length
+        return _skip_binary(data, pos, depth)
     # What is left is rare in Parquet, or short: decoding it skips it.
     return int(_read_value(data, pos, wire, depth + 1)[1])
 
