@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
     from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_expression
-    from paimon_pyds.expression.condition import Condition, Residual, bind_filter, split_condition
+    from paimon_pyds.expression.condition import Residual, bind_filter, bind_rows_condition
     from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys, expand, split_join
 
 __all__ = [
     "BoundExpression",
-    "Condition",
     "JoinCondition",
     "JoinKey",
     "Operand",
@@ -28,15 +27,15 @@ __all__ = [
     "bind_condition",
     "bind_expression",
     "bind_filter",
+    "bind_rows_condition",
     "expand",
-    "split_condition",
     "split_join",
 ]
 
 _MODULES = {
     "bind": ("Scope",),
     "bound": ("BoundExpression", "Operand", "bind_condition", "bind_expression"),
-    "condition": ("Condition", "Residual", "bind_filter", "split_condition"),
+    "condition": ("Residual", "bind_filter", "bind_rows_condition"),
     "join": ("JoinCondition", "JoinKey", "SourceKeys", "expand", "split_join"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

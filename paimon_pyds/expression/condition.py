@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.expression.bound import BoundExpression
     from paimon_pyds.expression.row_binder import RowBinder
 
-__all__ = ["Condition", "Residual", "bind_filter", "predicate_of", "split_condition"]
+__all__ = ["Residual", "bind_filter", "bind_rows_condition", "predicate_of"]
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,6 @@ class Residual:
         return pa.array(found)
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition over one table's columns: rows are meant where the predicate is true, and the residual.
-
-    Attributes:
-        predicate: bound; it prunes files and selects rows by indexes.
-        residual: what it does not hold, for the rows that the predicate keeps; None when there is nothing left.
-    """
-
-    predicate: Predicate
-    residual: Residual | None = None
-
-
 def bind_filter(
     text: str,
     fields: Sequence[DataField],
@@ -97,10 +84,10 @@ def bind_filter(
     return normal_form(tree, source, timezone, _table(fields, qualifiers, timezone, evaluator))
 
 
-def split_condition(
+def bind_rows_condition(
     operand: Any, fields: Sequence[DataField], *, qualifiers: tuple[str, ...] = (), timezone: str = "UTC"
-) -> Condition:
-    """The condition of an operation on rows.
+) -> Predicate:
+    """The condition of an operation on rows as a bound predicate, as `bind_filter` makes one of a text.
 
     Args:
         operand: SQL text, a predicate tree, a `pyarrow.compute.Expression`, a bool; None for every row.
@@ -112,17 +99,17 @@ def split_condition(
         PredicateError: see `bind_filter`.
     """
     if operand is None or operand is True:
-        return Condition(Const.TRUE)
+        return Const.TRUE
     if isinstance(operand, And | Or | Leaf | Const | Computed):
-        return Condition(bind(operand, fields, timezone=timezone))
+        return bind(operand, fields, timezone=timezone)
     if isinstance(operand, str):
-        return Condition(bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression"))
+        return bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression")
     from paimon_pyds.expression.bind import Scope
     from paimon_pyds.expression.bound import bind_condition
     from paimon_pyds.expression.row_binder import computed
 
     bound = bind_condition(operand, (Scope(qualifiers, tuple(fields)),), timezone=timezone)
-    return Condition(computed(bound, bound.text))
+    return computed(bound, bound.text)
 
 
 def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str) -> Predicate | None:

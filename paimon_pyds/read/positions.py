@@ -6,12 +6,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SnapshotNotFoundError
@@ -23,17 +18,13 @@ __all__ = ["ROW_INDEX", "matching_rows"]
 
 ROW_INDEX = "__paimon_row_index"
 
-RowMask = Callable[[pa.RecordBatch], pa.Array]
 
-
-def matching_rows(spec: ReadSpec, file: PlannedFile, *, residual: RowMask | None = None) -> BitMap:
+def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
     """The positions of the rows that are there and for which the condition is true.
 
     Args:
-        spec: its predicate is the condition; ``fields`` are the columns that ``residual`` needs, and its metadata
-            column is the row index.
+        spec: its predicate is the condition, its metadata column the row index.
         file: the data file, with its embedded index, when it has one.
-        residual: more to ask of the rows that the predicate keeps: whether to keep each one, null counts as no.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.
@@ -41,24 +32,19 @@ def matching_rows(spec: ReadSpec, file: PlannedFile, *, residual: RowMask | None
         StorageError: the file can't be read.
     """
     try:
-        return _matching(LiveRows(spec.for_file(file), file), residual)
+        return _matching(LiveRows(spec.for_file(file), file))
     except FileNotFoundError as error:
         path = error.filename or file.path
         raise SnapshotNotFoundError.of_file(path, "searched", "run the operation again") from error
 
 
-def _matching(live: LiveRows, residual: RowMask | None) -> BitMap:
+def _matching(live: LiveRows) -> BitMap:
     candidates = live.candidates
     live.close()
     if candidates.is_none:
         return BitMap()
-    if residual is None and live.is_exact:
+    if live.is_exact:
         return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
-    found = [_positions(batch, residual) for batch in read_file(live.spec, live.file.selecting(candidates))]
+    batches = read_file(live.spec, live.file.selecting(candidates))
+    found = [np.asarray(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
     return BitMap(np.concatenate(found)) if found else BitMap()
-
-
-def _positions(batch: pa.RecordBatch, residual: RowMask | None) -> npt.NDArray[np.uint32]:
-    if residual is not None:
-        batch = batch.filter(pc.fill_null(residual(batch), False))
-    return np.asarray(batch.column(batch.num_columns - 1)).astype(np.uint32)

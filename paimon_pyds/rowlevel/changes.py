@@ -6,7 +6,7 @@ commit got in its way:
 
     def once(target: RowTarget) -> RowEdits:
         candidates = target.candidates(predicate, fields)        # planned: partitions, statistics, indexes
-        found = find_rows(candidates, residual, executor)        # the live rows meant, file by file
+        found = find_rows(candidates, executor)        # the live rows meant, file by file
         messages = run_tasks(executor, my_function, my_tasks, target)  # new rows, written by tasks
         return replace(remove_rows(target, candidates, found, executor), …)  # with the messages, and the rows counted
     change_rows(store, once, executor, options=…)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import Condition, Operand, split_condition
+from paimon_pyds.expression import Operand, bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate
@@ -57,23 +57,23 @@ def delete(
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        return _edits(target, split_condition(where, target.schema.fields, timezone=timezone), workers, progress)
+        predicate = bind_rows_condition(where, target.schema.fields, timezone=timezone)
+        return _edits(target, predicate, workers, progress)
 
     return change_rows(store, once, workers, options=own)
 
 
-def _edits(target: RowTarget, condition: Condition, executor: Executor, progress: Progress | None) -> RowEdits:
-    candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
-    exact = condition.residual is None
-    whole = [c for c in candidates.files if exact and c.file.residual is Const.TRUE]
-    others = [c for c in candidates.files if not exact or c.file.residual is not Const.TRUE]
+def _edits(target: RowTarget, predicate: Predicate, executor: Executor, progress: Progress | None) -> RowEdits:
+    candidates = target.candidates(predicate)
+    whole = [c for c in candidates.files if c.file.residual is Const.TRUE]
+    others = [c for c in candidates.files if c.file.residual is not Const.TRUE]
     seen = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
         progress(seen)
     whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = remove_rows(target, rest, find_rows(rest, condition.residual, executor, progress, seen), executor)
+    edits = remove_rows(target, rest, find_rows(rest, executor, progress, seen), executor)
     removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
-        edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=condition
+        edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate
     )

@@ -23,7 +23,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.expression import Condition, Operand, SourceKeys, split_condition, split_join
+from paimon_pyds.expression import Operand, SourceKeys, bind_rows_condition, split_join
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
@@ -122,9 +122,7 @@ class _Merge:
         )
         others = [
             # What is computed may fail on rows that have a source row, for which it is not asked.
-            without_computed(
-                split_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone).predicate
-            )
+            without_computed(bind_rows_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone))
             for c in request.clauses["when_not_matched_by_source"]
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
@@ -137,7 +135,7 @@ class _Merge:
             if self._inserts:
                 self._insert(done)
         # A row that matches and stays as it is has kept a row of the source from being inserted.
-        return replace(done.edits(), reads=Condition(self._predicate), kept=done.kept if self._inserts else {})
+        return replace(done.edits(), reads=self._predicate, kept=done.kept if self._inserts else {})
 
     def _change(self, done: _MergedSoFar, executor: Executor, progress: Progress | None) -> None:
         if self._predicate in (Const.FALSE, Const.UNKNOWN):

@@ -26,10 +26,9 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import Bucket, NewVectors
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import Condition
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 
@@ -75,7 +74,7 @@ class RowEdits:
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
-    reads: Condition = field(default_factory=lambda: Condition(Const.TRUE))
+    reads: Predicate = Const.TRUE
     kept: Mapping[int, BitMap] = field(default_factory=dict)
 
     @property
@@ -212,11 +211,10 @@ class _Attempt:
             return
         for before, number in self._numbers(self.edits.kept).items():
             self._check_rows(number, self.base.name(before), self.edits.kept[before])
-        reads = self.edits.reads
-        candidates = self.now.candidates(reads.predicate, self.now.fields_of(reads.residual))
+        candidates = self.now.candidates(self.edits.reads)
         known = set(_places(self.base.entries))
         added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in known)
-        found = find_rows(replace(candidates, files=added), reads.residual, self.executor)
+        found = find_rows(replace(candidates, files=added), self.executor)
         if found:
             name = self.now.name(found[0].number)
             raise self._conflict(f"the data file {name} was added by another commit meanwhile")

@@ -15,7 +15,6 @@ from pyroaring import BitMap
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import Condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -29,7 +28,6 @@ from paimon_pyds.selection import RowSelection
 
 __all__ = ["check_replaceable", "replace_rows"]
 
-_NO_OTHER_ROWS = Condition(Const.FALSE)
 """The rows that are named were looked at, and no other."""
 
 
@@ -68,8 +66,8 @@ def replace_rows(
         edits = remove_rows(target, candidates, found, workers)
         count = sum(len(rows.positions) for rows in found)
         if versions is None:
-            return replace(edits, operation=Operation.DELETE, reads=_NO_OTHER_ROWS, deleted=count)
-        return replace(edits, operation=Operation.UPDATE, reads=_NO_OTHER_ROWS, given=tuple(versions), updated=count)
+            return replace(edits, operation=Operation.DELETE, reads=Const.FALSE, deleted=count)
+        return replace(edits, operation=Operation.UPDATE, reads=Const.FALSE, given=tuple(versions), updated=count)
 
     return change_rows(store, once, workers, options=options)
 

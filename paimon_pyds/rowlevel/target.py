@@ -15,7 +15,6 @@ from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.instant_writers import check_instant_writers
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.expression import Residual
 from paimon_pyds.metadata.index_manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -146,11 +145,6 @@ class RowTarget:
         return str(self.entries["file_name"][number].as_py())
 
     # ---------------------------------------------------------------------------------------------------- planning
-
-    def fields_of(self, residual: Residual | None) -> Sequence[DataField]:
-        """The columns that the rest of a condition needs."""
-        names = () if residual is None else residual.columns
-        return [f for f in self.schema.fields if f.name in names]
 
     def candidates(self, predicate: Predicate, fields: Sequence[DataField] = ()) -> Candidates:
         """The files that may hold rows a predicate keeps; partitions, buckets, statistics and indexes rule out others.

@@ -14,7 +14,6 @@ from paimon_pyds.commit.retry import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.expression import Residual
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.live_rows import live_rows
@@ -45,12 +44,10 @@ class FoundRows:
 class _FindTask:
     spec: ReadSpec
     files: tuple[Candidate, ...]
-    residual: Residual | None
 
 
 def find_rows(
     candidates: Candidates,
-    residual: Residual | None,
     executor: Executor,
     progress: Callable[[int], None] | None = None,
     seen: int = 0,
@@ -58,13 +55,12 @@ def find_rows(
     """The rows meant, file by file; files without any are left out. Writes nothing.
 
     Args:
-        candidates: planned for the predicate, with the residual's columns.
-        residual: the rest of the condition.
+        candidates: planned for the predicate.
         executor: where the work runs.
         progress: called with the rows of the files that are done so far.
         seen: rows of files that were done before.
     """
-    tasks = [_FindTask(candidates.spec, files, residual) for files in candidates.packed()]
+    tasks = [_FindTask(candidates.spec, files) for files in candidates.packed()]
     rows = {c.number: c.file.row_count for c in candidates.files}
     found: list[FoundRows] = []
     for results in executor.map(_find, tasks):
@@ -78,8 +74,7 @@ def find_rows(
 
 
 def _find(task: _FindTask) -> list[FoundRows]:
-    mask = None if task.residual is None else task.residual.evaluate
-    return [FoundRows(c.number, matching_rows(task.spec, c.file, residual=mask)) for c in task.files]
+    return [FoundRows(c.number, matching_rows(task.spec, c.file)) for c in task.files]
 
 
 # -------------------------------------------------------------------------------------------------------- writing

@@ -20,7 +20,7 @@ from pyroaring import BitMap
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import BoundExpression, Condition, Operand, Scope, bind_expression, split_condition
+from paimon_pyds.expression import BoundExpression, Operand, Scope, bind_expression, bind_rows_condition
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
@@ -88,7 +88,7 @@ def update(
         fields = target.schema.fields
         return _edits(
             target,
-            split_condition(where, fields, timezone=timezone),
+            bind_rows_condition(where, fields, timezone=timezone),
             assignments_of(set, target.schema, (Scope((), fields),), timezone),
             workers,
             progress,
@@ -137,17 +137,17 @@ def _column(schema: TableSchema, name: str) -> DataField:
 
 def _edits(
     target: RowTarget,
-    condition: Condition,
+    predicate: Predicate,
     assignments: Mapping[str, BoundExpression],
     executor: Executor,
     progress: Progress | None,
 ) -> RowEdits:
-    candidates = target.candidates(condition.predicate, target.fields_of(condition.residual))
-    found = find_rows(candidates, condition.residual, executor, progress)
+    candidates = target.candidates(predicate)
+    found = find_rows(candidates, executor, progress)
     removed = [_removed(target, rows) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
     updated = sum(r.rows for r in removed)
-    return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=condition)
+    return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=predicate)
 
 
 def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression import Scope, bind_condition, bind_expression, split_condition
+from paimon_pyds.expression import Scope, bind_condition, bind_expression, bind_rows_condition
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, Computed, Const, is_computed, leaves
 from paimon_pyds.types import AtomicType, DataField, Kind, from_arrow_schema
@@ -136,20 +136,20 @@ def test_refused_assignment(text: str, type_: AtomicType, part: str) -> None:
 
 
 def test_conditions_are_taken_apart() -> None:
-    found = split_condition(
+    found = bind_rows_condition(
         "Target . a = 1 AND b < t.a + 3 AND (s = 'x' OR s IS NULL)", FIELDS, qualifiers=("target", "t")
-    ).predicate
+    )
     assert isinstance(found, And)
     (on_rows,) = (part for part in found.children if isinstance(part, Computed))
     assert on_rows.text == "b < t.a + 3"
     assert sorted(on_rows.columns) == ["a", "b"]
     assert {str(leaf.column) for leaf in leaves(found)} == {"a", "s"}
     assert matches(found, BATCH).to_pylist() == [True, False, False]
-    assert not is_computed(split_condition("a = 1 AND s = 'x'", FIELDS).predicate)
-    assert split_condition(None, FIELDS).predicate is Const.TRUE
-    assert matches(split_condition(pc.field("a") > 1, FIELDS).predicate, BATCH).to_pylist() == [False, True, False]
+    assert not is_computed(bind_rows_condition("a = 1 AND s = 'x'", FIELDS))
+    assert bind_rows_condition(None, FIELDS) is Const.TRUE
+    assert matches(bind_rows_condition(pc.field("a") > 1, FIELDS), BATCH).to_pylist() == [False, True, False]
     with pytest.raises(ExpressionError, match="a condition is wanted"):
-        split_condition("a = 1 AND b + 1", FIELDS)
+        bind_rows_condition("a = 1 AND b + 1", FIELDS)
 
 
 def test_conditions_are_boolean() -> None:
