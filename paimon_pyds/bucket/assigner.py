@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
-__all__ = ["BucketAssigner", "PartitionBucket", "PartitionedRows", "bucket_assigner"]
-
-PartitionBucket: TypeAlias = tuple[bytes, int]
-"""A partition (arity + BinaryRow) and the number of one of its buckets."""
+__all__ = ["BucketAssigner", "PartitionedRows", "bucket_assigner"]
 
 
 @dataclass(frozen=True, slots=True)

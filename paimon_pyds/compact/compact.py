@@ -17,7 +17,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_pyds.bucket import PartitionBucket
 from paimon_pyds.commit.retry import pause, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.options import CompactOptions
@@ -27,7 +26,7 @@ from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.bucket import PartitionBucket
 from paimon_pyds.commit import VectorPlace
 from paimon_pyds.compact.grouping import LiveFile, PickRules, pick_bucket, pick_unaware
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -57,7 +57,7 @@ class Group:
     @property
     def key(self) -> PartitionBucket:
         """The partition and bucket."""
-        return self.partition, self.bucket
+        return PartitionBucket(self.partition, self.bucket)
 
     @property
     def at(self) -> list[int]:

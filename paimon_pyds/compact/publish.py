@@ -19,10 +19,11 @@ from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.compact.plan import Group, Plan, Vector, vectors_of
 from paimon_pyds.compact.task import CompactResult
-from paimon_pyds.deletion.files import Bucket, NewVectors, VectorFiles
+from paimon_pyds.deletion.files import NewVectors, VectorFiles
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
@@ -96,9 +97,9 @@ def _names(plan: Plan, result: CompactResult) -> list[str]:
     return names
 
 
-def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[Bucket, dict[str, None]]:
+def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[PartitionBucket, dict[str, None]]:
     """The vectors that go, by partition and bucket."""
-    found: dict[Bucket, dict[str, None]] = {}
+    found: dict[PartitionBucket, dict[str, None]] = {}
     for result in results:
         names = [name for name in _names(plan, result) if name in state.vectors]
         if names:

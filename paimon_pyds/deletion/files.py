@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,17 +18,14 @@ from pyroaring import BitMap
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
 from paimon_pyds.metadata.external import file_paths
 from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage.base import FileSource
 from paimon_pyds.storage.cleanup import discard
 
-__all__ = ["Bucket", "NewVectors", "VectorFiles"]
-
-Bucket: TypeAlias = tuple[bytes, int]
-"""Where data files lie: partition (arity + BinaryRow) and bucket."""
+__all__ = ["NewVectors", "VectorFiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ class VectorFiles:
         told = place[1].cardinality
         return self._read(*place).cardinality if told is None else told
 
-    def write(self, changes: Mapping[Bucket, Mapping[str, BitMap | None]]) -> NewVectors:
+    def write(self, changes: Mapping[PartitionBucket, Mapping[str, BitMap | None]]) -> NewVectors:
         """Write new index files: the old vectors of the data files named, with more rows deleted.
 
         Args:
@@ -151,7 +147,7 @@ class VectorFiles:
 
     # ------------------------------------------------------------------------------------------------------ merging
 
-    def _replaced(self, bucket: Bucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
+    def _replaced(self, bucket: PartitionBucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
         """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""
         partition, number = bucket
         mine = [e for e in self._entries if e.partition == partition]
@@ -165,7 +161,9 @@ class VectorFiles:
                 if range_.data_file not in files:
                     yield _Vector(range_.data_file, self._read(entry, range_))
 
-    def _merged(self, bucket: Bucket, files: Mapping[str, BitMap | None], deleted: dict[str, int]) -> Iterator[_Vector]:
+    def _merged(
+        self, bucket: PartitionBucket, files: Mapping[str, BitMap | None], deleted: dict[str, int]
+    ) -> Iterator[_Vector]:
         for name, positions in files.items():
             if positions is None:
                 continue
@@ -193,7 +191,7 @@ class VectorFiles:
         if part:
             yield part
 
-    def _write(self, bucket: Bucket, vectors: Sequence[_Vector], written: list[str]) -> IndexEntry:
+    def _write(self, bucket: PartitionBucket, vectors: Sequence[_Vector], written: list[str]) -> IndexEntry:
         data, ranges = write_vectors([v.vector for v in vectors])
         entry = IndexEntry(
             partition=bucket[0],

@@ -23,9 +23,10 @@ from pyroaring import BitMap
 from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.deletion.files import Bucket, NewVectors
+from paimon_pyds.deletion.files import NewVectors
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.predicate.tree import Const, Predicate
@@ -134,7 +135,7 @@ class _Attempt:
     now: RowTarget
     edits: RowEdits
     executor: Executor
-    vectors: dict[Bucket, dict[str, BitMap | None]] = field(default_factory=dict)
+    vectors: dict[PartitionBucket, dict[str, BitMap | None]] = field(default_factory=dict)
     _gone: list[int] = field(default_factory=list)
     _stay: list[int] = field(default_factory=list)
     _expected: dict[str, VectorPlace | None] = field(default_factory=dict)
@@ -174,8 +175,8 @@ class _Attempt:
         )
         return Changes((rows, compaction))
 
-    def _bucket(self, number: int) -> Bucket:
-        return self.now.entries["partition"][number].as_py(), self.now.entries["bucket"][number].as_py()
+    def _bucket(self, number: int) -> PartitionBucket:
+        return PartitionBucket(*(self.now.entries[name][number].as_py() for name in ("partition", "bucket")))
 
     def _entries(self, numbers: list[int]) -> pa.RecordBatch | None:
         return self.now.entries.take(pa.array(numbers, pa.int64())) if numbers else None

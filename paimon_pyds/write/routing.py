@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.bucket import BucketAssigner, PartitionBucket, PartitionedRows
+from paimon_pyds.bucket import BucketAssigner, PartitionedRows
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.row import EMPTY_ROW, encode_rows
 
@@ -36,7 +37,7 @@ class Router:
     def route(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
         """The batch in pieces of one partition and bucket each; rows keep their order within a piece."""
         if self.one_target:
-            yield (EMPTY_ROW, 0), batch
+            yield PartitionBucket(EMPTY_ROW, 0), batch
             return
         partitions, codes = self._partitions(batch)
         buckets = self._assigner.assign(PartitionedRows(batch, partitions, codes)).astype(np.int64)
@@ -49,7 +50,7 @@ class Router:
         starts = [0, *(np.flatnonzero(np.diff(targets)) + 1).tolist(), batch.num_rows]
         for start, stop in pairwise(starts):
             partition, bucket = divmod(int(targets[start]), span)
-            yield (partitions[partition], bucket + least), batch.slice(start, stop - start)
+            yield PartitionBucket(partitions[partition], bucket + least), batch.slice(start, stop - start)
 
     def _partitions(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
         """The partitions of a batch, and which of them each row is in."""

@@ -13,12 +13,12 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.bucket import PartitionBucket, bucket_assigner
+from paimon_pyds.bucket import bucket_assigner
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.batches import one_batch
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sort.spill import SPILL_CODECS, SpillFile
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
