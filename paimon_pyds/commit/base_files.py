@@ -52,12 +52,12 @@ def read_base_files(
     partitions.update(entry.partition for entry in increment.index_entries)
     if increment.overwrite is None:
         wanted = EntryFilter(schema, partitions=frozenset(partitions))
-        return ManifestReader(store, wanted).live(wanted.may_hold(manifests), _CHECKED)
+        return ManifestReader(store, wanted).live(manifests, _CHECKED)
     replaced = _replaced_partitions(store, manifests, increment.overwrite)
     if replaced is None:
         return ManifestReader(store).live(manifests)
     wanted = EntryFilter(schema, partitions=frozenset(partitions | replaced))
-    return ManifestReader(store, wanted).live(wanted.may_hold(manifests))
+    return ManifestReader(store, wanted).live(manifests)
 
 
 def _read_buckets(
@@ -69,12 +69,12 @@ def _read_buckets(
     """
     partitions = frozenset(b.partition for b in increment.added)
     wanted = EntryFilter(schema, partitions=partitions, buckets=frozenset(b.bucket for b in increment.added))
-    found = ManifestReader(store, wanted).live(wanted.may_hold(manifests), _NUMBERED)
+    found = ManifestReader(store, wanted).live(manifests, _NUMBERED)
     unseen = partitions.difference(found["partition"].unique().to_pylist())
     if not unseen:
         return found
     others = EntryFilter(schema, partitions=unseen)
-    rest = ManifestReader(store, others).live(others.may_hold(manifests), _NUMBERED)
+    rest = ManifestReader(store, others).live(manifests, _NUMBERED)
     return one_batch(pa.Table.from_batches([found, rest]))
 
 

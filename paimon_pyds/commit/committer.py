@@ -241,7 +241,7 @@ class _Commit:
         if not wanted.isdisjoint(identities(deleted)):
             raise ValueError("an entry comes back as it is: the deletion in the same commit would take it away")
         touched = EntryFilter(schema, partitions=frozenset(again["partition"].to_pylist()))
-        manifests = touched.may_hold([m for m in base if m.num_deleted_files])
+        manifests = [m for m in base if m.num_deleted_files]
         entries = ManifestReader(self.store, touched).entries(manifests, ("kind", *IDENTITY_COLUMNS))
         gone = pc.and_(pc.equal(entries["kind"], FileKind.DELETE), pc.is_in(entries["file_name"], again["file_name"]))
         return not wanted.isdisjoint(identities(entries.filter(gone)))

@@ -55,19 +55,23 @@ class ManifestReader:
 
     def listed(self, name: str, size: int | None = None) -> list[ManifestFile]:
         """The manifests of a manifest list; ``size`` in bytes is what names it says of it."""
-        manifests = self._store.read_manifest_list(name, size)
-        return list(manifests) if self._wanted is None else self._wanted.may_hold(manifests)
+        return list(self._store.read_manifest_list(name, size))
 
     # --------------------------------------------------------------------------------------------------------- entries
 
     def entries(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.Table:
-        """The entries of some manifests, in order, ADDs and DELETEs.
+        """The entries of some manifests, in order, ADDs and DELETEs; manifests without a wanted one stay closed.
 
         Args:
             manifests: as the methods above give them.
             columns: of `ENTRY_SCHEMA`; all when None.
         """
-        asked = None if columns is None else frozenset(columns)
+        return self._entries(self._relevant(manifests), None if columns is None else frozenset(columns))
+
+    def _relevant(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        return manifests if self._wanted is None else self._wanted.may_hold(manifests)
+
+    def _entries(self, manifests: Sequence[ManifestFile], asked: frozenset[str] | None) -> pa.Table:
         read = asked if asked is None or self._wanted is None else asked.union(self._wanted.columns)
         names = _in_order(read)
         batches = [self._read(manifest, None if read is None else names) for manifest in manifests]
@@ -85,11 +89,12 @@ class ManifestReader:
         asked = None if columns is None else frozenset(columns)
         read = None if asked is None else asked.union(("kind",))
         identified = None if read is None else read.union(IDENTITY_COLUMNS)
+        manifests = self._relevant(manifests)
         if any(m.num_deleted_files for m in manifests):
             read = identified
-        entries = self.entries(manifests, read)
+        entries = self._entries(manifests, read)
         if read != identified and pc.any(_is_kind(entries, FileKind.DELETE)).as_py():  # not counted by its list
-            entries = self.entries(manifests, read := identified)
+            entries = self._entries(manifests, read := identified)
         entries = live_entries([entries])
         return one_batch(entries if read == asked else entries.select(_in_order(asked)))
 
