@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
     from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_expression
-    from paimon_pyds.expression.condition import Residual, bind_filter, bind_rows_condition
+    from paimon_pyds.expression.condition import bind_filter, bind_rows_condition
     from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys, expand, split_join
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "JoinCondition",
     "JoinKey",
     "Operand",
-    "Residual",
     "Scope",
     "SourceKeys",
     "bind_condition",
@@ -35,7 +34,7 @@ __all__ = [
 _MODULES = {
     "bind": ("Scope",),
     "bound": ("BoundExpression", "Operand", "bind_condition", "bind_expression"),
-    "condition": ("Residual", "bind_filter", "bind_rows_condition"),
+    "condition": ("bind_filter", "bind_rows_condition"),
     "join": ("JoinCondition", "JoinKey", "SourceKeys", "expand", "split_join"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -5,11 +5,7 @@ asked for the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
 
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import PredicateError
@@ -24,37 +20,9 @@ from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import BoundExpression
     from paimon_pyds.expression.row_binder import RowBinder
 
-__all__ = ["Residual", "bind_filter", "bind_rows_condition", "predicate_of"]
-
-
-@dataclass(frozen=True)
-class Residual:
-    """Conditions joined by AND, evaluated on rows. They pickle.
-
-    Attributes:
-        parts: in their order; later ones are evaluated for the rows that earlier ones keep only.
-    """
-
-    parts: tuple[BoundExpression, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the parts need."""
-        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
-
-    def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows of a batch are meant; never null. Raises ExpressionError when a part fails on a value."""
-        found = np.ones(batch.num_rows, np.bool_)
-        for part in self.parts:
-            if found.all():
-                found = np.array(part.matches(batch))
-            elif found.any():
-                rows = np.flatnonzero(found)
-                found[rows] = np.asarray(part.matches(batch.take(pa.array(rows))))
-        return pa.array(found)
+__all__ = ["bind_filter", "bind_rows_condition", "predicate_of"]
 
 
 def bind_filter(

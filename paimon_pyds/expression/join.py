@@ -19,7 +19,7 @@ from paimon_pyds.expression.arrays import filled
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
 from paimon_pyds.expression.char import char_length, without_blanks
-from paimon_pyds.expression.condition import Residual, predicate_of
+from paimon_pyds.expression.condition import predicate_of
 from paimon_pyds.expression.nodes import Cast, Column, Node, columns
 from paimon_pyds.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.sql.lexer import SqlText
@@ -27,9 +27,31 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
 
-__all__ = ["JoinCondition", "JoinKey", "SourceKeys", "expand", "split_join"]
+__all__ = ["JoinCondition", "JoinKey", "Residual", "SourceKeys", "expand", "split_join"]
 
 _Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Conditions joined by AND, evaluated on rows. They pickle.
+
+    Attributes:
+        parts: in their order; later ones are evaluated for the rows that earlier ones keep only.
+    """
+
+    parts: tuple[BoundExpression, ...]
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows of a batch are meant; never null. Raises ExpressionError when a part fails on a value."""
+        found = np.ones(batch.num_rows, np.bool_)
+        for part in self.parts:
+            if found.all():
+                found = np.array(part.matches(batch))
+            elif found.any():
+                rows = np.flatnonzero(found)
+                found[rows] = np.asarray(part.matches(batch.take(pa.array(rows))))
+        return pa.array(found)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from paimon_pyds.read.file import read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, new_versions
 from paimon_pyds.rowlevel.target import Candidate
+from paimon_pyds.rowlevel.tasks import in_place
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
@@ -136,21 +137,8 @@ def _rewrite(task: MergeTask, spec: ReadSpec, candidate: Candidate, actions: Act
         found = actions.subset(slice(int(first), int(last)))
         found = replace(found, rows=np.searchsorted(positions, found.rows))
         versions = new_versions(task.rules, _prefixed(batch, task.rules.prefix), found, task.version_fields)
-        writer.write(_in_place(plain, found.rows, np.isin(found.clauses, task.rules.updating), versions))
-
-
-def _in_place(
-    plain: pa.RecordBatch, rows: _Ints, updates: npt.NDArray[np.bool_], versions: pa.RecordBatch | None
-) -> pa.RecordBatch:
-    order = np.arange(plain.num_rows)
-    parts = [plain]
-    if versions is not None:
-        order[rows[updates]] = plain.num_rows + np.arange(versions.num_rows)
-        parts = [pa.RecordBatch.from_arrays(plain.columns, schema=versions.schema), versions]
-    kept = np.ones(plain.num_rows, np.bool_)
-    kept[rows[~updates]] = False
-    table = pa.Table.from_batches(parts).take(pa.array(order[kept])).combine_chunks()
-    return table.to_batches()[0] if table.num_rows else plain.slice(0, 0)
+        updates = np.isin(found.clauses, task.rules.updating)
+        writer.write(in_place(plain, found.rows[updates], versions, found.rows[~updates]))
 
 
 def _prefixed(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -23,7 +25,16 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["FoundRows", "by_total_buckets", "find_rows", "unfiltered", "rewritten", "run_tasks", "write_rows"]
+__all__ = [
+    "FoundRows",
+    "by_total_buckets",
+    "find_rows",
+    "in_place",
+    "rewritten",
+    "run_tasks",
+    "unfiltered",
+    "write_rows",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -148,3 +159,28 @@ def _rewrite(task: _RewriteTask) -> CommitMessage:
                 yield from read_file(task.spec, candidate.file.selecting(left))
 
     return write_rows(task.context, batches())
+
+
+def in_place(
+    batch: pa.RecordBatch,
+    rows: npt.NDArray[np.int64],
+    versions: pa.RecordBatch | None,
+    removed: npt.NDArray[np.int64] | None = None,
+) -> pa.RecordBatch:
+    """The rows of a batch in order, some of them in new versions, and without some others.
+
+    Args:
+        batch: live rows of a file.
+        rows: the positions of those that change, ascending.
+        versions: their new versions, in this order; None when there are none.
+        removed: the positions of rows that go.
+    """
+    order = np.arange(batch.num_rows)
+    parts = [batch]
+    if versions is not None:
+        order[rows] = batch.num_rows + np.arange(versions.num_rows)
+        parts = [pa.RecordBatch.from_arrays(batch.columns, schema=versions.schema), versions]
+    if removed is not None:
+        order = np.delete(order, removed)
+    table = pa.Table.from_batches(parts).take(pa.array(order)).combine_chunks()
+    return table.to_batches()[0] if table.num_rows else batch.slice(0, 0)

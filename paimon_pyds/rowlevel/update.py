@@ -13,7 +13,6 @@ from datetime import datetime
 from datetime import timezone as zones
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -35,6 +34,7 @@ from paimon_pyds.rowlevel.tasks import (
     FoundRows,
     by_total_buckets,
     find_rows,
+    in_place,
     run_tasks,
     unfiltered,
     write_rows,
@@ -207,17 +207,10 @@ def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
             positions = np.asarray(batch.column(batch.num_columns - 1))
             plain = batch.select(batch.schema.names[:-1])
             at = np.flatnonzero(np.isin(positions, changing, assume_unique=True))
-            yield _in_place(plain, at, task.assignments) if len(at) else plain
-
-
-def _in_place(
-    batch: pa.RecordBatch, at: npt.NDArray[np.int64], assignments: Mapping[str, BoundExpression]
-) -> pa.RecordBatch:
-    changed = _assigned(batch.take(pa.array(at)), assignments, batch.schema.names)
-    order = np.arange(batch.num_rows)
-    order[at] = batch.num_rows + np.arange(len(at))
-    both = pa.Table.from_batches([pa.RecordBatch.from_arrays(batch.columns, schema=changed.schema), changed])
-    return both.take(pa.array(order)).combine_chunks().to_batches()[0]
+            if not len(at):
+                yield plain
+                continue
+            yield in_place(plain, at, _assigned(plain.take(pa.array(at)), task.assignments, plain.schema.names))
 
 
 def _assigned(

@@ -26,7 +26,7 @@ from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = [
     "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
-    "integer", "is_number", "literal_nanos", "literal_text", "number", "time_literal", "time_text", "timestamp_literal",
+    "integer", "is_number", "literal_nanos", "literal_text", "number", "time_text", "timestamp_literal",
     "timestamp_text",
 ]  # fmt: skip
 
@@ -116,11 +116,6 @@ def _timestamp(nanos: int, kind: Kind) -> Literal:
     if nanos % 1000:
         return Literal(nanos, AtomicType(kind, precision=9))
     return Literal(nanos // 1000, AtomicType(kind, precision=6))
-
-
-def time_literal(text: str) -> Literal:
-    """TIME '…': microseconds of the day (precision 6), or nanoseconds (precision 9)."""
-    return _time(values.parse_time(text))
 
 
 def _time(nanos: int) -> Literal:
