@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.avro.encode import varints
+from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
-from paimon_pyds.formats.nested import list_window
 from paimon_pyds.row.layout import slices
 from paimon_pyds.types import (
     BINARY_KINDS,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.tail import OrcKind, OrcType
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.types import (

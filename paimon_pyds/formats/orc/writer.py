@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.formats.nested import list_window, rebuild
+from paimon_pyds.formats.arrays import list_window, rebuild
 from paimon_pyds.formats.orc.checksums import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
 from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc

@@ -14,7 +14,6 @@ from typing import Any
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.parquet.struct_checksum import check_struct
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     I32,
@@ -22,6 +21,7 @@ from paimon_pyds.formats.parquet.thrift import (
     LIST,
     STRUCT,
     Struct,
+    check_struct,
     decode_struct,
     field_head,
     list_head,
@@ -29,7 +29,7 @@ from paimon_pyds.formats.parquet.thrift import (
     skip_struct,
     varint,
     zigzag,
-)  # fmt: skip
+)
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["MAGIC", "Chunk", "Footer", "Leaf", "Tail", "get", "read_footer", "require"]

@@ -15,19 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
-from paimon_pyds.formats.parallel import all_of
-from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, rows_at_once, without_rows
-from paimon_pyds.formats.parquet.batch_sizes import BatchSizer
-from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
-from paimon_pyds.formats.parquet.decoding import decoding
+from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.group_plan import group_plan
-from paimon_pyds.formats.parquet.int96 import INT96
-from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
-from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.prefetch import in_order
+from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
+from paimon_pyds.formats.parquet.pages import decode_picks
+from paimon_pyds.formats.parquet.source import ParquetSource, decoding
+from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
@@ -128,10 +124,8 @@ class ParquetReader:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        sizer = BatchSizer(columns.schema, batch_rows)
-        for batch in self._batches(columns, selection, batch_rows):
-            yield from sizer.add(batch, keep_small=not selection.is_all)
-        yield from sizer.rest()
+        batches = self._batches(columns, selection, batch_rows)
+        yield from resized(batches, columns.schema, batch_rows, join=not selection.is_all)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         """What `read` would do with the row groups. Reads page indexes, no data."""
