@@ -6,7 +6,7 @@ exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -15,24 +15,39 @@ import pyarrow as pa
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, DataType, Kind
 
 __all__ = [
-    "TRAITS",
-    "FileFormat",
-    "FormatReader",
-    "FormatTraits",
-    "FormatWriter",
-    "GroupPlan",
-    "InstantBounds",
-    "PlansGroups",
-    "ReadCounters",
-    "ReadHints",
-]
+    "LEGACY_TYPE", "LEGACY_ZONE", "TRAITS", "FileFormat", "FormatReader", "FormatTraits", "FormatWriter", "GroupPlan",
+    "InstantBounds", "PlansGroups", "ReadCounters", "ReadHints", "has_kind", "holds_instants", "is_legacy",
+]  # fmt: skip
 
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+
+
+LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
+"""Paimon's option: whether instants are stored by the clocks of the writer's zone."""
+
+LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
+"""An option of this package: the zone of the writers of stripes that name none, UTC by default."""
+
+
+def is_legacy(options: Mapping[str, str]) -> bool:
+    """Whether a table's instants are stored by the clocks of the writer's zone."""
+    return options.get(LEGACY_TYPE, "true").strip().lower() != "false"
+
+
+def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
+    """Whether new files of a table are ORC files with instants in them."""
+    is_orc = options.get("file.format", "").strip().lower() == "orc"
+    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
+
+
+def has_kind(type_: DataType, kind: Kind) -> bool:
+    """Whether a type is of a kind, or has one inside."""
+    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from paimon_pyds import formats
 from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.orc.checksums import BLOCK_BYTES, BlockSums, CheckedRanges, OrcChecksums
+from paimon_pyds.formats.orc.encoding import BLOCK_BYTES, BlockSums, OrcChecksums
+from paimon_pyds.formats.orc.input import CheckedRanges
 from paimon_pyds.formats.parquet.page_index import agrees
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum

@@ -3,25 +3,24 @@
 Sources: the files of Java Paimon 1.4 (TIME is an int, TIMESTAMP a timestamp, TIMESTAMP WITH LOCAL TIME ZONE a timestamp
 instant), and the ORC specification v1.
 
-What pyarrow does not do is done here: row counts of stripes come from the footer (`orc_tail`), and stripes are left out
-by their statistics (`orc_prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
-(`orc_arrays`); timestamps outside what nanoseconds can hold are decoded by `orc_timestamps` instead of wrapping around;
-those of writers in other time zones are reckoned by `orc_zones`.
+What pyarrow does not do is done here: row counts of stripes come from the footer (`tail`), and stripes are left out by
+their statistics (`prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
+(`arrays`); timestamps outside what nanoseconds can hold are decoded by `arrays` instead of wrapping around; those of
+writers in other time zones are converted by `zones`.
 """
 
 from __future__ import annotations
 
 import io as _io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
-from paimon_pyds.formats.orc.arrays import check_type, from_orc
-from paimon_pyds.formats.orc.checksums import CheckedRanges
-from paimon_pyds.formats.orc.single_stripe import SingleStripeFile
+from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints, has_kind, is_legacy
+from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
+from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
@@ -32,22 +31,13 @@ from paimon_pyds.formats.orc.tail import (
     parse_stripe_footer,
     parse_tail,
 )
-from paimon_pyds.formats.orc.timestamps import StripeStreams, decode_timestamps
 from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
-from paimon_pyds.formats.orc.zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
+from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.os_errors import storage_error
-from paimon_pyds.types import (
-    DataField,
-    DataType,
-    Kind,
-    RowType,
-    arrow_schema,
-    arrow_type,
-)
+from paimon_pyds.types import DataField, DataType, Kind, RowType, arrow_schema, arrow_type
 
 __all__ = ["OrcFormat"]
 
@@ -89,70 +79,6 @@ class OrcFormat:
         return OrcWriter(io, path, fields, options)
 
 
-# --------------------------------------------------------------------------------------------------------- reading
-
-
-def _checked(read: Callable[[int, int], bytes], tail: OrcTail, path: str) -> Callable[[int, int], bytes]:
-    """The same ranges, held against the file's checksums where it has any."""
-    if tail.checksums is None:
-        return read
-    return CheckedRanges(read, tail.checksums, tail.metadata[0], tail.metadata, path).read
-
-
-class _CountedInput(_io.RawIOBase):
-    """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
-
-    def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
-        self._source = source
-        self._counters = counters
-        self._path = path
-        self._read = _checked(self._range, tail, path)
-        self._at = 0
-        self.error: OSError | CorruptFileError | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self.size())[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self.size() - self._at, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        try:
-            data = self._read(self._at, length)
-        except (OSError, CorruptFileError) as error:
-            self.error = self.error or error
-            data = bytes(length)  # an error in here ends the process where pyarrow is old
-        self._at += len(data)
-        return data
-
-    def check(self) -> None:
-        """Raise the error that reading had, as ours."""
-        error, self.error = self.error, None
-        if isinstance(error, CorruptFileError):
-            raise error
-        if error is not None:
-            raise storage_error(error, "read", self._path) from scrubbed(error)
-
-    def _range(self, offset: int, length: int) -> bytes:
-        self._source.seek(offset)
-        data: bytes = self._source.read(length)
-        self._counters.bytes_read += len(data)
-        self._counters.requests += 1
-        return data
-
-    def size(self) -> int:
-        return int(self._source.size())
-
-
 class OrcReader:
     """One open ORC file."""
 
@@ -163,13 +89,13 @@ class OrcReader:
         self._hints = hints or ReadHints()
         self._unnamed: str | None = None
         self._tail: OrcTail = parse_tail(self._unchecked, size, path)
-        self._range = _checked(self._unchecked, self._tail, path)
+        self._range = checked(self._unchecked, self._tail, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
         counters.row_groups_total += len(self._tail.stripes)
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
-        self._counted: _CountedInput | None = None
+        self._counted: CountedInput | None = None
         self._file: Any = None
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
@@ -184,7 +110,7 @@ class OrcReader:
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """The rows of stripes that may match, by their statistics (`orc_prune`). Raises CorruptFileError."""
+        """The rows of stripes that may match, by their statistics (`prune`). Raises CorruptFileError."""
         from paimon_pyds.formats.orc.prune import prune
 
         return prune(self._tail, self._range, predicate, self._path)
@@ -310,13 +236,13 @@ class OrcReader:
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
 
-    def _open(self) -> _CountedInput:
+    def _open(self) -> CountedInput:
         if self._counted is None:
             self._input = self._io.open_input(self._path)
-            self._counted = _CountedInput(self._input, self._counters, self._tail, self._path)
+            self._counted = CountedInput(self._input, self._counters, self._tail, self._path)
         return self._counted
 
-    def _orc(self, counted: _CountedInput) -> Any:
+    def _orc(self, counted: CountedInput) -> Any:
         if self._file is None:
             self._file = _orc_file(counted)
         return self._file

@@ -17,9 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import StorageError, UnsupportedError
-from paimon_pyds.formats.orc.checksums import BlockSums, sealed_footer
-from paimon_pyds.formats.orc.compression import pack, unpack
-from paimon_pyds.formats.orc.messages import Field, read_message, varint, write_message
+from paimon_pyds.formats.orc.encoding import (
+    RUN_WIDTHS,
+    BlockSums,
+    Field,
+    pack,
+    read_message,
+    sealed_footer,
+    unpack,
+    varint,
+    write_message,
+)
 from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
@@ -29,7 +37,7 @@ _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
 
-_WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
+_WIDTHS = np.array(RUN_WIDTHS)
 _I64: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 

@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats.orc.checksums import OrcChecksums, checksums_of
-from paimon_pyds.formats.orc.compression import MAX_SECTION, unpack
-from paimon_pyds.formats.orc.messages import as_bytes, as_number, as_numbers, numbers_of, read_message, unzigzag
+from paimon_pyds.formats.orc.encoding import (
+    MAX_SECTION,
+    OrcChecksums,
+    as_bytes,
+    as_number,
+    as_numbers,
+    checksums_of,
+    numbers_of,
+    read_message,
+    unpack,
+    unzigzag,
+)
 
 __all__ = [
-    "CODECS",
-    "MAGIC",
-    "OrcKind",
-    "OrcTail",
-    "OrcType",
-    "Stream",
-    "StreamKind",
-    "Stripe",
-    "StripeFooter",
-    "parse_stripe_footer",
-    "parse_tail",
-]
+    "CODECS", "MAGIC", "OrcKind", "OrcTail", "OrcType", "Stream", "StreamKind", "Stripe", "StripeFooter",
+    "parse_stripe_footer", "parse_tail",
+]  # fmt: skip
 
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats.arrays import list_window, rebuild
-from paimon_pyds.formats.orc.checksums import BlockSums
+from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
+from paimon_pyds.formats.orc.encoding import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
-from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
+from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.values import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
@@ -89,7 +90,7 @@ class _PatientSink(_io.RawIOBase):
 class OrcWriter:
     """One ORC file being written.
 
-    A file with timestamps is written to a temporary place first and gets them when it is closed (see `orc_splice`).
+    A file with timestamps is written to a temporary place first and gets them when it is closed (see `splice`).
     """
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
