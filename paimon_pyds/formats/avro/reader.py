@@ -16,8 +16,8 @@ import pyarrow as pa
 from paimon_pyds.avro.compression import compressor
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.formats.avro.decode import RecordDecoder, to_batch
-from paimon_pyds.formats.avro.encode import encode_rows
+from paimon_pyds.formats.arrays import resized
+from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
 from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.predicate.tree import Predicate
@@ -113,7 +113,12 @@ class AvroReader:
         """
         projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
-        gathered = _Gathered(arrow_schema(fields), batch_rows)
+        return resized(self._batches(decoder, fields, selection), arrow_schema(fields), batch_rows)
+
+    def _batches(
+        self, decoder: RecordDecoder, fields: Sequence[DataField], selection: RowSelection
+    ) -> Iterator[pa.RecordBatch]:
+        """The selected rows of each block."""
         first = 0
         for block in self._file.blocks(lambda row, count: not selection.window(row, row + count).is_none):
             start, first = first, first + block.count
@@ -122,10 +127,7 @@ class AvroReader:
             self._counters.rows_decoded += block.count
             batch = to_batch(decoder.records(block), fields, self._path)
             window = selection.window(start, first)
-            if not window.is_all:
-                batch = batch.take(pa.array(window.to_array(block.count)))
-            yield from gathered.add(batch)
-        yield from gathered.rest()
+            yield batch if window.is_all else batch.take(pa.array(window.to_array(block.count)))
 
     def close(self) -> None:
         """Release what is held of the file."""
@@ -137,41 +139,6 @@ def _parse_schema(text: bytes, path: object) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
-
-
-class _Gathered:
-    """Puts the batches of blocks together, or cuts them, to batches of a given number of rows."""
-
-    def __init__(self, schema: pa.Schema, rows: int) -> None:
-        self._schema = schema
-        self._limit = rows
-        self._parts: list[pa.RecordBatch] = []
-        self._rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self._parts.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= self._limit:
-            whole = self._joined()
-            full = whole.num_rows - whole.num_rows % self._limit
-            for start in range(0, full, self._limit):
-                yield whole.slice(start, self._limit)
-            self._parts = [whole.slice(full)] if full < whole.num_rows else []
-            self._rows = whole.num_rows - full
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        if self._rows:
-            yield self._joined()
-
-    def _joined(self) -> pa.RecordBatch:
-        if len(self._parts) == 1:
-            return self._parts[0]
-        table = pa.Table.from_batches(self._parts, self._schema).combine_chunks()
-        return pa.RecordBatch.from_arrays([_chunk(c) for c in table.columns], schema=self._schema)
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 class AvroWriter:
