@@ -148,7 +148,11 @@ class PlansGroups(Protocol):
 
 
 class FormatReader(Protocol):
-    """One open data file."""
+    """One open data file.
+
+    All methods raise CorruptFileError for a damaged file, StorageError where it can't be read, and UnsupportedError for
+    what this package can't decode.
+    """
 
     row_count: int
 
@@ -156,8 +160,13 @@ class FormatReader(Protocol):
         """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Rows that may match, by the file's own statistics (row groups, pages). ``predicate`` is bound to the file's
-        columns; ``within`` says which rows matter at all. Keeps a superset of what matches; ALL where nothing is known.
+        """Rows that may match, by the file's own statistics (row groups, pages, stripes).
+
+        Keeps a superset of what matches; ALL where nothing is known.
+
+        Args:
+            predicate: bound to the file's columns.
+            within: rows that matter at all; others may be kept or not.
         """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -171,17 +180,22 @@ class FormatReader(Protocol):
 
 
 class FormatWriter(Protocol):
-    """One data file being written."""
+    """One data file being written. All methods raise StorageError when it can't be."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with."""
+        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with.
+
+        Raises:
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column.
+            UnsupportedError: a value that the format can't hold.
+        """
 
     @property
     def bytes_written(self) -> int:
         """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
 
     def close(self) -> int:
-        """Finish the file; its size in bytes."""
+        """Finish the file; its size in bytes. When that fails the file is removed."""
 
     def abort(self) -> None:
         """Drop the file."""
@@ -196,7 +210,13 @@ class FileFormat(Protocol):
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> FormatReader:
-        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some."""
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some.
+
+        Raises:
+            CorruptFileError: not a file of this format, or a broken footer or header.
+            StorageError: the file can't be read.
+            UnsupportedError: it is encrypted, or compressed by an unknown codec.
+        """
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
@@ -204,4 +224,9 @@ class FileFormat(Protocol):
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
     ) -> FormatWriter:
-        """Create a data file with these columns. ``options`` are the table's options (file.compression, …)."""
+        """Create a data file with these columns. ``options`` are the table's options (file.compression, …).
+
+        Raises:
+            OptionError: a value that does not parse.
+            UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
+        """

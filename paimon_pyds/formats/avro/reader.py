@@ -29,19 +29,10 @@ __all__ = ["AvroFormat"]
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
-
-
 _CODECS = {
-    "zstd": "zstandard",
-    "zstandard": "zstandard",
-    "snappy": "snappy",
-    "deflate": "deflate",
-    "bzip2": "bzip2",
-    "xz": "xz",
-    "none": "null",
-    "null": "null",
-    "uncompressed": "null",
-}
+    "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "bzip2": "bzip2",
+    "xz": "xz", "none": "null", "null": "null", "uncompressed": "null",
+}  # fmt: skip
 
 
 class AvroFormat:
@@ -53,27 +44,13 @@ class AvroFormat:
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> AvroReader:
-        """Open a data file.
-
-        Raises:
-            CorruptFileError: not an Avro file, or a broken header.
-            UnsupportedError: an unknown compression codec.
-            StorageError: the file can't be read.
-        """
         return AvroReader(io, path, size, counters)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """Raises OptionError and UnsupportedError as `open_writer`."""
         write_schema(fields)
         _codec(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
-        """Create a data file.
-
-        Raises:
-            UnsupportedError: a type, a name or a compression that Avro files of Paimon cannot have.
-            OptionError: a level that is no number.
-        """
         return AvroWriter(io, path, fields, options)
 
 
@@ -85,7 +62,10 @@ class AvroReader:
         self._counters = counters
         self._io = io
         self._file = ContainerReader(self._fetch, size, path)
-        self._schema = _parse_schema(self._file.schema, path)
+        try:
+            self._schema = json.loads(self._file.schema)
+        except (ValueError, RecursionError) as error:
+            raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
         self._plain: Any = plain_schema(self._schema, path)
         counters.footer_bytes += self._file.header_size
         # Avro files do not tell: the heads of all blocks are visited.
@@ -98,19 +78,12 @@ class AvroReader:
         return data
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """The whole file: blocks are too small to be worth a visit each."""
-        return [(0, self.row_count)] if self.row_count else []
+        return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Every row: Avro files have no statistics."""
-        return RowSelection.ALL
+        return RowSelection.ALL  # Avro files have no statistics
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; see `FormatReader.read`.
-
-        Raises:
-            CorruptFileError: a column that the file does not have, or has in another type; broken blocks.
-        """
         projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
         return resized(self._batches(decoder, fields, selection), arrow_schema(fields), batch_rows)
@@ -130,15 +103,7 @@ class AvroReader:
             yield batch if window.is_all else batch.take(pa.array(window.to_array(block.count)))
 
     def close(self) -> None:
-        """Release what is held of the file."""
         self._file.close()
-
-
-def _parse_schema(text: bytes, path: object) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
 
 
 class AvroWriter:
@@ -160,7 +125,6 @@ class AvroWriter:
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows. Raises StorageError when the file can't be written."""
         step = max(1, batch.num_rows * _CHUNK_BYTES // max(batch.nbytes, 1))
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
@@ -193,11 +157,10 @@ class AvroWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of finished blocks; what waits for its block is taken for a third of its size."""
+        # What waits for its block is estimated as a third of its size.
         return self._output.tell() + self._pending_bytes // 3
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. Raises StorageError."""
         try:
             self._flush()
         except BaseException:
@@ -206,17 +169,11 @@ class AvroWriter:
         return self._output.close()
 
     def abort(self) -> None:
-        """Drop the file."""
         self._output.abort()
 
 
 def _codec(options: Mapping[str, str]) -> tuple[str, int]:
-    """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``.
-
-    Raises:
-        OptionError: a level that is no number.
-        UnsupportedError: a codec that Avro does not have.
-    """
+    """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``."""
     name = options.get("avro.codec", options.get("file.compression", "zstd")).strip().lower()
     if name not in _CODECS:
         raise UnsupportedError(
@@ -224,7 +181,6 @@ def _codec(options: Mapping[str, str]) -> tuple[str, int]:
         )
     text = options.get("file.compression.zstd-level", "1")
     try:
-        level = int(text)
+        return _CODECS[name], int(text)
     except ValueError:
         raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
-    return _CODECS[name], level

@@ -56,26 +56,13 @@ class OrcFormat:
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> OrcReader:
-        """Open a data file.
-
-        Raises:
-            CorruptFileError: not an ORC file, or a broken footer.
-            StorageError: the file can't be read.
-        """
         return OrcReader(io, path, size, counters, hints)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """Raises OptionError and UnsupportedError as `open_writer`."""
         check_instants(fields, options)
         orc_settings(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> OrcWriter:
-        """Create a data file.
-
-        Raises:
-            OptionError: a compression or size that does not parse.
-            UnsupportedError: a compression that ORC does not have, or instants by the clocks of a zone.
-        """
         return OrcWriter(io, path, fields, options)
 
 
@@ -106,22 +93,14 @@ class OrcReader:
         return data
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """The row ranges of the stripes."""
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """The rows of stripes that may match, by their statistics (`prune`). Raises CorruptFileError."""
         from paimon_pyds.formats.orc.prune import prune
 
         return prune(self._tail, self._range, predicate, self._path)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; see `FormatReader.read`.
-
-        Raises:
-            CorruptFileError: a field that the file does not have, or has in another type; broken stripes.
-            UnsupportedError: a nested timestamp outside the years 1677 to 2262, or an unknown time zone.
-        """
         schema = arrow_schema(fields)
         types = [self._column_type(f) for f in fields]
         for number, stripe in enumerate(self._tail.stripes):
@@ -149,12 +128,9 @@ class OrcReader:
         return self._footer(self._tail.stripes[0]).timezone or unnamed_zone(self._tail, self._hints, self._path)
 
     def close(self) -> None:
-        """Release the file."""
         if self._input is not None:
             self._input.close()
             self._input = self._counted = self._file = None
-
-    # ------------------------------------------------------------------------------------------------ inside
 
     def _column_type(self, field: DataField) -> OrcType:
         type_ = self._tail.root.child(field.name)

@@ -41,19 +41,10 @@ __all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
-
-
 _COMPRESSIONS = {
-    "zstd": "zstd",
-    "zlib": "zlib",
-    "gzip": "zlib",
-    "deflate": "zlib",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "none": "uncompressed",
-    "null": "uncompressed",
-    "uncompressed": "uncompressed",
-}
+    "zstd": "zstd", "zlib": "zlib", "gzip": "zlib", "deflate": "zlib", "snappy": "snappy", "lz4": "lz4",
+    "none": "uncompressed", "null": "uncompressed", "uncompressed": "uncompressed",
+}  # fmt: skip
 
 
 class _PatientSink(_io.RawIOBase):
@@ -119,12 +110,6 @@ class OrcWriter:
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows.
-
-        Raises:
-            UnsupportedError: a timestamp with a fraction in the last second before 1970, which ORC does not have.
-            StorageError: the file can't be written.
-        """
         columns = []
         found: list[tuple[int, Moments]] = []
         number = 1
@@ -165,11 +150,10 @@ class OrcWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Encoded size so far; what waits for the end of its stripe is taken for a third of its size in memory."""
+        # What waits for the end of its stripe is estimated as a third of its size in memory.
         return self._sink.size if self._sink.size > 3 else self._sink.size + self._buffered // 3
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. Raises StorageError."""
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
                 self._writer.write(self._schema.empty_table())
@@ -194,7 +178,6 @@ class OrcWriter:
         write_end(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
 
     def abort(self) -> None:
-        """Drop the file."""
         # Nothing is written any more, but the writer must be closed or it closes itself later.
         self._sink.error = self._sink.error or StorageError("the file was dropped", path=self._path)
         self._writer.close()

@@ -101,26 +101,15 @@ class ParquetReader:
         counters.row_groups_total += self._source.footer.group_count
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """Row ranges (start, stop) of the row groups."""
         return self._source.footer.groups
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Rows that may match, by the statistics of row groups and pages.
-
-        ``within`` says which rows matter at all: page indexes are read only where enough of them are at stake, and rows
-        outside may be kept or not.
-        """
+        # Page indexes are read only where enough of the rows within are at stake.
         from paimon_pyds.formats.parquet.prune import prune
 
         return prune(self._source, predicate, within)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows in file order, in batches of at most ``batch_rows`` rows, with `arrow_schema(fields)`.
-
-        Raises:
-            CorruptFileError: the file lacks a field, holds another type, or is damaged.
-            UnsupportedError: a timestamp that Arrow's nanoseconds can't hold, an encoding that pyarrow does not know.
-        """
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
@@ -128,7 +117,6 @@ class ParquetReader:
         yield from resized(batches, columns.schema, batch_rows, join=not selection.is_all)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
-        """What `read` would do with the row groups. Reads page indexes, no data."""
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
         for task in self._plan(columns, selection):
             for one in task if isinstance(task, list) else [task]:
@@ -138,7 +126,6 @@ class ParquetReader:
                 yield group_plan(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
 
     def close(self) -> None:
-        """Release the file."""
         self._source.close()
 
     # --------------------------------------------------------------------------------------------------- planning

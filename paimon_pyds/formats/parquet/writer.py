@@ -74,12 +74,6 @@ class ParquetWriter:
         self._stitcher = _Stitcher(self._out.sink, int96=self._int96)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; the batch has the schema `arrow_schema(fields)`.
-
-        Raises:
-            SchemaError: the batch has other types, or NULLs in a NOT NULL column (inside nested columns told later).
-            StorageError: the file can't be written.
-        """
         if batch.schema.types != self._schema.types:
             raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
         for field, column in zip(self._schema, batch.columns, strict=True):
@@ -101,7 +95,6 @@ class ParquetWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes in the file, plus an estimate for the rows that are gathered or being encoded."""
         while self._encoding and self._encoding[0][0].done():
             self._take_oldest()
         waiting = self._gathered.bytes + sum(raw for _, raw in self._encoding)
@@ -109,7 +102,6 @@ class ParquetWriter:
         return self._stitcher.position + int(waiting * ratio)
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. When that fails the file is removed."""
         try:
             if self._gathered.rows or self._settings is None:
                 self._flush(last=True)
@@ -124,7 +116,6 @@ class ParquetWriter:
         return self._out.close()
 
     def abort(self) -> None:
-        """Drop the file and what is gathered."""
         self._stop()
         self._encoding.clear()
         self._spare.clear()
