@@ -112,7 +112,7 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
         case MultisetType():
             return _map_from_orc(array, (type_.element, AtomicType(Kind.INT)), orc, target, clocks, path)
     if type_.kind in TIMESTAMP_KINDS:
-        return _from_nanoseconds(array if is_utc(clocks.zone) else _reckoned(array, orc, clocks, path), target)
+        return _from_nanoseconds(array if is_utc(clocks.zone) else _in_zone(array, orc, clocks, path), target)
     if type_.kind is Kind.TIME:
         return array.view(target)
     if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
@@ -129,8 +129,8 @@ def _map_from_orc(
     return rebuild(array, target, [entries])
 
 
-def _reckoned(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
-    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of its own zone."""
+def _in_zone(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
+    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of the writer's own zone."""
     counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = counts // 1_000_000_000
     nanos = counts - seconds * 1_000_000_000
@@ -154,10 +154,10 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class StripeStreams:
-    """The streams of a stripe of ``rows`` rows; ``read`` gives the bytes of one as they are in the file. ``tail`` is
-    the file's, and ``path`` names it in messages."""
+    """The streams of a stripe of ``rows`` rows; ``read(offset, length)`` gives bytes of the file, whose tail and path
+    these are."""
 
-    read: Callable[[Stream], bytes]
+    read: Callable[[int, int], bytes]
     rows: int
     footer: StripeFooter
     tail: OrcTail
@@ -168,7 +168,7 @@ class StripeStreams:
         if stream is None:
             return b""
         limit = 16 * self.rows + 2**16
-        return unpack(self.read(stream), self.tail.codec, self.tail.block_size, self.path, limit)
+        return unpack(self.read(stream.offset, stream.length), self.tail.codec, self.tail.block_size, self.path, limit)
 
 
 def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType, clocks: Clocks) -> pa.Array:
@@ -195,7 +195,12 @@ def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType
     seconds = _integers(stripe.load(streams.get(StreamKind.DATA)), count, True, path).view(np.int64)
     if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
         raise CorruptFileError("seconds out of any range", path=path, field="DATA")
-    nanos = _nanos(_integers(stripe.load(streams.get(StreamKind.SECONDARY)), count, False, path), path)
+    packed = _integers(stripe.load(streams.get(StreamKind.SECONDARY)), count, False, path)
+    # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
+    zeros = (packed & np.uint64(7)).astype(np.int64)
+    nanos = (packed >> np.uint64(3)).astype(np.int64) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+    if len(nanos) and not (int(nanos.min()) >= 0 and int(nanos.max()) < 10**9):
+        raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
     seconds = clocks.seconds(seconds, nanos, clock_time=type_.kind is OrcKind.TIMESTAMP, path=path)
     factor = UNITS_PER_SECOND[target.unit]
     limit = (2**63 - 1) // factor - 1
@@ -209,15 +214,6 @@ def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType
     whole = np.zeros(len(valid), dtype=np.int64)
     whole[valid] = counts
     return pa.array(whole, pa.int64(), mask=~valid).view(target)
-
-
-def _nanos(packed: _Words, path: object) -> npt.NDArray[np.int64]:
-    # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
-    zeros = (packed & np.uint64(7)).astype(np.int64)
-    nanos: npt.NDArray[np.int64] = (packed >> np.uint64(3)).astype(np.int64) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
-    if len(nanos) and not (int(nanos.min()) >= 0 and int(nanos.max()) < 10**9):
-        raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
-    return nanos
 
 
 def _booleans(data: bytes, rows: int, path: object) -> npt.NDArray[np.bool_]:

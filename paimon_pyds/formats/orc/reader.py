@@ -25,7 +25,6 @@ from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
     OrcType,
-    Stream,
     Stripe,
     StripeFooter,
     parse_stripe_footer,
@@ -102,7 +101,13 @@ class OrcReader:
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(fields)
-        types = [self._column_type(f) for f in fields]
+        types = []
+        for wanted in fields:
+            type_ = self._tail.root.child(wanted.name)
+            if type_ is None:
+                raise CorruptFileError(f"the file has no column {wanted.name!r}", path=self._path, field="types")
+            check_type(wanted.type, type_, wanted.name, self._path)
+            types.append(type_)
         for number, stripe in enumerate(self._tail.stripes):
             window = selection.window(stripe.first_row, stripe.first_row + stripe.rows)
             if window.is_none or not stripe.rows:
@@ -132,26 +137,24 @@ class OrcReader:
             self._input.close()
             self._input = self._counted = self._file = None
 
-    def _column_type(self, field: DataField) -> OrcType:
-        type_ = self._tail.root.child(field.name)
-        if type_ is None:
-            raise CorruptFileError(f"the file has no column {field.name!r}", path=self._path, field="types")
-        check_type(field.type, type_, field.name, self._path)
-        return type_
-
     def _stripe(
         self, number: int, stripe: Stripe, fields: Sequence[DataField], types: Sequence[OrcType]
     ) -> list[pa.Array]:
         clocks = self._clocks(stripe, fields)
-        for field, type_ in zip(fields, types, strict=True):
-            self._check_instants(field.type, type_, clocks)
+        if not is_utc(clocks.zone) and any(map(_has_clock_instants, (f.type for f in fields), types)):
+            raise UnsupportedError(  # as old versions of Paimon wrote them
+                f"instants are stored as the clock time of {clocks.zone!r:.60}",
+                path=self._path,
+                hint="rewrite the table with orc.timestamp-ltz.legacy.type = false",
+            )
         wide = [self._is_wide(t) for t in types]
         plain = [f.name for f, w in zip(fields, wide, strict=True) if not w]
         batch = self._read_stripe(number, stripe, plain, clocks) if plain else None
         columns = []
         for field, type_, is_wide in zip(fields, types, wide, strict=True):
             if is_wide:
-                columns.append(self._wide_column(stripe, type_, field, clocks))
+                streams = StripeStreams(self._range, stripe.rows, self._footer(stripe), self._tail, self._path)
+                columns.append(decode_timestamps(streams, type_, arrow_type(field.type), clocks))
             elif batch is not None:
                 array = batch.column(plain.index(field.name))
                 columns.append(from_orc(array, field.type, type_, clocks, self._path))
@@ -193,15 +196,20 @@ class OrcReader:
         structs = tuple(f"{name}." for name in self._tail.root.names)
         wanted = None if any(name.startswith(structs) for name in names) else names
         self._footer(stripe)  # a damaged one ends the process where pyarrow is old
-        counted = self._open()
+        if self._counted is None:
+            self._input = self._io.open_input(self._path)
+            self._counted = CountedInput(self._input, self._counters, self._tail, self._path)
+        counted = self._counted
         try:
             if is_utc(clocks.zone):
-                data = self._orc(counted).read_stripe(number, columns=wanted)
+                if self._file is None:
+                    self._file = _orc_file(counted)
+                data = self._file.read_stripe(number, columns=wanted)
             else:
                 lone = SingleStripeFile(counted, self._tail, stripe, self._footer(stripe))
                 data = _orc_file(lone).read_stripe(0, columns=wanted)
             counted.check()
-            batch = _as_batch(data)
+            batch = data if isinstance(data, pa.RecordBatch) else data.combine_chunks().to_batches()[0]
             batch.validate(full=True)  # damage may show as text that is not UTF-8
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
             counted.check()
@@ -212,17 +220,6 @@ class OrcReader:
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
 
-    def _open(self) -> CountedInput:
-        if self._counted is None:
-            self._input = self._io.open_input(self._path)
-            self._counted = CountedInput(self._input, self._counters, self._tail, self._path)
-        return self._counted
-
-    def _orc(self, counted: CountedInput) -> Any:
-        if self._file is None:
-            self._file = _orc_file(counted)
-        return self._file
-
     def _footer(self, stripe: Stripe) -> StripeFooter:
         if self._stripe_footer is None or self._stripe_footer[0] is not stripe:
             at = stripe.offset + stripe.index_length + stripe.data_length
@@ -230,27 +227,9 @@ class OrcReader:
             self._stripe_footer = stripe, parse_stripe_footer(data, stripe, self._tail, self._path)
         return self._stripe_footer[1]
 
-    def _check_instants(self, type_: DataType, orc: OrcType, clocks: Clocks) -> None:
-        """Raises UnsupportedError for instants in a column of clock times, as old versions of Paimon wrote them."""
-        if not is_utc(clocks.zone) and _has_clock_instants(type_, orc):
-            raise UnsupportedError(
-                f"instants are stored as the clock time of {clocks.zone!r:.60}",
-                path=self._path,
-                hint="rewrite the table with orc.timestamp-ltz.legacy.type = false",
-            )
-
-    def _wide_column(self, stripe: Stripe, type_: OrcType, field: DataField, clocks: Clocks) -> pa.Array:
-        footer = self._footer(stripe)
-
-        def read(stream: Stream) -> bytes:
-            return self._range(stream.offset, stream.length)
-
-        target = arrow_type(field.type)
-        streams = StripeStreams(read, stripe.rows, footer, self._tail, self._path)
-        return decode_timestamps(streams, type_, target, clocks)
-
 
 def _has_clock_instants(type_: DataType, orc: OrcType) -> bool:
+    """Whether a column holds instants that are stored as clock times."""
     if type_.kind is Kind.TIMESTAMP_LTZ:
         return orc.kind is OrcKind.TIMESTAMP
     if isinstance(type_, RowType):
@@ -262,9 +241,3 @@ def _orc_file(source: _io.RawIOBase) -> Any:
     import pyarrow.orc as orc
 
     return orc.ORCFile(pa.PythonFile(source, mode="r"))
-
-
-def _as_batch(data: Any) -> pa.RecordBatch:
-    if isinstance(data, pa.RecordBatch):
-        return data
-    return data.combine_chunks().to_batches()[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io as _io
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from paimon_pyds.types import (
     MapType,
     MultisetType,
     RowType,
+    arrow_schema,
     arrow_type,
 )
 from paimon_pyds.types.time_units import UNITS_PER_SECOND
@@ -92,13 +94,10 @@ class OrcWriter:
         self._path = path
         self._fields = tuple(fields)
         self._schema = pa.schema([_orc_field(f) for f in fields])
-        self._moments: dict[int, list[Moments]] = {}
-        number = 1
-        for field in fields:
-            number = _number_timestamps(field.type, number, self._moments)
+        self._moments: defaultdict[int, list[Moments]] = defaultdict(list)
         self._output: OutputFile = io.open_output(path)
         self._spool: Any = None
-        if self._moments:
+        if any(_has_timestamps(field.type) for field in fields):
             self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed with the writer
         self._sink = _PatientSink(self._spool or self._output.sink)
         self._buffered = 0
@@ -156,12 +155,15 @@ class OrcWriter:
     def close(self) -> int:
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
-                self._writer.write(self._schema.empty_table())
+                self.write(pa.RecordBatch.from_pylist([], schema=arrow_schema(self._fields)))
+            written = self._sink.size
             if self._spool is None:
-                self._close_sealed()
+                self._sink.held = []
+            self._writer.close()
+            self._check()
+            if self._spool is None:  # what pyarrow wrote now, the last stripe and the tail, gets checksums
+                write_end(b"".join(self._sink.held or ()), written, self._sink.sums, self._output.sink.write)
             else:
-                self._writer.close()
-                self._check()
                 moments = {number: join_moments(parts) for number, parts in self._moments.items()}
                 splice_timestamps(self._spool, self._sink.size, self._output.sink.write, moments)
                 self._spool.close()
@@ -169,13 +171,6 @@ class OrcWriter:
             self._drop()
             raise
         return self._output.close()
-
-    def _close_sealed(self) -> None:
-        """Finish a file without timestamps: what pyarrow writes now, the last stripe and the tail, gets checksums."""
-        written, self._sink.held = self._sink.size, []
-        self._writer.close()
-        self._check()
-        write_end(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
 
     def abort(self) -> None:
         # Nothing is written any more, but the writer must be closed or it closes itself later.
@@ -199,18 +194,7 @@ def _has_rows(type_: DataType) -> bool:
 
 def _type_count(type_: DataType) -> int:
     """How many columns a type is in ORC's count: itself and everything inside it."""
-    inside = sum(map(_type_count, type_.children()))
-    return 1 + inside + (type_.kind is Kind.MULTISET)
-
-
-def _number_timestamps(type_: DataType, number: int, found: dict[int, list[Moments]]) -> int:
-    """Note the numbers of timestamp columns; the number after this type."""
-    if type_.kind in TIMESTAMP_KINDS:
-        found[number] = []
-    number += 1
-    for child in type_.children():
-        number = _number_timestamps(child, number, found)
-    return number + (type_.kind is Kind.MULTISET)
+    return 1 + sum(map(_type_count, type_.children())) + (type_.kind is Kind.MULTISET)
 
 
 def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
@@ -220,10 +204,17 @@ def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
         raise UnsupportedError(
             f"ORC files can't be compressed with {compression!r}", hint="use zstd, snappy, lz4, zlib or none"
         )
+    stripe_size = 64 * 2**20
+    for name in ("file.block-size", "orc.stripe.size"):
+        text = options.get(name)
+        if text is not None:
+            stripe_size = parse_memory(text, name)
+            if stripe_size < 1:
+                raise OptionError(f"{name} = {text!r} must be more than nothing")
     return {
         "compression": _COMPRESSIONS[compression],
         "compression_block_size": 128 * 1024,
-        "stripe_size": _size(options, 64 * 2**20),
+        "stripe_size": stripe_size,
         "row_index_stride": 10_000,
         "dictionary_key_size_threshold": 0.8,
     }
@@ -237,17 +228,6 @@ def check_instants(fields: Sequence[DataField], options: Mapping[str, str]) -> N
             f"instants can't be written to ORC files by the clocks of {zone!r:.60} ({LEGACY_ZONE})",
             hint=f"copy the table to one with {LEGACY_TYPE}=false, or to Parquet",
         )
-
-
-def _size(options: Mapping[str, str], default: int) -> int:
-    for name in ("orc.stripe.size", "file.block-size"):
-        text = options.get(name)
-        if text is not None:
-            size = parse_memory(text, name)
-            if size < 1:
-                raise OptionError(f"{name} = {text!r} must be more than nothing")
-            return size
-    return default
 
 
 def _orc_field(field: DataField) -> pa.Field:
