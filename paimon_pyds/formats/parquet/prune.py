@@ -93,7 +93,7 @@ def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRe
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
             continue
         leaf = footer.leaves[numbers[0]]
-        if leaf.flat and (comparable(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
+        if leaf.flat and (_comparable(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
             found[column] = leaf
     return found
 
@@ -108,7 +108,7 @@ def _prune_groups(
         leaf = columns.get(column)
         if leaf is None:
             return None
-        return column_stats(leaf, column.type, chunk_bounds(leaf, [footer.chunk(g, leaf.index) for g in groups]))
+        return column_stats(leaf, column.type, _chunk_bounds(leaf, [footer.chunk(g, leaf.index) for g in groups]))
 
     rows = pa.array([footer.groups[g][1] - footer.groups[g][0] for g in groups], pa.int64())
     return may_match(predicate, rows, stats_of)
@@ -168,27 +168,24 @@ class _Pages:
 def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequence[tuple[int, int, int]]) -> _Pages:
     """The pages of a column; a chunk without page index counts as one page."""
     tables, indexes = source.tables(()), source.bounds(())
-    bounds = RawBounds([], [], [], [])
+    bounds = _RawBounds([], [], [], [])
     starts: list[int] = []
     for group, start, stop in groups:
         index = indexes.get((group, leaf.index))
         if index is None:
             starts.append(start)
-            bounds.extend(RawBounds([None], [None], [-1], [stop - start]))
+            bounds.extend(_RawBounds([None], [None], [-1], [stop - start]))
             continue
         first_rows = (tables[group, leaf.index].first_rows + start).tolist()
         starts += first_rows[:-1]
-        bounds.extend(page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
+        bounds.extend(_page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
     stops = [start + rows for start, rows in zip(starts, bounds.rows, strict=True)]
     stats = column_stats(leaf, column.type, bounds)
     return _Pages(StatisticsEvaluation(stats.row_count, lambda _: stats), starts, stops)
 
 
-# -------------------------------------------------------------------------------------------------------- statistics
-
-
 @dataclass(frozen=True, slots=True)
-class RawBounds:
+class _RawBounds:
     """Per row group or page: bounds in Parquet's plain encoding (None where not told), NULLs (-1 likewise), rows."""
 
     low: list[bytes | None]
@@ -196,17 +193,16 @@ class RawBounds:
     nulls: list[int]
     rows: list[int]
 
-    def extend(self, other: RawBounds) -> None:
-        """Append the entries of another."""
+    def extend(self, other: _RawBounds) -> None:
         self.low.extend(other.low)
         self.high.extend(other.high)
         self.nulls.extend(other.nulls)
         self.rows.extend(other.rows)
 
 
-def chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> RawBounds:
+def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> _RawBounds:
     """Bounds of whole column chunks, from the footer."""
-    bounds = RawBounds([], [], [], [])
+    bounds = _RawBounds([], [], [], [])
     for chunk in chunks:
         stats = chunk.statistics or {}
         wire, count = stats.get(3, (I64, -1))
@@ -225,7 +221,7 @@ def _bound(stats: Struct, field_id: int, old_id: int, leaf: Leaf) -> bytes | Non
     return found[1] if found is not None and found[0] == BINARY else None
 
 
-def page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> RawBounds:
+def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBounds:
     """Bounds of the pages of one column chunk, which have these row counts."""
     empty = index.null_pages.tolist()
     counts = [-1] * len(empty) if index.null_counts is None else index.null_counts.tolist()
@@ -235,10 +231,10 @@ def page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> RawBound
         nulls = [n if null else c if 0 <= c <= n else -1 for null, c, n in zip(empty, counts, rows, strict=True)]
     low = [None if null else b for null, b in zip(empty, index.minima, strict=True)]
     high = [None if null else b for null, b in zip(empty, index.maxima, strict=True)]
-    return RawBounds(low, high, nulls, list(rows))
+    return _RawBounds(low, high, nulls, list(rows))
 
 
-def comparable(leaf: Leaf, type_: DataType | None) -> bool:
+def _comparable(leaf: Leaf, type_: DataType | None) -> bool:
     """Whether statistics of this leaf order values as Paimon's type does, in the same unit."""
     if not leaf.flat or not isinstance(type_, AtomicType):
         return False
@@ -274,31 +270,28 @@ def _unit(field: tuple[int, Any]) -> str | None:
     return next((_TIMESTAMP_UNITS.get(i) for i in unit), None) if wire == STRUCT else None
 
 
-def column_stats(leaf: Leaf, type_: DataType | None, bounds: RawBounds) -> ColumnStats:
-    """The bounds as values of the column's Arrow type; only the counts where the orders differ."""
+def column_stats(leaf: Leaf, type_: DataType | None, bounds: _RawBounds) -> ColumnStats:
+    """The bounds as values of the column's Arrow type; only the counts where statistics order values otherwise."""
     counts = np.array(bounds.nulls, np.int64)
     nulls = pa.array(counts, mask=counts < 0)
     rows = pa.array(bounds.rows, pa.int64())
-    if not isinstance(type_, AtomicType) or not comparable(leaf, type_):
+    if not isinstance(type_, AtomicType) or not _comparable(leaf, type_):
         nothing = pa.nulls(len(rows), arrow_type(type_) if isinstance(type_, AtomicType) else pa.int64())
         return ColumnStats(nothing, nothing, nulls, rows, exact=False, nan_counted=False)
     low, high = _values(bounds.low, leaf, type_), _values(bounds.high, leaf, type_)
-    known = _less_equal(low, high)
+    both = (a.cast(pa.uint8()) if pa.types.is_boolean(a.type) else a for a in (low, high))
+    known = pc.less_equal(*both).fill_null(False).to_numpy(zero_copy_only=False)  # false for NaN
     return ColumnStats(low, high, nulls, rows, unknown=~known, exact=False, nan_counted=False)
-
-
-def _less_equal(low: pa.Array, high: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where both are there and in order; false for NaN."""
-    if pa.types.is_boolean(low.type):
-        low, high = low.cast(pa.uint8()), high.cast(pa.uint8())
-    found: npt.NDArray[np.bool_] = pc.less_equal(low, high).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa.Array:
     target = arrow_type(type_)
     if leaf.physical == _BYTES:
-        return _texts(bounds, target)
+        plain = pa.array(bounds, pa.binary())
+        try:
+            return plain if pa.types.is_binary(target) else plain.cast(target)
+        except pa.ArrowInvalid:  # cut inside a character, or no text at all
+            return pa.nulls(len(bounds), target)
     if leaf.physical == _FIXED:
         whole = [None if b is None or len(b) > 16 else int.from_bytes(b, "big", signed=True) for b in bounds]
         return _decimals(whole, target)
@@ -324,16 +317,6 @@ def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray
     raw = b"".join(b if b is not None and fit else blank for b, fit in zip(bounds, fits, strict=True))
     values = np.frombuffer(raw, dtype)
     return values.astype(np.float64 if dtype.kind == "f" else np.int64), np.array(fits, np.bool_)
-
-
-def _texts(bounds: Sequence[bytes | None], target: pa.DataType) -> pa.Array:
-    plain = pa.array(bounds, pa.binary())
-    if pa.types.is_binary(target):
-        return plain
-    try:
-        return plain.cast(target)
-    except pa.ArrowInvalid:  # cut inside a character, or no text at all
-        return pa.nulls(len(bounds), target)
 
 
 def _decimals(values: Sequence[int | None], target: pa.DataType) -> pa.Array:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -56,21 +56,12 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
     os.register_at_fork(after_in_child=_permits.cache_clear)
 
 
-def _bytes_of(batch: pa.RecordBatch) -> int:
-    return int(batch.nbytes)
-
-
 @dataclass(frozen=True, slots=True)
 class _Columns:
     """The wanted columns: their Arrow schema, and the leaves under each."""
 
     schema: pa.Schema
     leaves: list[list[Leaf]]
-
-    @property
-    def named(self) -> list[tuple[str, list[Leaf]]]:
-        """Name and leaves of each."""
-        return list(zip(self.schema.names, self.leaves, strict=True))
 
     def subset(self, keep: Sequence[int]) -> _Columns:
         """Only the columns at these places."""
@@ -80,13 +71,13 @@ class _Columns:
 @dataclass(frozen=True, slots=True)
 class _Task:
     """A row group to read: ``rows`` are the wanted rows within it, None for all but ``dropped``; ``picks`` the columns
-    read by pages, of which ``weighed`` is how many pages they have, and what both ways cost."""
+    read by pages, of which ``estimated`` is how many pages they have, and what both ways cost."""
 
     group: int
     rows: _Int64s | None
     dropped: _Int64s | None = None
     picks: dict[int, PagePick] = field(default_factory=dict)
-    weighed: tuple[int, Estimate] | None = None
+    estimated: tuple[int, Estimate] | None = None
 
 
 class ParquetReader:
@@ -98,7 +89,7 @@ class ParquetReader:
         self._counters = counters
         self._groups_read: set[int] = set()
         self.row_count = self._source.footer.row_count
-        counters.row_groups_total += self._source.footer.group_count
+        counters.row_groups_total += len(self._source.footer.groups)
 
     def groups(self) -> Sequence[tuple[int, int]]:
         return self._source.footer.groups
@@ -118,17 +109,16 @@ class ParquetReader:
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        for task in self._plan(columns, selection):
-            for one in task if isinstance(task, list) else [task]:
-                wanted = None if one.rows is None else len(one.rows)
-                if one.dropped is not None:
-                    wanted = self._rows_of(one.group) - len(one.dropped)
-                yield group_plan(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
+        named = list(zip(columns.schema.names, columns.leaves, strict=True))
+        for step in self._plan(columns, selection):
+            for task in step if isinstance(step, list) else [step]:
+                wanted = None if task.rows is None else len(task.rows)
+                if task.dropped is not None:
+                    wanted = self._rows_of(task.group) - len(task.dropped)
+                yield group_plan(self._source.footer, task.group, wanted, named, task.picks, task.estimated)
 
     def close(self) -> None:
         self._source.close()
-
-    # --------------------------------------------------------------------------------------------------- planning
 
     def _leaves(self, name: str) -> list[Leaf]:
         footer = self._source.footer
@@ -198,8 +188,6 @@ class ParquetReader:
             )
         return _Task(task.group, task.rows, None, {leaf: picks[leaf][0] for leaf in chosen}, (total, cost))
 
-    # ---------------------------------------------------------------------------------------------------- reading
-
     def _batches(self, columns: _Columns, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The wanted rows: row groups that are decoded whole, and passes over pages, several at a time."""
         steps = self._plan(columns, selection)
@@ -216,7 +204,7 @@ class ParquetReader:
             ),
             threads=min(_MOST_THREADS, threads),
             held=_HELD_BYTES,
-            size=_bytes_of,
+            size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
 
@@ -286,7 +274,12 @@ class ParquetReader:
             self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
         for task in tasks:
             self._count_group(task.group)
-        self._note(by_pages, tasks)
+        every = [pick for task in tasks for pick in task.picks.values()]
+        size, chunks = sum(pick.size for pick in every), sum(pick.chunk.compressed_size for pick in every)
+        self._counters.notes.append(
+            f"{len(by_pages)} columns of {len(tasks)} row groups read by {sum(len(pick.starts) for pick in every)} "
+            f"pages: {size} of {chunks} bytes"
+        )
         rest = columns.subset(others)
         groups = [self._read_group(rest, task, _PASS_BATCH_ROWS) for task in tasks] if others else []
         return self._decode_pass(columns, by_pages, picks, rest, groups, alone)
@@ -327,14 +320,6 @@ class ParquetReader:
         if group not in self._groups_read:
             self._groups_read.add(group)
             self._counters.row_groups_read += 1
-
-    def _note(self, by_pages: Sequence[int], tasks: Sequence[_Task]) -> None:
-        size = sum(pick.size for task in tasks for pick in task.picks.values())
-        pages = sum(len(pick.starts) for task in tasks for pick in task.picks.values())
-        chunks = sum(pick.chunk.compressed_size for task in tasks for pick in task.picks.values())
-        self._counters.notes.append(
-            f"{len(by_pages)} columns of {len(tasks)} row groups read by {pages} pages: {size} of {chunks} bytes"
-        )
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:

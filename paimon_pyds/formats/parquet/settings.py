@@ -28,7 +28,6 @@ from paimon_pyds.options.values import parse_value
 from paimon_pyds.types import (
     NESTED_KINDS,
     TIMESTAMP_KINDS,
-    AtomicType,
     DataField,
     DataType,
     Kind,
@@ -37,7 +36,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "has_int96", "writer_settings"]
+__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "writer_settings"]
 
 PAGE_ROWS = 6_144
 """A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
@@ -49,8 +48,10 @@ _GROUP_BYTES = 128 << 20
 _BATCH_ROWS = 1_024
 _LEAST_BATCH_ROWS = 16
 _ZSTD_LEVELS = 22
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
-           "uncompressed": "none"}  # fmt: skip
+_CODECS = {
+    "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
+    "uncompressed": "none",
+}  # fmt: skip
 _UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
 _UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
 """Of MULTISETs: Java 1.4.2 writes them, and fails to read what it wrote."""
@@ -153,14 +154,6 @@ def _typed(type_: DataType) -> pa.DataType:
         item = children[1] if len(children) == 2 else plain.item_type
         return pa.map_(plain.key_field.with_type(children[0]), plain.item_field.with_type(item))
     return plain
-
-
-def has_int96(types: Sequence[DataType]) -> bool:
-    """Whether a timestamp with nanoseconds is among these types, at any depth."""
-    return any(
-        (isinstance(t, AtomicType) and t.kind in TIMESTAMP_KINDS and (t.precision or 0) > 6) or has_int96(t.children())
-        for t in types
-    )
 
 
 def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, stored_schema, timestamp_bytes, with_int96
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, has_int96, writer_settings
+from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, writer_settings
 from paimon_pyds.formats.parquet.thrift import (
     I16,
     I32,
@@ -62,7 +62,8 @@ class ParquetWriter:
         self._path = path
         self._options = WriterOptions.parse(options)
         self._schema = file_schema(fields)
-        self._int96 = has_int96([f.type for f in fields])
+        self._stored_schema = stored_schema(self._schema)
+        self._int96 = self._stored_schema.types != self._schema.types
         self._settings: dict[str, Any] | None = None
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
@@ -145,9 +146,17 @@ class ParquetWriter:
 
     def _encode(self, table: pa.Table, raw: int) -> _Encoded:
         """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
-        with_nan = [f.name for f, column in zip(table.schema, table.columns, strict=True) if _has_nan(column)]
+        with_nan = [
+            f.name
+            for f, column in zip(table.schema, table.columns, strict=True)
+            if pa.types.is_floating(f.type) and pc.any(pc.is_nan(column)).as_py()
+        ]
         if self._int96:
-            table = _stored(table, stored_schema(self._schema))
+            columns = [
+                pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
+                for column, f in zip(table.columns, self._stored_schema, strict=True)
+            ]
+            table = pa.Table.from_arrays(columns, schema=self._stored_schema)
         memory = self._memory(raw + raw // 8 + _FOOTER_BYTES)
         try:
             try:
@@ -203,19 +212,6 @@ class _Encoded(NamedTuple):
     """What ``file`` is a part of, to be used again."""
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
-
-
-def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with timestamps of nanoseconds as the twelve bytes of INT96."""
-    columns = [
-        pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
-        for column, f in zip(table.columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 class _Gathered:
     """Rows waiting for their row group to be full. Runs of tiny batches are joined: each row is copied once at most."""
 
@@ -228,7 +224,6 @@ class _Gathered:
         self.bytes = 0
 
     def add(self, part: pa.RecordBatch, size: int) -> None:
-        """Append a part of ``size`` bytes."""
         self._fresh.append(part)
         self._fresh_rows += part.num_rows
         self.rows += part.num_rows
@@ -302,7 +297,8 @@ class _Stitcher:
                     chunk[3][1].pop(12, None)  # statistics: INT96 has no order
                     column_index = None
                 if chunk[3][1][3][1][1] in unbounded_paths:
-                    _drop_bounds(chunk[3][1])
+                    if 12 in chunk[3][1]:
+                        chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
                     column_index = None
                 self._indexes.append(_Index(chunk, column_index, offset_index))
             _shift(group, (5,), shift)
@@ -317,17 +313,12 @@ class _Stitcher:
         """Write the page indexes and the footer."""
         if self._first is None:
             raise ValueError("a Parquet file needs a row group, an empty one at least")
-        for index in self._indexes:
-            if index.column_index is not None:
-                data = with_checksum(index.column_index)
-                index.chunk[6] = (I64, self.position)
-                index.chunk[7] = (I32, len(data))
-                self._write(data)
-        for index in self._indexes:
-            if index.offset_index is not None:
-                data = with_checksum(index.offset_index)
-                index.chunk[4] = (I64, self.position)
-                index.chunk[5] = (I32, len(data))
+        column_indexes = [(index.chunk, index.column_index, 6) for index in self._indexes]
+        for chunk, found, field_id in column_indexes + [(i.chunk, i.offset_index, 4) for i in self._indexes]:
+            if found is not None:
+                data = with_checksum(found)
+                chunk[field_id] = (I64, self.position)
+                chunk[field_id + 1] = (I32, len(data))
                 self._write(data)
         meta = dict(self._first)
         meta[3] = (I64, self._rows)
@@ -348,12 +339,6 @@ def _cut(chunk: Struct, offset_id: int, length_id: int, view: memoryview) -> tup
         return None, len(view)
     start, length = chunk.pop(offset_id)[1], chunk.pop(length_id)[1]
     return bytes(view[start : start + length]), start
-
-
-def _drop_bounds(meta: Struct) -> None:
-    """Leave of a chunk's statistics the number of NULLs."""
-    if 12 in meta:
-        meta[12] = (STRUCT, {number: value for number, value in meta[12][1].items() if number == _NULL_COUNT})
 
 
 def _shift(fields: Struct, ids: tuple[int, ...], shift: int) -> None:
