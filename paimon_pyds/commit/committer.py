@@ -45,7 +45,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 
 __all__ = ["commit"]
 

@@ -22,8 +22,7 @@ from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import FileSource
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import FileSource, discard
 
 __all__ = ["NewVectors", "VectorFiles"]
 

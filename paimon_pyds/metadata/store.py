@@ -29,8 +29,7 @@ from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_
 from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import FileIO, discard
 from paimon_pyds.storage.location import is_path
 
 if TYPE_CHECKING:

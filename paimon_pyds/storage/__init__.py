@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paimon_pyds.storage.open import open_file_io
+from paimon_pyds.storage.location import open_file_io
 
 __all__ = ["open_file_io"]

@@ -1,4 +1,4 @@
-"""Locations as people type them.
+"""Locations as people type them, and the FileIO that serves each.
 
 A location is a path, absolute or relative, a ``file:`` URI, a ``dbfs:`` path of Databricks, or an object store's URI.
 As in Java Paimon, nothing in a URI is percent-decoded: partition directories hold ``%`` signs of their own.
@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.storage.base import FileIO
 
-__all__ = ["ARROW_SCHEMES", "is_path", "normalise_location", "scheme_of"]
+__all__ = ["is_path", "normalise_location", "open_file_io", "options_of_store", "scheme_of"]
 
-ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+_ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
+_ALTERNATIVES = {
+    **dict.fromkeys(
+        ("oss", "obs", "cosn"), "mount the bucket, or reach it by its S3-compatible endpoint (s3://… with s3.endpoint)"
+    ),
+    **dict.fromkeys(("wasb", "wasbs"), "use the abfss:// address of the same container"),
+    **dict.fromkeys(("http", "https"), "download the table first"),
+}
+"""Of schemes that are not supported: what to do instead."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
@@ -68,3 +78,41 @@ def _without_authority(rest: str) -> str:
 
 def _clean_key(key: str) -> str:
     return "/".join(part for part in key.split("/") if part not in ("", "."))
+
+
+def open_file_io(
+    location: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> tuple[FileIO, str]:
+    """The FileIO that serves a location, and the location in the spelling that FileIO understands.
+
+    ``storage_options`` (credentials, endpoints) matter to object stores only; a local path needs none and ignores them.
+
+    Raises:
+        OptionError: an empty location or an option that contradicts it.
+        UnsupportedError: a scheme that nothing here serves.
+    """
+    path = normalise_location(location)
+    scheme = scheme_of(path)
+    if scheme == "file":
+        from paimon_pyds.storage.local import LocalFileIO
+
+        return LocalFileIO(), path
+    if scheme in _ARROW_SCHEMES:
+        from paimon_pyds.storage.arrow import ArrowFileIO
+
+        return ArrowFileIO(path, storage_options), path
+    raise UnsupportedError(
+        f"storage of scheme {scheme}:// is not supported",
+        path=path,
+        hint=_ALTERNATIVES.get(scheme, "use a local path, file:, dbfs:/Volumes, s3, gs, abfs(s) or hdfs"),
+    )
+
+
+def options_of_store(location: str, storage_options: Mapping[str, str]) -> dict[str, str]:
+    """The storage options that `open_file_io` uses for a location: tasks get no credentials of other stores."""
+    scheme = scheme_of(normalise_location(location))
+    if scheme not in _ARROW_SCHEMES:
+        return {}
+    from paimon_pyds.storage.arrow import concerns
+
+    return {key: value for key, value in storage_options.items() if concerns(scheme, key)}
