@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options.values import Kind, parse_value
-from paimon_pyds.storage.location import normalise_location
+from paimon_pyds.storage import normalise_location
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.paths import TablePaths

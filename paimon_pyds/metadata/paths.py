@@ -18,7 +18,8 @@ from paimon_pyds.errors import OptionError, SchemaError, SecurityError, Unsuppor
 from paimon_pyds.metadata.external import ALLOW, is_absolute, lies_below
 from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.storage.location import normalise_location, scheme_of
+from paimon_pyds.storage import normalise_location
+from paimon_pyds.storage.base import scheme_of
 from paimon_pyds.types import DataField
 
 __all__ = [

@@ -28,9 +28,8 @@ from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage import is_path, open_file_io
 from paimon_pyds.storage.base import FileIO, discard
-from paimon_pyds.storage.location import is_path
 
 if TYPE_CHECKING:
     import os

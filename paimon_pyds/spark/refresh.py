@@ -23,8 +23,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.reader import PaimonReader, rows_of
 from paimon_pyds.spark.state import open_state
-from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.location import options_of_store
+from paimon_pyds.storage import open_file_io, options_of_store
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,6 +3,7 @@ share."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = [
+    "SCHEME",
     "ByteSource",
     "BytesSource",
     "FileIO",
@@ -22,7 +24,11 @@ __all__ = [
     "check_range",
     "discard",
     "read_coalesced",
+    "scheme_of",
 ]
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+"""What a URI begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,12 @@ class FileSource:
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.bytes_read += sum(n for _, n in ranges)
         return self._io.read_ranges(self.name, ranges)
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a path in lower case; ``"file"`` for a path without one."""
+    match = SCHEME.match(path)
+    return match[1].lower() if match else "file"
 
 
 def check_range(path: str, offset: int, length: int, size: int) -> None:
