@@ -6,14 +6,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.config import BSI, parse_index_specs
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options.values import Kind, parse_value
+from paimon_pyds.options.option import Kind, parse_value
 from paimon_pyds.storage import normalise_location
 
 if TYPE_CHECKING:

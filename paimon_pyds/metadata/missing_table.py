@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_pyds.errors import PaimonError
-from paimon_pyds.options.suggestions import suggest
+from paimon_pyds.errors import PaimonError, suggest
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["missing_table_hint"]

@@ -20,11 +20,11 @@ from paimon_pyds.errors import (
     NotFoundError,
     SchemaError,
     TableNotFoundError,
+    suggest,
 )
 from paimon_pyds.metadata.missing_table import missing_table_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["SchemaStore", "utf8_bytes"]

@@ -19,6 +19,7 @@ from paimon_pyds.errors import (
     NotFoundError,
     SnapshotNotFoundError,
     TagNotFoundError,
+    suggest,
 )
 from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.external import ExternalPaths
@@ -26,7 +27,6 @@ from paimon_pyds.metadata.hints import read_hint, write_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import is_path, open_file_io
 from paimon_pyds.storage.base import FileIO, discard
