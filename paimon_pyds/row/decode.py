@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import one_array
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.row.layout import (
     FIXED,
@@ -82,8 +83,7 @@ class _Rows:
 
     def __init__(self, rows: pa.Array, fields: int, arity: bool, path: object) -> None:
         self._path = path
-        if isinstance(rows, pa.ChunkedArray):
-            rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
+        rows = one_array(rows)
         if rows.null_count:
             raise self._corrupt("a row is missing", "row")
         data, starts, ends = binary_parts(rows)

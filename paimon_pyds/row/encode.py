@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import one_array
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.layout import (
     FIXED,
@@ -135,10 +136,7 @@ def _null_bits(fields: Sequence[_Field], header: int, count: int) -> list[Words 
 
 def _prepare(column: pa.Array, type_: DataType) -> _Field:
     form = form_of(type_)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # before pyarrow 17 an empty one stays chunked
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    column = one_array(column)
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     want = arrow_type(type_)
     if column.type != want and not (form is Form.BYTES and large):

@@ -21,10 +21,9 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import requires_shared, table_path
