@@ -63,7 +63,8 @@ class OutputFile(Protocol):
 class FileIO(Protocol):
     """Byte storage. Paths are absolute, as `open_file_io` normalised them; errors are StorageError and its kin.
 
-    Implementations pickle: Spark sends them to tasks.
+    Implementations pickle: Spark sends them to tasks. They hash, and are equal when they reach the same files with the
+    same rights: what one has read of a table's metadata is kept for those that equal it.
     """
 
     def read_bytes(self, path: str) -> bytes:

@@ -272,6 +272,30 @@ def test_manifests_are_cached_for_the_process() -> None:
     assert 0 < METADATA_CACHE.weight <= METADATA_CACHE.limit
 
 
+@requires_shared
+def test_what_one_storage_read_is_not_given_to_another_with_other_credentials() -> None:
+    METADATA_CACHE.clear()
+    path = table_path("append_all_types")
+    store = TableStore.open(path)
+    snapshot = store.latest_snapshot()
+    assert snapshot is not None
+    store.read_manifest_list(snapshot.delta_manifest_list)
+    refused = TableStore(_Refusing(), store.root)
+    with pytest.raises(StorageError, match="no access"):
+        refused.read_manifest_list(snapshot.delta_manifest_list)
+
+
+class _Refusing(LocalFileIO):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Refusing)
+
+    def __hash__(self) -> int:
+        return hash(_Refusing)
+
+    def read_bytes(self, path: str) -> bytes:
+        raise StorageError("no access", path=path)
+
+
 def test_a_store_pickles_small(store: TableStore) -> None:
     store.latest_schema()
     data = pickle.dumps(store)
