@@ -24,8 +24,7 @@ from paimon_pyds.errors import (
     TagNotFoundError,
     suggest,
 )
-from paimon_pyds.metadata.external import ExternalPaths
-from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
+from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.redaction import redact

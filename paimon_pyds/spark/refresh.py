@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.metadata.external import ALLOW, TRUST
+from paimon_pyds.metadata.paths import ALLOW, TRUST
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors

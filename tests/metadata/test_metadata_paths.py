@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError, SecurityError, UnsupportedError
-from paimon_pyds.metadata.external import ExternalPaths
 from paimon_pyds.metadata.java_text import java_double, java_float, partition_text
-from paimon_pyds.metadata.paths import TablePaths, check_names, checked_name, escape_path_name, partition_path
+from paimon_pyds.metadata.paths import (
+    ExternalPaths,
+    TablePaths,
+    check_names,
+    checked_name,
+    escape_path_name,
+    partition_path,
+)
 from paimon_pyds.metadata.schema import parse_schema
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, requires_shared
