@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
-from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.options.option import Kind, parse_value
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.storage import normalise_location
 from paimon_pyds.storage.base import scheme_of
 from paimon_pyds.types import DataField
+from paimon_pyds.types.java_text import partition_text
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
@@ -69,9 +69,7 @@ def escape_path_name(name: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
-def partition_path(
-    fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None, zone: str = "UTC"
-) -> str:
+def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None) -> str:
     """The directory of a partition, ``k=v/k2=v2``, byte for byte as Java names it; ``""`` without partition columns.
 
     NULL, empty and blank values all go to the directory of ``partition.default-name``.
@@ -80,8 +78,6 @@ def partition_path(
         fields: the partition columns, in partition order.
         values: their internal values; None is NULL.
         options: the table's options (partition.default-name, partition.legacy-name).
-        zone: time zone for TIMESTAMP WITH LOCAL TIME ZONE when partition.legacy-name is false. Java takes the zone of
-            its process, so a reader in another zone looks in another directory; UTC is what clusters run in.
 
     Raises:
         UnsupportedError: a type without a stable directory name.
@@ -94,7 +90,7 @@ def partition_path(
     default = options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     parts = []
     for column, value in zip(fields, values, strict=True):
-        text = "" if value is None else partition_text(value, column.type, legacy=legacy, zone=zone)
+        text = "" if value is None else partition_text(value, column.type, legacy=legacy)
         if all(c in _JAVA_WHITESPACE for c in text):
             text = default
         parts.append(f"{escape_path_name(column.name)}={escape_path_name(text)}")
