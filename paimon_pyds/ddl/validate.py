@@ -17,13 +17,12 @@ from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
+from paimon_pyds.types.names import is_system_name
 from paimon_pyds.write.checks import check_files
 from paimon_pyds.write.defaults import check_default
 
-__all__ = ["SYSTEM_NAMES", "check_new_fields", "validate_schema"]
+__all__ = ["check_new_fields", "validate_schema"]
 
-SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
-_KEY_PREFIX = "_KEY_"
 _COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns")
 
 
@@ -74,7 +73,7 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     for field in fields:
         if not field.name or "\0" in field.name:
             raise SchemaError(f"{field.name!r} is not a column name")
-        if field.name in SYSTEM_NAMES or field.name.startswith(_KEY_PREFIX):
+        if is_system_name(field.name):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:
             raise SchemaError(
