@@ -99,6 +99,9 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table in one piece, as `one_array`."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
     return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], schema=table.schema)
 
 
