@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
 from paimon_pyds.avro.encode import varints
-from paimon_pyds.avro.values import put_long
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -80,9 +79,7 @@ class RecordDecoder:
         Raises:
             CorruptFileError: bytes that are no such records, or not that many.
         """
-        head = bytearray()
-        if block.count:
-            put_long(head, block.count)
+        head = varints(np.array([block.count]))[0].as_py() if block.count else b""
         data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
         try:
             found: list[dict[str, Any]] = self._read(data, self._writer, self._reader)

@@ -21,7 +21,7 @@ from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack, unzigzag
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
-from paimon_pyds.row.varints import signed as signed_numbers
+from paimon_pyds.row.layout import zigzag_decoded
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     ArrayType,
@@ -270,7 +270,7 @@ class _Runs:
         return value
 
     def _from_zigzag(self, values: _Words) -> _Words:
-        return signed_numbers(values).view(np.uint64) if self._signed else values
+        return zigzag_decoded(values).view(np.uint64) if self._signed else values
 
     def _unpack(self, count: int, width: int) -> _Words:
         """``count`` numbers of ``width`` bits, the highest bit first."""
