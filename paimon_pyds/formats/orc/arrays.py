@@ -40,33 +40,22 @@ __all__ = ["StripeStreams", "check_type", "decode_timestamps", "from_orc"]
 _DIRECT_V2 = 2
 _Words = npt.NDArray[np.uint64]
 
-_NATIVE = {
-    Kind.BOOLEAN: {OrcKind.BOOLEAN},
-    Kind.TINYINT: {OrcKind.BYTE},
-    Kind.SMALLINT: {OrcKind.SHORT},
-    Kind.INT: {OrcKind.INT},
-    Kind.BIGINT: {OrcKind.LONG},
-    Kind.FLOAT: {OrcKind.FLOAT},
-    Kind.DOUBLE: {OrcKind.DOUBLE},
-    Kind.DECIMAL: {OrcKind.DECIMAL},
-    Kind.CHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.VARCHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.BINARY: {OrcKind.BINARY},
-    Kind.VARBINARY: {OrcKind.BINARY},
-    Kind.DATE: {OrcKind.DATE},
-    Kind.TIME: {OrcKind.INT},
-    Kind.TIMESTAMP: {OrcKind.TIMESTAMP},
-    Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP},
-    Kind.ARRAY: {OrcKind.LIST},
-    Kind.MAP: {OrcKind.MAP},
-    Kind.MULTISET: {OrcKind.MAP},
-    Kind.ROW: {OrcKind.STRUCT},
-}
+_TEXTS = {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR}
+_STORED_AS = {
+    Kind.CHAR: _TEXTS, Kind.VARCHAR: _TEXTS, Kind.TINYINT: {OrcKind.BYTE}, Kind.SMALLINT: {OrcKind.SHORT},
+    Kind.BIGINT: {OrcKind.LONG}, Kind.VARBINARY: {OrcKind.BINARY}, Kind.TIME: {OrcKind.INT},
+    Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP}, Kind.ARRAY: {OrcKind.LIST},
+    Kind.MULTISET: {OrcKind.MAP}, Kind.ROW: {OrcKind.STRUCT},
+} | {
+    kind: {OrcKind[kind.name]}
+    for kind in (Kind.BOOLEAN, Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BINARY, Kind.DATE, Kind.TIMESTAMP,
+                 Kind.MAP)
+}  # fmt: skip
 
 
 def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
     """Raises CorruptFileError unless a file's type holds values of the column's type, at every depth."""
-    if orc.kind not in _NATIVE.get(type_.kind, ()):
+    if orc.kind not in _STORED_AS.get(type_.kind, ()):
         raise CorruptFileError(f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types")
     match type_:
         case RowType():
