@@ -118,7 +118,7 @@ class ReadCounters:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """How one row group with wanted rows would be read, told before it is.
+    """How one row group with wanted rows would be read.
 
     ``bytes`` of data would be asked of the storage, of ``whole_bytes`` that the columns have in the row group.
     ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in

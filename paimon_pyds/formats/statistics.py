@@ -205,7 +205,10 @@ class _Column:
         self._widen_by_used()
         low, high = self.minimum, self.maximum
         if self.field.type.kind in (Kind.FLOAT, Kind.DOUBLE):
-            low, high = _widen_floats(low, high, self.nan)
+            if self.nan:
+                high = float("nan")
+                low = high if low is None else low
+            low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
         if self.length and isinstance(low, str) and isinstance(high, str):
             high = truncate_max(high, self.length)
             low = None if high is None else truncate_min(low, self.length)
@@ -245,13 +248,6 @@ def _float_bounds(array: pa.Array) -> tuple[float | None, float | None, bool]:
         array = array.filter(pc.invert(pc.is_nan(array)))
     both = pc.min_max(array)
     return both["min"].as_py(), both["max"].as_py(), nan
-
-
-def _widen_floats(low: float | None, high: float | None, nan: bool) -> tuple[float | None, float | None]:
-    if nan:
-        high = float("nan")
-        low = high if low is None else low
-    return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
 
 
 class StatsCollector:

@@ -58,9 +58,6 @@ def has_string_keys(type_: MapType | MultisetType) -> bool:
     return map_types(type_)[0].kind in STRING_KINDS
 
 
-# --------------------------------------------------------------------------------------------------------- writing
-
-
 def write_schema(fields: Sequence[DataField]) -> dict[str, Any]:
     """The schema of a new file, as JSON.
 
@@ -136,9 +133,6 @@ def _atom(type_: AtomicType) -> Any:
     raise UnsupportedError(
         f"Paimon's Avro files can't hold {type_}", hint="use file.format=parquet or a lower precision"
     )
-
-
-# --------------------------------------------------------------------------------------------------------- reading
 
 
 def plain_schema(schema: Any, path: object = None) -> Any:

@@ -138,9 +138,6 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
     return counts.view(target)
 
 
-# ------------------------------------------------------------------------------- timestamps that pyarrow can't give
-
-
 @dataclass(frozen=True, slots=True)
 class StripeStreams:
     """The streams of a stripe of ``rows`` rows; ``read(offset, length)`` gives bytes of the file, whose tail and path

@@ -136,9 +136,6 @@ def as_numbers(value: int | bytes, path: object) -> list[int]:
     return numbers
 
 
-# ------------------------------------------------------------------------------------------------------- compression
-
-
 def unpack(data: bytes, codec: str, block_size: int, path: object = None, limit: int = MAX_SECTION) -> bytes:
     """Undo ORC's compression in chunks: 3 bytes of header (length × 2 + "stored as it is"), then the chunk.
 
@@ -235,9 +232,6 @@ def _packer(codec: str) -> Callable[[bytes], bytes]:
         return compressor("zstandard")  # whose frames have a checksum
     found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
     return lambda data: bytes(found.compress(data, asbytes=True))
-
-
-# --------------------------------------------------------------------------------------------------------- checksums
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,15 +86,12 @@ class CheckedRanges:
                 raise CorruptFileError(
                     "the bytes do not have their checksum", path=self._path, offset=at, field="checksum"
                 )
-            self._keep(stop - 1, fresh[(stop - 1 - missing) * size :])
+            self._kept[stop - 1] = fresh[(stop - 1 - missing) * size :]
+            self._kept.move_to_end(stop - 1)
+            while len(self._kept) > _KEPT_BLOCKS:
+                self._kept.popitem(last=False)
             data = head + fresh if head else fresh
         return data[offset - begin : offset - begin + length]
-
-    def _keep(self, block: int, data: bytes) -> None:
-        self._kept[block] = data
-        self._kept.move_to_end(block)
-        while len(self._kept) > _KEPT_BLOCKS:
-            self._kept.popitem(last=False)
 
 
 class _Seekable(_io.RawIOBase):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -180,13 +179,7 @@ def open_file(source: pa.NativeFile, metadata: Any = None) -> Any:
     """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(source, metadata=metadata, **_reader_settings())
-
-
-@lru_cache(maxsize=1)
-def _reader_settings() -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
-    known = pq.ParquetFile.__init__.__code__.co_varnames
-    wanted = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
-    return {name: value for name, value in wanted.items() if name in known}
+    settings = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
+    supported = pq.ParquetFile.__init__.__code__.co_varnames
+    known = {name: value for name, value in settings.items() if name in supported}
+    return pq.ParquetFile(source, metadata=metadata, **known)
