@@ -138,8 +138,6 @@ def truncate_max(text: str, length: int) -> str | None:
 
 
 class _Column:
-    """The running statistics of one column."""
-
     def __init__(self, field: DataField, mode: str, file_format: str) -> None:
         name, self.length = _parse_mode(mode, f"fields.{field.name}.stats-mode")
         kind = field.type.kind
@@ -224,7 +222,6 @@ def _has_bounds(type_: DataType, traits: FormatTraits) -> bool:
 
 
 def _same_memory(a: pa.Array, b: pa.Array) -> bool:
-    """Whether two arrays are the same values in the same memory."""
     if len(a) != len(b) or a.offset != b.offset:
         return False
     ours, theirs = ([None if x is None else x.address for x in array.buffers()] for array in (a, b))

@@ -31,18 +31,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _MAX_DEPTH = 64
 _ATOMS: dict[Kind, str] = {
-    Kind.BOOLEAN: "boolean",
-    Kind.TINYINT: "int",
-    Kind.SMALLINT: "int",
-    Kind.INT: "int",
-    Kind.BIGINT: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.CHAR: "string",
-    Kind.VARCHAR: "string",
-    Kind.BINARY: "bytes",
+    Kind.BOOLEAN: "boolean", Kind.TINYINT: "int", Kind.SMALLINT: "int", Kind.INT: "int", Kind.BIGINT: "long",
+    Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.CHAR: "string", Kind.VARCHAR: "string", Kind.BINARY: "bytes",
     Kind.VARBINARY: "bytes",
-}
+}  # fmt: skip
 _STAMPS = {Kind.TIMESTAMP: "timestamp", Kind.TIMESTAMP_LTZ: "local-timestamp"}
 
 

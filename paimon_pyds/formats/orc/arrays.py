@@ -236,8 +236,6 @@ def _integers(data: bytes, count: int, signed: bool, path: object) -> _Words:
 
 
 class _Runs:
-    """Decodes one run after the other."""
-
     def __init__(self, data: bytes, signed: bool, path: object) -> None:
         self._data = data
         self._at = 0

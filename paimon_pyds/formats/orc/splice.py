@@ -129,7 +129,6 @@ def _packed_nanos(value: _I64) -> _Words:
 
 
 def _streams(moments: Moments) -> dict[int, bytes]:
-    """The two streams of a timestamp column, not compressed yet."""
     # Readers take a second off those before 1970 that have a fraction of a millisecond or more, so one is added here.
     # (From -0.5 s, which becomes 0 seconds and a half, no reader takes it off: `split_moments` refuses those.)
     seconds = moments.seconds + ((moments.seconds < 0) & (moments.nanos > 999_999))

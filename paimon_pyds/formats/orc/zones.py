@@ -151,7 +151,6 @@ class _Offsets:
         """When 2015 began there, in seconds since 1970."""
 
     def at(self, moments: _I64) -> _I64:
-        """The offset at each moment (seconds since 1970)."""
         starts, offsets = self._known
         found = offsets[np.searchsorted(starts, moments, side="right") - 1]
         found = np.where(moments < _1900, self._raw, found)

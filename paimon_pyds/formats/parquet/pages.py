@@ -198,17 +198,15 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[by
 def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.ChunkedArray]:
     """Columns of all rows in the picked pages, which are cut alike."""
     rows = [p.covered for p in picks[0]]
-    file = _file_of(picks, data, rows, path)
     with decoding(path):
+        file = _file_of(picks, data, rows)
         table = open_file(pa.BufferReader(file)).read(use_threads=sum(len(p.starts) for p in picks[0]) >= _THREADS_FROM)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)
 
 
-def _file_of(
-    picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], rows: Sequence[int], path: str
-) -> bytes:
+def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], rows: Sequence[int]) -> bytes:
     body: list[bytes] = [MAGIC]
     position = len(MAGIC)
     groups: list[Struct] = []
@@ -216,10 +214,7 @@ def _file_of(
         chunks: list[Struct] = []
         for column_picks, column_data in zip(picks, data, strict=True):
             pick, pages = column_picks[part], column_data[part]
-            try:
-                page_heads(pick, pages)
-            except CorruptFileError as error:
-                raise CorruptFileError(error.message, path=path) from None
+            page_heads(pick, pages)
             chunks.append(_chunk(pick, position, len(pages), row_count))
             body.append(pages)
             position += len(pages)

@@ -101,7 +101,6 @@ def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRe
 def _prune_groups(
     source: ParquetSource, predicate: Predicate, columns: dict[ColumnRef, Leaf], groups: Sequence[int]
 ) -> npt.NDArray[np.bool_]:
-    """Which row groups may hold a match."""
     footer = source.footer
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
@@ -120,7 +119,6 @@ def _prune_pages(
     columns: dict[ColumnRef, Leaf],
     groups: Sequence[tuple[int, int, int]],
 ) -> BitMap:
-    """The rows of these row groups that their pages leave."""
     everything = BitMap()
     for _, start, stop in groups:
         everything.add_range(start, stop)
@@ -156,7 +154,6 @@ class _Pages:
     stops: list[int]
 
     def rows_of(self, test: Test) -> BitMap:
-        """The rows in pages where a test may be true."""
         mask = self.statistics.may(test)
         edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
         kept = BitMap()
@@ -201,7 +198,6 @@ class _RawBounds:
 
 
 def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> _RawBounds:
-    """Bounds of whole column chunks, from the footer."""
     bounds = _RawBounds([], [], [], [])
     for chunk in chunks:
         stats = chunk.statistics or {}

@@ -58,13 +58,10 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The wanted columns: their Arrow schema, and the leaves under each."""
-
     schema: pa.Schema
     leaves: list[list[Leaf]]
 
     def subset(self, keep: Sequence[int]) -> _Columns:
-        """Only the columns at these places."""
         return _Columns(pa.schema([self.schema.field(i) for i in keep]), [self.leaves[i] for i in keep])
 
 
@@ -340,6 +337,5 @@ class ParquetReader:
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:
-    """Columns of all rows that these row groups give."""
     table = pa.Table.from_batches([batch for group in groups for batch in group], schema).combine_chunks()
     return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]

@@ -244,7 +244,6 @@ def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
 
 
 def _sample(table: pa.Table) -> pa.Table:
-    """A few runs of rows from all over the table."""
     rows = table.num_rows
     if rows <= _SAMPLE_RUNS * _SAMPLE_RUN_ROWS:
         return table
