@@ -255,7 +255,7 @@ def _comparable(leaf: Leaf, type_: DataType | None) -> bool:
 
 
 def _logical(element: Struct) -> Struct:
-    """The union LogicalType of a schema element, empty when there is none."""
+    """The union LogicalType, empty when there is none."""
     wire, value = element.get(10, (STRUCT, {}))
     return value if wire == STRUCT and all(f[0] == STRUCT for f in value.values()) else {}
 

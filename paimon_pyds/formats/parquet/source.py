@@ -86,12 +86,13 @@ class ParquetSource:
         tables = self.tables(keys)
         keys = [k for k in keys if k in tables]
         places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
-        for key, data in zip(keys, self.read(places, index=True), strict=True):
-            with decoding(self.path):
+        found = self.read(places, index=True)
+        with decoding(self.path):
+            for key, data in zip(keys, found, strict=True):
                 check_struct(data, "ColumnIndex")
                 index = decode_column_index(data, len(tables[key]))
-            if agrees(self.footer.chunk(*key), index):
-                self._bounds[key] = index
+                if agrees(self.footer.chunk(*key), index):
+                    self._bounds[key] = index
         return self._bounds
 
     @contextmanager
