@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataType
 
 __all__ = [
