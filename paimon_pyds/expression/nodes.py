@@ -63,7 +63,7 @@ def spread_on(node: Node, batch: pa.RecordBatch) -> pa.Array:
 class Column(Node):
     """A column of the batch; texts and bytes of any Arrow form become plain ones.
 
-    ``char`` is the n of CHAR(n): in comparisons blanks at the end don't count, see `paimon_pyds.predicate.char`.
+    ``char`` is the n of CHAR(n): in comparisons blanks at the end don't count, see `paimon_pyds.predicate.compare`.
     """
 
     name: str

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import any_of
-from paimon_pyds.predicate.fold import compare_literals
+from paimon_pyds.predicate.compare import compare_literals
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import (
     And,
