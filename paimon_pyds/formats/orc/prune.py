@@ -49,7 +49,11 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
     Raises:
         CorruptFileError: broken statistics.
     """
-    columns = {leaf.column: type_ for leaf in leaves(predicate) if (type_ := _type_of(tail, leaf.column)) is not None}
+    columns = {
+        leaf.column: type_
+        for leaf in leaves(predicate, every=False)
+        if (type_ := _type_of(tail, leaf.column)) is not None
+    }
     if tail.row_count > _MOST_ROWS or not tail.stripes:  # a selection counts in 32 bits
         return RowSelection.ALL
     if not columns and not isinstance(predicate, Const):
