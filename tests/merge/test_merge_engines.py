@@ -75,11 +75,9 @@ def _check(rows: Sequence[Row], options: Mapping[str, str], order: Order, fold: 
 
 @given(rows=_rows(), ignore=st.booleans(), names=st.sampled_from([(), ("s",), ("t", "s")]), descending=st.booleans())
 def test_deduplicate_keeps_the_newest(rows: list[Row], ignore: bool, names: tuple[str, ...], descending: bool) -> None:
-    options = (
-        {"ignore-delete": str(ignore).lower(), "sequence.field.sort-order": "descending"}
-        if descending
-        else {"ignore-delete": str(ignore).lower()}
-    )
+    options = {"ignore-delete": str(ignore).lower()}
+    if descending:
+        options["sequence.field.sort-order"] = "descending"
     if names:
         options["sequence.field"] = " , ".join(names)
     _check(rows, options, Order(names, descending), deduplicate(ignore))

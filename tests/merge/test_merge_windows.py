@@ -99,7 +99,7 @@ def test_a_run_that_is_not_sorted_is_refused(batches: list[list[int]]) -> None:
 def test_a_composite_key_is_compared_column_after_column() -> None:
     wrong = pa.record_batch([pa.array([1, 1, 2]), pa.array(["b", "a", "c"])], names=["a", "b"])
     right = pa.record_batch([pa.array([1, 1, 2]), pa.array(["a", "b", "a"])], names=["a", "b"])
-    assert [w.num_rows for w in windows([SortedRun([right], "f")], ["a", "b"])] in ([3], [2, 1])
+    assert sum(window.num_rows for window in windows([SortedRun([right], "f")], ["a", "b"])) == 3
     with pytest.raises(CorruptFileError, match="not sorted"):
         list(windows([SortedRun([wrong], "f")], ["a", "b"]))
 
