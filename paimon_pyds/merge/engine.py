@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.merge.grouped_rows import Positions
 from paimon_pyds.merge.key_values import VALUE_KIND, is_retract
-from paimon_pyds.merge.versions import Positions, Versions
+from paimon_pyds.merge.versions import Versions
 
-__all__ = ["Deduplicate", "FirstRow", "MergeEngine"]
+__all__ = ["Deduplicate", "FirstRow", "MergeEngine", "with_outermost"]
 
 
 class MergeEngine(ABC):
@@ -57,15 +58,14 @@ class Deduplicate(MergeEngine):
         return rows.select([*columns]).take(from_numpy(self._newest(rows, versions)))
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
-        return _with_outermost(versions, self._newest(rows, versions))
+        return with_outermost(versions, self._newest(rows, versions))
 
     def _newest(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
-        ends = versions.ends
         if self._ignore_delete:
             retract = is_retract(rows.column(VALUE_KIND))
             if retract.any():
-                return versions.last(~retract[versions.order] | versions.of_each(versions.is_single))
-        return versions.order[ends - 1]
+                return _there(versions, versions.last(~retract[versions.order] | versions.of_each(versions.is_single)))
+        return versions.order[versions.ends - 1]
 
 
 class FirstRow(MergeEngine):
@@ -78,7 +78,7 @@ class FirstRow(MergeEngine):
         return rows.select([*columns]).take(from_numpy(self._oldest(rows, versions)))
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
-        return _with_outermost(versions, self._oldest(rows, versions))
+        return with_outermost(versions, self._oldest(rows, versions))
 
     def _oldest(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         retract = is_retract(rows.column(VALUE_KIND))
@@ -91,10 +91,15 @@ class FirstRow(MergeEngine):
                 "the merge engine first-row can't take deletes, and rows of the table hold some",
                 hint="set ignore-delete=true, and they are left out",
             )
-        return versions.first(~retract)
+        return _there(versions, versions.first(~retract))
 
 
-def _with_outermost(versions: Versions, positions: Positions) -> Positions:
+def _there(versions: Versions, places: Positions) -> Positions:
+    """The positions of rows at places; keys that have none are left out."""
+    return versions.order[places[places >= 0]]
+
+
+def with_outermost(versions: Versions, positions: Positions) -> Positions:
     """These, and the oldest and the newest version of each key: so that a key with several versions has two."""
     order = versions.order
     return np.unique(np.concatenate([positions, order[versions.starts], order[versions.ends - 1]]))

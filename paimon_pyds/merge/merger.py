@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy
-from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
+from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column
-from paimon_pyds.merge.versions import SequenceFields, sort_versions
+from paimon_pyds.merge.versions import sort_versions
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions
 
 __all__ = ["RowMerger"]
 
@@ -25,18 +23,18 @@ class RowMerger:
         schema: the table's. Its options say which engine merges, and what orders the versions of a key.
 
     Raises:
-        OptionError: the options contradict one another, or the columns.
-        UnsupportedError: they name something that this package can't merge by.
+        OptionError: the options contradict one another.
+        SchemaError: they name columns that are not there, or a function that does not take the column's type.
+        UnsupportedError: they name a function that is not known here.
 
     Attributes:
         keys: the columns that all versions of a row have the same values in: ``_KEY_…``.
     """
 
     def __init__(self, schema: TableSchema) -> None:
-        options = TableOptions(schema.options)
         self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
-        self._sequence = sequence_fields(options)
-        self._engine = _engine(options)
+        self._sequence = sequence_fields(schema)
+        self._engine = merge_engine(schema)
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that `merge` needs, to give these."""
@@ -54,6 +52,7 @@ class RowMerger:
 
         Raises:
             UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
+            SchemaError: values that an aggregate function fails on.
         """
         batch = one_batch(rows) if isinstance(rows, pa.Table) else rows
         versions = sort_versions(batch, self.keys, self._sequence)
@@ -63,24 +62,9 @@ class RowMerger:
         """The rows without which `merge`, of these and any others, could give another result.
 
         The engines deduplicate and first-row need three versions of a key at most, partial-update without sequence
-        groups a few more than there are columns; otherwise all are needed.
+        groups a few more than there are columns. With sequence groups, and for aggregation, all are needed: what they
+        make of some versions depends on those between them.
         """
         versions = sort_versions(rows, self.keys, self._sequence)
         needed = self._engine.needed(rows, versions)
         return rows if len(needed) == rows.num_rows else rows.take(from_numpy(needed))
-
-
-def sequence_fields(options: TableOptions) -> SequenceFields:
-    """What the options say of the order of a key's versions."""
-    names = tuple(name.strip() for name in str(options.get("sequence.field") or "").split(",") if name.strip())
-    return SequenceFields(names, options.get("sequence.field.sort-order") == "descending")
-
-
-def _engine(options: TableOptions) -> MergeEngine:
-    ignore_delete = bool(options.get("ignore-delete"))
-    match options.get("merge-engine"):
-        case "deduplicate":
-            return Deduplicate(ignore_delete)
-        case "first-row":
-            return FirstRow(ignore_delete)
-    raise UnsupportedError(f"rows can't be merged by merge-engine={options.get('merge-engine')}")

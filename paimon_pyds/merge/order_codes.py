@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.sort.keys import SortKeys
 
-__all__ = ["Codes", "comparable", "order_code", "order_codes"]
+__all__ = ["Codes", "comparable", "order_code", "order_codes", "pair_codes"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def order_codes(columns: Sequence[pa.Array]) -> Codes:
 
     Numbers of two calls can't be compared with one another.
     """
-    return reduce(_pair, [order_code(column) for column in columns])
+    return reduce(pair_codes, [order_code(column) for column in columns])
 
 
 def order_code(column: pa.Array) -> Codes:
@@ -80,8 +80,8 @@ def _ranks(values: pa.Array) -> Codes:
     return ranks
 
 
-def _pair(first: Codes, second: Codes) -> Codes:
-    """The numbers of pairs."""
+def pair_codes(first: Codes, second: Codes) -> Codes:
+    """Numbers of pairs, that compare as the first numbers do, and where these are equal, as the second ones."""
     if not len(first):
         return first
     (low, span), (second_low, second_span) = _range(first), _range(second)

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.caching import cached_property
+from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.merge.order_codes import Codes, order_code, order_codes
 
-__all__ = ["Flags", "Positions", "SequenceFields", "Versions", "sort_versions"]
+__all__ = ["SequenceFields", "Versions", "sort_versions"]
 
-Flags = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -45,13 +45,14 @@ class SequenceFields:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Versions:
     """The versions of rows.
 
     Attributes:
-        order: positions of rows: key by key in their order, and of each key from the oldest version to the newest.
-        starts: where in ``order`` each key begins.
+        order: positions of rows: key by key in their order, and of each key from the oldest version to the newest. An
+            index of it is called a place here.
+        starts: the place where each key begins.
     """
 
     order: Positions
@@ -59,7 +60,7 @@ class Versions:
 
     @property
     def ends(self) -> Positions:
-        """Where in ``order`` the key after each begins."""
+        """The place after each key's last one."""
         return np.append(self.starts, len(self.order))[1:]
 
     @property
@@ -73,31 +74,30 @@ class Versions:
         return np.asarray(self.counts == 1, np.bool_)
 
     def of_each(self, values: npt.NDArray[_T]) -> npt.NDArray[_T]:
-        """One value for each key as one for each place in ``order``."""
+        """One value for each key as one for each place."""
         return np.repeat(values, self.counts)
 
-    @property
-    def key_numbers(self) -> Positions:
-        """Of each place in ``order`` the number of its key."""
-        return self.of_each(np.arange(len(self.starts)))
-
     def first(self, kept: Flags) -> Positions:
-        """The oldest row of each key among those at places that are kept; keys without any are left out."""
-        places, changes = self._runs_of(kept)
-        oldest: Positions = self.order[places[np.append(True, changes)[: len(places)]]]
-        return oldest
+        """The place of each key's oldest version among those at places that are kept; -1 for keys without any."""
+        return self._found(np.flatnonzero(kept)[::-1])
 
     def last(self, kept: Flags) -> Positions:
-        """The newest row of each key among those at places that are kept; keys without any are left out."""
-        places, changes = self._runs_of(kept)
-        newest: Positions = self.order[places[np.append(changes, True)[: len(places)]]]
-        return newest
+        """The place of each key's newest version among those at places that are kept; -1 for keys without any."""
+        return self._found(np.flatnonzero(kept))
 
-    def _runs_of(self, kept: Flags) -> tuple[Positions, Flags]:
-        """The places that are kept, and between any two of them whether the key changes."""
-        places = np.flatnonzero(kept)
-        key = self.key_numbers[places]
-        return places, key[1:] != key[:-1]
+    def _found(self, places: Positions) -> Positions:
+        found = np.full(len(self.starts), -1, np.int64)
+        found[self.key_numbers[places]] = places  # numpy keeps what is assigned last
+        return found
+
+    def rows_at(self, places: Positions) -> Positions:
+        """The positions of rows at these places; -1 stays -1."""
+        return np.where(places < 0, -1, self.order[places]) if len(self.order) else places
+
+    @cached_property
+    def key_numbers(self) -> Positions:
+        """Of each place the number of its key."""
+        return self.of_each(np.arange(len(self.starts)))
 
 
 def sort_versions(rows: pa.RecordBatch, keys: Sequence[str], sequence: SequenceFields) -> Versions:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable
-from paimon_pyds.merge.versions import Flags
 from paimon_pyds.metadata.batches import one_batch
 
 __all__ = ["SortedRun", "windows"]
