@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.merge import aggregate_bitmaps as bitmaps
 from paimon_pyds.merge import aggregate_choices as choices
 from paimon_pyds.merge import aggregate_lists as lists
 from paimon_pyds.merge import aggregate_nested as nested
@@ -113,6 +114,10 @@ def _product(column: _Column) -> Kernel:
     return lambda values, rows: numbers.product(values, rows, column.name)
 
 
+def _merged_bytes(merge: Callable[[Sequence[bytes]], bytes]) -> Callable[[_Column], Kernel]:
+    return lambda column: lambda values, rows: bitmaps.merge_bytes(values, rows, column.name, merge)
+
+
 def _listagg(column: _Column) -> Kernel:
     kernel = lists.listagg_distinct if column.option("distinct") else lists.listagg
     given = column.option("list-agg-delimiter")
@@ -197,6 +202,8 @@ def _is_map_of_rows(type_: DataType) -> bool:
 
 
 _ORDERED_NAMES = "a number, text, bytes, date, time or timestamp"
+_BYTES_NAMES = "BYTES or VARBINARY"
+_is_bytes = _is_kind(frozenset({Kind.VARBINARY}))
 _is_number, _is_ordered, _is_boolean = _is_kind(_NUMBERS), _is_kind(_ORDERED), _is_kind(frozenset({Kind.BOOLEAN}))
 _FUNCTIONS: dict[str, _Known] = {
     PRIMARY_KEY: _Known(_kernel(choices.newest_key), can_retract=True),
@@ -221,6 +228,8 @@ _FUNCTIONS: dict[str, _Known] = {
     "nested_update": _Known(
         _nested_update, _is_list_of_rows, "ARRAY<ROW>", can_retract=True, options=("nested-key", "count-limit")
     ),
+    "rbm32": _Known(_merged_bytes(bitmaps.union32), _is_bytes, _BYTES_NAMES),
+    "rbm64": _Known(_merged_bytes(bitmaps.union64), _is_bytes, _BYTES_NAMES),
     "nested_partial_update": _Known(_nested_partial_update, _is_list_of_rows, "ARRAY<ROW>", options=("nested-key",)),
 }  # fmt: skip
 
