@@ -77,7 +77,7 @@ def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType)
 
 
 def decimal_array(values: Ints, valid: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
-    """A decimal128 array of unscaled values, 64 bits wide or Python's, whatever their digits; NULL where not ``valid``."""
+    """A decimal128 array of unscaled values (64 bits wide or Python's), not checked; NULL where not ``valid``."""
     words = np.empty((len(values), 2), np.int64)
     if values.dtype == object and len(values):
         words[:, 0] = (values & _LOW).astype(np.uint64).view(np.int64)
