@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, suggest
 from paimon_pyds.merge.aggregates import (
     DEFAULT_AGGREGATE,
     AggregateFunction,
@@ -22,7 +22,6 @@ from paimon_pyds.merge.sequence_groups import SequenceGroup
 from paimon_pyds.merge.versions import SequenceFields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.types import STRING_KINDS
 
 __all__ = ["check_merge_options", "merge_engine", "sequence_fields"]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column
 from paimon_pyds.merge.versions import sort_versions
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.schema import TableSchema
 
 __all__ = ["RowMerger"]

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable
-from paimon_pyds.metadata.batches import one_batch
 
 __all__ = ["SortedRun", "windows"]
 
