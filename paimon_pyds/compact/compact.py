@@ -17,7 +17,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from paimon_pyds.commit.retry import pause, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
@@ -145,15 +145,16 @@ class _Run:
     def repeat(self, options: CompactOptions, *, vectors_only: bool = False) -> None:
         """Do what is asked for; groups that other commits touch are tried again."""
         buckets: set[PartitionBucket] | None = None
-        tried = 0
+        retries: Retries | None = None
         while True:
             plan = plan_compaction(self.store, options, buckets, vectors_only=vectors_only)
+            retries = retries or Retries.of(plan.context.options)
             self.files = self.files or plan.entries.num_rows
             buckets = self.dry(plan) if options.dry_run else self.once(plan)
-            if not buckets or tried >= int(plan.context.options.get("commit.max-retries")):
+            if not buckets or retries.exhausted:
                 return
-            tried += 1
-            pause(plan.context.options, tried)
+            retries.pause()
+            retries.count += 1
 
     def dry(self, plan: Plan) -> set[PartitionBucket]:
         """Count the groups as done; nothing is left to do."""
