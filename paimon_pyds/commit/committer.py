@@ -179,10 +179,7 @@ class _Commit:
         if increment.guard is not None:
             increment.guard(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
-        live = read_base_files(self.store, schema, base, increment)
-        if live is not None:
-            self.conflicts.check_files(live)
-            self.conflicts.check_buckets(live)
+        live = self.live_files(latest, schema, base)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         added = new if increment.replacements is None else _concat([new, increment.replacements])
@@ -222,6 +219,19 @@ class _Commit:
             next_row_id=next_row_id,
             operation=None if increment.operation is None else increment.operation.value,
         )
+
+    def live_files(
+        self, latest: Snapshot | None, schema: TableSchema, base: Sequence[ManifestFile]
+    ) -> pa.RecordBatch | None:
+        """The live files that the commit has to know of; those that it builds on are still among them."""
+        live = self.increment.base_files
+        if live is None or self.increment.base_snapshot != latest:
+            live = read_base_files(self.store, schema, base, self.increment)
+            if live is not None:
+                self.conflicts.check_files(live)
+        if live is not None:
+            self.conflicts.check_buckets(live)
+        return live
 
     @staticmethod
     def now(latest: Snapshot | None) -> int:
@@ -271,7 +281,7 @@ class _Commit:
         return entries_to_batch(entries), next_row_id
 
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
-        if live is None:
+        if live is None or (self.increment.deleted is None and self.increment.overwrite is None):
             return _nothing()
         removed = [] if self.increment.deleted is None else [self.increment.deleted]
         if self.increment.overwrite is not None:
@@ -291,7 +301,9 @@ class _Commit:
         old_name = None if latest is None else latest.index_manifest
         old = () if old_name is None else self.store.read_index_manifest(old_name)
         self.conflicts.check_vectors(old)
-        gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
+        gone = removed
+        if removed.num_rows and added.num_rows:
+            gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
         check_vector_files(self.increment, live, gone, added, self.store.root)
         entries = next_index_entries(old, self.increment, live, gone, self.conflicts)
         if entries is None:

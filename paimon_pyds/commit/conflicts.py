@@ -45,7 +45,7 @@ class Conflicts:
 
     def check_buckets(self, live: pa.RecordBatch) -> None:
         """Files of one partition must agree on the number of buckets."""
-        if self.changes.overwrite is not None:
+        if self.changes.overwrite is not None or not any(bucket.files for bucket in self.changes.added):
             return
         known = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
         for bucket in self.changes.added:

@@ -28,10 +28,12 @@ def check_vector_files(
         added: entries of those that come.
         root: the table, for the error.
     """
-    places = vector_places(changes.index_entries)
-    if not places:
+    unchecked = set(vector_places(changes.index_entries))
+    if changes.required is not None and changes.overwrite is None:
+        unchecked.difference_update(changes.required["file_name"].to_pylist())
+    if not unchecked:
         return
-    names = array(sorted(places), pa.string())
+    names = array(sorted(unchecked), pa.string())
     there = pc.is_in(names, added["file_name"])
     if live is not None:
         kept = pc.and_not(pc.is_in(names, live["file_name"]), pc.is_in(names, removed["file_name"]))

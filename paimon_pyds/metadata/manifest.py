@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -234,15 +235,21 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
     """What identifies the file of each entry (`IDENTITY_COLUMNS`), as bytes that are equal exactly for equal files."""
     from paimon_pyds.avro.encode import encode_field, join
+
+    if not entries.num_rows:
+        return pa.nulls(0, pa.binary())
+    pieces: list[pa.Array] = []
+    for name, type_ in zip(IDENTITY_COLUMNS, _identity_types(), strict=True):
+        column = entries.column(name)
+        whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        pieces.extend(encode_field(type_, whole))
+    return join(pieces)
+
+
+@cache
+def _identity_types() -> list[Any]:
     from paimon_pyds.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])
-    if not entries.num_rows:
-        return pa.nulls(0, pa.binary())
-    pieces: list[pa.Array] = []
-    for name, type_ in zip(IDENTITY_COLUMNS, types, strict=True):
-        column = entries.column(name)
-        whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-        pieces.extend(encode_field(parse_schema(type_), whole))
-    return join(pieces)
+    return [parse_schema(type_) for type_ in types]

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from paimon_pyds.commit.retry import Retries, removing_unpublished
-from paimon_pyds.compact.compact import apply_stray_vectors
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.publish import Published, RemovedRows, RowEdits, publish
 from paimon_pyds.rowlevel.target import Candidates, RowTarget
@@ -91,7 +91,7 @@ def change_rows(
         retries = retries or Retries.of(target.options)
         edits = operation(target)
         if edits.is_empty:
-            apply_stray_vectors(store, target.snapshot)
+            _apply_stray_vectors(target, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
         try:
             with removing_unpublished(partial(abort_messages, store, edits.messages)):
@@ -99,8 +99,16 @@ def change_rows(
         except CommitConflictError as error:
             retries.again(error)
             continue
-        apply_stray_vectors(store, published.snapshot)
+        _apply_stray_vectors(target, published.snapshot)
         return _summary(edits, published, retries.count, time.perf_counter() - started)
+
+
+def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
+    if target.read_with_vectors or snapshot is None or snapshot.index_manifest is None:
+        return
+    from paimon_pyds.compact.compact import apply_stray_vectors
+
+    apply_stray_vectors(target.store, snapshot)
 
 
 def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:

@@ -26,6 +26,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import NewVectors
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
@@ -167,19 +168,21 @@ class _Attempt:
             kind=CommitKind.OVERWRITE if removes else added.kind,
             operation=self.edits.operation,
             deleted=self._entries(self._gone),
-            required=self._entries(self._stay),
+            required=self._entries(self._stay, IDENTITY_COLUMNS),
             expected_vectors=self._expected,
             guard=self._guard,
             index_entries=(*added.index_entries, *vectors.entries),
             replaced_index_files=added.replaced_index_files | vectors.replaced,
+            base_snapshot=self.now.snapshot,
+            base_files=self.now.entries,
         )
         return Changes((rows, compaction))
 
     def _bucket(self, number: int) -> PartitionBucket:
         return PartitionBucket(*(self.now.entries[name][number].as_py() for name in ("partition", "bucket")))
 
-    def _entries(self, numbers: list[int]) -> pa.RecordBatch | None:
-        return self.now.entries.take(pa.array(numbers, pa.int64())) if numbers else None
+    def _entries(self, numbers: list[int], columns: Sequence[str] = ENTRY_SCHEMA.names) -> pa.RecordBatch | None:
+        return self.now.entries.select(list(columns)).take(pa.array(numbers, pa.int64())) if numbers else None
 
     def _numbers(self, files: Iterable[int]) -> dict[int, int]:
         """Where files of the base are now."""

@@ -70,6 +70,7 @@ class RowTarget:
         options: its options with the operation's own on top.
         entries: its live data files (`ENTRY_SCHEMA`); operations name a file by its row in here.
         uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them.
+        read_with_vectors: what the table's own options say, by which Java Paimon reads it.
 
     Args:
         store: the table.
@@ -92,7 +93,8 @@ class RowTarget:
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
         self.uses_vectors = bool(self.options.get(_ENABLED))
-        if self.uses_vectors and not TableOptions(self.schema.options).get(_ENABLED):
+        self.read_with_vectors = bool(TableOptions(self.schema.options).get(_ENABLED))
+        if self.uses_vectors and not self.read_with_vectors:
             raise OptionError(
                 f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
                 hint=f"alter the table: {_ENABLED} = true",
