@@ -17,14 +17,11 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.base_files import read_base_files
 from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.commit.conflicts import Conflicts, check_vector_files, next_index_entries, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.indexes import check_vector_files, next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import publisher_of
-from paimon_pyds.commit.replaced import has_all, remember, replaced_since
+from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError

@@ -12,7 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit, committer
-from paimon_pyds.commit.base_files import read_base_files
+from paimon_pyds.commit.conflicts import read_base_files
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError
