@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -255,7 +254,7 @@ def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
     return join(pieces)
 
 
-@cache
+@functools.cache
 def _identity_types() -> list[Any]:
     from paimon_pyds.avro.schema import parse_schema
 
