@@ -70,9 +70,6 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
-    lost = replaced_since(store)
-    if lost is not None:
-        _bring_back(store, lost, options)
     if not changes.commit_user:
         changes = replace(changes, commit_user=_user(options))
     published: Snapshot | None = None
@@ -94,13 +91,15 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
     try:
-        _Commit(store, lost, options, replaced=True).run()
+        snapshot = _Commit(store, lost, options, replaced=True).run()
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
             path=store.root,
             hint="write its rows again, then these",
         ) from error
+    if snapshot is not None:
+        remember(store, snapshot, lost)  # it may be replaced in its turn
 
 
 def _user(options: TableOptions) -> str:
@@ -135,7 +134,7 @@ class _Commit:
         while True:
             self.attempt = _Attempt()
             with removing_unpublished(self.clean):
-                latest = self.store.latest_snapshot()
+                latest = self.latest()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
                 landed = self.landed_before(latest)
@@ -158,6 +157,15 @@ class _Commit:
                     hint="write with fewer jobs at a time, or raise commit.max-retries",
                 )
             )
+
+    def latest(self) -> Snapshot | None:
+        """The latest snapshot, once it has all that this process committed last."""
+        while True:
+            latest = self.store.latest_snapshot()
+            lost = replaced_since(self.store, latest)
+            if lost is None:
+                return latest
+            _bring_back(self.store, lost, self.options)
 
     def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that has all of this commit already, if there is one."""

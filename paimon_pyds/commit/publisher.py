@@ -120,8 +120,11 @@ def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
     store.notes[_NOTE] = _LastCommit(snapshot, changes if plain else None, time.time() * 1000)
 
 
-def replaced_since(store: TableStore) -> Changes | None:
+def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None:
     """The changes of this table's last commit here when its snapshot was replaced since, else None; told once.
+
+    To be asked of each latest snapshot that a commit goes on from, after that was read: a replacement that comes later
+    is then noticed as the commit is published, or by the next one.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
     follows a rollback, or is of a table that was created anew.
@@ -129,13 +132,16 @@ def replaced_since(store: TableStore) -> Changes | None:
     Raises:
         CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
-    last = store.notes.pop(_NOTE, None)
-    if not isinstance(last, _LastCommit) or not publisher_of(store).was_replaced(store, last.snapshot):
+    last = store.notes.get(_NOTE)
+    if not isinstance(last, _LastCommit) or (latest is not None and _is_same(latest, last.snapshot)):
+        return None
+    if not publisher_of(store).was_replaced(store, last.snapshot):
         return None
     try:
         other = store.snapshot(last.snapshot.id)
     except (PaimonError, OSError):
         return None
+    store.notes.pop(_NOTE)
     if other.time_millis > last.published_ms:
         return None
     what = f"snapshot {other.id} was replaced by another writer after it was published"
