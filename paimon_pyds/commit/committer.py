@@ -21,7 +21,7 @@ from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
+from paimon_pyds.commit.publisher import has_all, lost_changes, publisher_of, put_back, remember, take_published
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
@@ -70,9 +70,7 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
-    lost = replaced_since(store)
-    if lost is not None:
-        _bring_back(store, lost, options)
+    _bring_back(store, options)
     if not changes.commit_user:
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
@@ -87,21 +85,28 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
             _log.warning("snapshot %d is without its compaction: %s (%s)", published.id, error, store.root)
             break
         if snapshot is not None:
-            if published is None or not publisher_of(store).was_replaced(store, published):
-                remember(store, snapshot, one)  # else the rows are what the next commit has to bring back
+            remember(store, snapshot, one)
             published = snapshot
     return published
 
 
-def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
+def _bring_back(store: TableStore, options: TableOptions) -> None:
+    """Commit again what the last commit here has published, where another writer replaced it since."""
+    waiting = take_published(store)
     try:
-        _Commit(store, lost, options, replaced=True).run()
+        while waiting:
+            lost = lost_changes(store, waiting.pop(0))
+            snapshot = None if lost is None else _Commit(store, lost, options, replaced=True).run()
+            if lost is not None and snapshot is not None:
+                remember(store, snapshot, lost)  # it may be replaced, too
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
             path=store.root,
             hint="write its rows again, then these",
         ) from error
+    finally:
+        put_back(store, waiting)
 
 
 class _Commit:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +23,16 @@ from paimon_pyds.metadata.publisher import SnapshotPublisher
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["FileSystemPublisher", "has_all", "publisher_of", "remember", "replaced_since"]
+__all__ = [
+    "FileSystemPublisher",
+    "Published",
+    "has_all",
+    "lost_changes",
+    "publisher_of",
+    "put_back",
+    "remember",
+    "take_published",
+]
 
 
 class FileSystemPublisher:
@@ -83,12 +93,12 @@ def _is_same(there: Snapshot, snapshot: Snapshot) -> bool:
 
 
 _log = logging.getLogger("paimon_pyds.commit")
-_NOTE = "last commit"
+_NOTE = "published"
 
 
 @dataclass(frozen=True, slots=True)
-class _LastCommit:
-    """What this process published last. ``changes`` is None when they can't be published again by themselves."""
+class Published:
+    """What this process has published. ``changes`` is None when they can't be published again by themselves."""
 
     snapshot: Snapshot
     changes: Changes | None
@@ -115,13 +125,24 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
 
 
 def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
-    """Note what was published, for `replaced_since`. Only plain appends are kept: others may not hold any more."""
+    """Note what was published, for `take_published`. Only plain appends are kept: others may not hold any more."""
     plain = all(i.only_adds and i.overwrite is None and i.guard is None for i in changes.increments)
-    store.notes[_NOTE] = _LastCommit(snapshot, changes if plain else None, time.time() * 1000)
+    put_back(store, [Published(snapshot, changes if plain else None, time.time() * 1000)])
 
 
-def replaced_since(store: TableStore) -> Changes | None:
-    """The changes of this table's last commit here when its snapshot was replaced since, else None; told once.
+def put_back(store: TableStore, published: Iterable[Published]) -> None:
+    """Note what is still to be looked at."""
+    store.notes.setdefault(_NOTE, []).extend(published)
+
+
+def take_published(store: TableStore) -> list[Published]:
+    """What was noted since it was last taken: what the last commit here has published, oldest first."""
+    found: list[Published] = store.notes.pop(_NOTE, [])
+    return found
+
+
+def lost_changes(store: TableStore, published: Published) -> Changes | None:
+    """The changes of a commit here when its snapshot was replaced since, else None.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
     follows a rollback, or is of a table that was created anew.
@@ -129,21 +150,20 @@ def replaced_since(store: TableStore) -> Changes | None:
     Raises:
         CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
-    last = store.notes.pop(_NOTE, None)
-    if not isinstance(last, _LastCommit) or not publisher_of(store).was_replaced(store, last.snapshot):
+    if not publisher_of(store).was_replaced(store, published.snapshot):
         return None
     try:
-        other = store.snapshot(last.snapshot.id)
+        other = store.snapshot(published.snapshot.id)
     except (PaimonError, OSError):
         return None
-    if other.time_millis > last.published_ms:
+    if other.time_millis > published.published_ms:
         return None
     what = f"snapshot {other.id} was replaced by another writer after it was published"
-    if last.changes is None:
+    if published.changes is None:
         raise CommitError(
             f"{what}: its changes are lost",
             path=store.root,
             hint="run that operation again, then this one; let writers share a table where creating files is atomic",
         )
     _log.warning("%s; its files are committed again (%s)", what, store.root)
-    return last.changes
+    return published.changes
