@@ -90,7 +90,7 @@ TRAITS: Mapping[str, FormatTraits] = {
 
 @dataclass(slots=True)
 class ReadCounters:
-    """What reading cost. Bytes are what was asked of the storage, footers and indexes included."""
+    """What reading cost. Bytes are what was read from the storage, footers and indexes included."""
 
     bytes_read: int = 0
     footer_bytes: int = 0
@@ -116,7 +116,7 @@ class ReadCounters:
 class GroupPlan:
     """How one row group with wanted rows would be read.
 
-    ``bytes`` of data would be asked of the storage, of ``whole_bytes`` that the columns have in the row group.
+    ``bytes`` of data would be read, of ``whole_bytes`` that the columns have in the row group.
     ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in
     microseconds, are what decided; they are None where there was no choice, and ``reason`` says why.
     """

@@ -4,10 +4,10 @@ Sources: Paimon documentation (concepts/spec/manifest, Data File, ``_VALUE_STATS
 ``metadata.stats-mode``, ``metadata.stats-dense-store``, ``metadata.stats-keep-first-n-columns`` and
 ``fields.<c>.stats-mode``) and the statistics that Java Paimon 1.4 writes beside Parquet, ORC and Avro files.
 
-What Java does and this follows: strings are cut by characters, the cut maximum is raised to the next character; BINARY
-and BYTES have no bounds; nested columns have no statistics in Parquet, and NULL counts only in ORC and Avro;
-TIMESTAMP(7..9) has no bounds in Parquet (INT96); NaN is the greatest float. A bound that is a zero is widened to cover
-both zeros, because Spark SQL holds -0.0 and 0.0 for equal and Java holds them apart.
+As in Java, strings are cut by characters, the cut maximum is raised to the next character; BINARY and BYTES have no
+bounds; nested columns have no statistics in Parquet, and NULL counts only in ORC and Avro; TIMESTAMP(7..9) has no
+bounds in Parquet (INT96); NaN is the greatest float. A bound that is a zero is widened to cover both zeros, because
+Spark SQL holds -0.0 and 0.0 for equal and Java holds them apart.
 """
 
 from __future__ import annotations

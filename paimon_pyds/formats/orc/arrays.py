@@ -79,7 +79,7 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
         type_: Paimon's type.
         orc: the file's type.
         path: the file, for messages.
-        clocks: of the stripe's writer; pyarrow was told that they show UTC.
+        clocks: of the stripe's writer; pyarrow reads them as if they showed UTC.
 
     Raises:
         UnsupportedError: timestamps of a time zone that is not known.
@@ -119,11 +119,11 @@ def _map_from_orc(
 
 
 def _in_zone(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
-    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of the writer's own zone."""
+    """Nanoseconds that pyarrow read as those of a writer in UTC, as those of the writer's own zone."""
     counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = counts // 1_000_000_000
     nanos = counts - seconds * 1_000_000_000
-    # pyarrow has taken a second off where it took the moment for one before 1970.
+    # pyarrow has subtracted a second where it read a moment before 1970.
     stored = seconds + ((seconds < 0) & (nanos > 999_999)) - ORC_EPOCH
     seconds = clocks.seconds(stored, nanos, clock_time=orc.kind is OrcKind.TIMESTAMP, path=path)
     return pa.array(seconds * 1_000_000_000 + nanos, pa.int64(), mask=np.asarray(array.is_null()))
@@ -140,8 +140,7 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class StripeStreams:
-    """The streams of a stripe of ``rows`` rows; ``read(offset, length)`` gives bytes of the file, whose tail and path
-    these are."""
+    """The streams of a stripe of ``rows`` rows in a file with this tail; ``read(offset, length)`` gives its bytes."""
 
     read: Callable[[int, int], bytes]
     rows: int

@@ -117,7 +117,7 @@ class _Seekable(_io.RawIOBase):
 
 
 class CountedInput(_Seekable):
-    """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
+    """A file as pyarrow reads it, which counts what is read and keeps the errors that pyarrow garbles."""
 
     def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
         self._source = source
@@ -161,7 +161,7 @@ class SingleStripeFile(_Seekable):
 
     pyarrow looks a writer's time zone up in the time zone database of the machine, and what that does not have (Java's
     ``GMT+08:00``) is an error or, in old versions, the end of the process. So the zone is not shown to it, and `zones`
-    reckons with it afterwards.
+    applies it afterwards.
     """
 
     def __init__(self, source: Any, tail: OrcTail, stripe: Stripe, footer: StripeFooter) -> None:

@@ -4,7 +4,7 @@ Source: ORC specification v1 (Column Statistics, File Metadata). Used are the bo
 the number of values that are not NULL. Those of dates are not: Java's are wrong for old ones.
 
 Bounds of floats pass over NaN, but the sum beside them does not: it is NaN where a value is, or where infinities of
-both signs are. Manifests have no such sum: of ORC files only this tells that nothing is greater than a bound.
+both signs are. Manifests have no such sum: of ORC files only this proves that nothing is greater than a bound.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
     Raises:
         CorruptFileError: broken statistics.
     """
-    columns = {leaf.column: type_ for leaf in leaves(predicate) if (type_ := _type_of(tail, leaf.column)) is not None}
+    columns = {
+        leaf.column: type_
+        for leaf in leaves(predicate, every=False)
+        if (type_ := _type_of(tail, leaf.column)) is not None
+    }
     if tail.row_count > _MOST_ROWS or not tail.stripes:  # a selection counts in 32 bits
         return RowSelection.ALL
     if not columns and not isinstance(predicate, Const):

@@ -59,11 +59,8 @@ def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
     seconds = counts // per_second
     nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
     if bool(((seconds == -1) & (nanos > 999_999)).any()):
-        raise UnsupportedError(
-            "an ORC file can't hold a timestamp with a fraction in the last second before 1970",
-            path=path,
-            hint="use file.format=parquet",
-        )
+        message = "an ORC file can't hold a timestamp with a fraction in the last second before 1970"
+        raise UnsupportedError(message, path=path, hint="use file.format=parquet")
     return Moments(seconds, nanos.astype(np.int32))
 
 
@@ -165,7 +162,7 @@ def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], ob
     footer_at = len(data) - 1 - script_length - _number(script, 1)
     statistics_at = footer_at - _number(script, 5)
     if statistics_at < 0:
-        raise StorageError("pyarrow wrote an ORC file piece by piece that can't be told apart")
+        raise StorageError("pyarrow wrote an ORC file in pieces whose tail was not found")
     footer = _fields(unpack(data[footer_at : len(data) - 1 - script_length], codec, block_size))
     write(data[:statistics_at])
     sums.update(data[:statistics_at])

@@ -87,7 +87,7 @@ def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRe
     """The predicate's columns whose statistics say something."""
     footer = source.footer
     found: dict[ColumnRef, Leaf] = {}
-    for test in leaves(predicate):
+    for test in leaves(predicate, every=False):
         column = test.column
         numbers = footer.columns.get(column.name)
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
@@ -129,6 +129,8 @@ def _prune_pages(
     pages = {column: _pages(source, column, leaf, groups) for column, leaf in columns.items()}
 
     def rows_of(part: Predicate) -> BitMap:
+        if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
+            return everything & pages[part.ranges.column].rows_of(part)
         if isinstance(part, Test):
             return everything & pages[part.column].rows_of(part) if part.column in pages else everything
         if isinstance(part, And):
@@ -153,7 +155,8 @@ class _Pages:
     starts: list[int]
     stops: list[int]
 
-    def rows_of(self, test: Test) -> BitMap:
+    def rows_of(self, test: Predicate) -> BitMap:
+        """The rows in pages where a test of the column may be true."""
         mask = self.statistics.may(test)
         edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
         kept = BitMap()
@@ -183,7 +186,7 @@ def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class _RawBounds:
-    """Per row group or page: bounds in Parquet's plain encoding (None where not told), NULLs (-1 likewise), rows."""
+    """Per row group or page: bounds in Parquet's plain encoding (None if missing), NULLs (-1 if not counted), rows."""
 
     low: list[bytes | None]
     high: list[bytes | None]

@@ -161,9 +161,9 @@ class ParquetReader:
         if task.rows is None:
             return task
         footer, tables = self._source.footer, self._source.tables(())
-        known = [leaf for leaf in flat if (task.group, leaf) in tables]
+        indexed = [leaf for leaf in flat if (task.group, leaf) in tables]
         found = pick_pages(
-            {i: (footer.leaves[i], footer.chunk(task.group, i), tables[task.group, i]) for i in known}, task.rows
+            {i: (footer.leaves[i], footer.chunk(task.group, i), tables[task.group, i]) for i in indexed}, task.rows
         )
         picks = {leaf: (pick, len(tables[task.group, leaf])) for leaf, pick in found.items()}
         if not picks:

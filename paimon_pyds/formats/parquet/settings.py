@@ -165,8 +165,8 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
     """
     import pyarrow.parquet as pq
 
-    known = pq.ParquetWriter.__init__.__code__.co_varnames
-    limits_rows = "max_rows_per_page" in known
+    supported = pq.ParquetWriter.__init__.__code__.co_varnames
+    limits_rows = "max_rows_per_page" in supported
 
     encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
     batch_rows = _BATCH_ROWS
@@ -189,7 +189,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
         "store_schema": False,
     }
     # data_page_size is one of those that ParquetWriter passes on by **options.
-    return {name: value for name, value in wanted.items() if name in known or name == "data_page_size"}
+    return {name: value for name, value in wanted.items() if name in supported or name == "data_page_size"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class ParquetSource:
         return [data for data in found if data is not None]
 
     def count(self, size: int, *, requests: int, index: bool = False) -> None:
-        """Note bytes that are asked of the storage, from any thread."""
+        """Count bytes that are read from the storage, from any thread."""
         with self._counting:
             self.counters.bytes_read += size
             self.counters.requests += requests
@@ -176,5 +176,5 @@ def open_file(source: pa.NativeFile, metadata: Any = None) -> Any:
 
     settings = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
     supported = pq.ParquetFile.__init__.__code__.co_varnames
-    known = {name: value for name, value in settings.items() if name in supported}
-    return pq.ParquetFile(source, metadata=metadata, **known)
+    arguments = {name: value for name, value in settings.items() if name in supported}
+    return pq.ParquetFile(source, metadata=metadata, **arguments)
