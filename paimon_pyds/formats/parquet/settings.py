@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.formats.parquet.arrays import INT96_BYTES
 from paimon_pyds.options.option import Kind as ValueKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
@@ -36,7 +37,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "writer_settings"]
+__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "stored_schema", "writer_settings"]
 
 PAGE_ROWS = 6_144
 """A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
@@ -154,6 +155,27 @@ def _typed(type_: DataType) -> pa.DataType:
         item = children[1] if len(children) == 2 else plain.item_type
         return pa.map_(plain.key_field.with_type(children[0]), plain.item_field.with_type(item))
     return plain
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
+    return pa.schema([_stored_field(f) for f in schema])
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return pa.binary(INT96_BYTES)
+    if pa.types.is_struct(type_):
+        return pa.struct([_stored_field(type_.field(i)) for i in range(type_.num_fields)])
+    if pa.types.is_map(type_):
+        return pa.map_(_stored_field(type_.key_field), _stored_field(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(_stored_field(type_.value_field))
+    return type_
 
 
 def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, stored_schema, timestamp_bytes, with_int96
+from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, timestamp_bytes, with_int96
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, writer_settings
+from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, stored_schema, writer_settings
 from paimon_pyds.formats.parquet.thrift import (
     I16,
     I32,
