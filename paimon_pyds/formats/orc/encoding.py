@@ -193,7 +193,7 @@ def _inflate_snappy(chunk: bytes, limit: int) -> bytes:
 
 
 def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
-    # LZ4's raw blocks do not tell their length; in a frame, whose blocks have 4 MiB at most, they need not.
+    # A raw block of LZ4 does not say how long it becomes; in a frame, whose blocks have 4 MiB at most, it need not.
     frame = b"".join([_LZ4_HEADER, len(chunk).to_bytes(4, "little"), chunk, bytes(4)])
     with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
         result: bytes = stream.read(limit)

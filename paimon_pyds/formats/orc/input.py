@@ -33,7 +33,7 @@ def checked(read: Callable[[int, int], bytes], tail: OrcTail, path: str) -> Call
 
 
 class CheckedRanges:
-    """Reads ranges of a file in whole blocks, each held against its checksum.
+    """Reads ranges of a file in whole blocks, each compared with its checksum.
 
     Args:
         read: gives the bytes at (offset, length).
