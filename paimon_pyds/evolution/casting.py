@@ -28,13 +28,13 @@ from paimon_pyds.types import (
     NESTED_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
     arrow_type,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["cast_atomic", "cast_keeps_nulls", "can_cast"]
 

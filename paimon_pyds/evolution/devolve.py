@@ -23,12 +23,12 @@ from paimon_pyds.types import (
     MAX_LENGTH,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["devolve_leaf"]
 

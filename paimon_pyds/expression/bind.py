@@ -27,8 +27,8 @@ from paimon_pyds.types import (
     Kind,
     MapType,
     RowType,
+    fields_named,
 )
-from paimon_pyds.types.names import fields_named
 
 __all__ = ["Binder", "Scope"]
 

@@ -26,6 +26,8 @@ from paimon_pyds.types import (
     INTEGER_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNIT_DIGITS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
@@ -34,7 +36,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 from paimon_pyds.types.java_text import java_float_text
-from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
 __all__ = ["can_cast", "cast_array"]
 

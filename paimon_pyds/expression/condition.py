@@ -46,9 +46,9 @@ def bind_filter(
             with a caret under the place.
     """
     source = SqlText(text, kind)
-    evaluator = _RowEvaluator(source, fields, qualifiers, timezone)
-    tree = parse(source, timezone=timezone)
-    return normal_form(tree, source, timezone, _table(fields, qualifiers, timezone, evaluator))
+    binder = TableBinder(fields, timezone=timezone)
+    table = Table(binder.bind, fields, _RowEvaluator(source, fields, qualifiers, timezone), qualifiers)
+    return normal_form(parse(source, timezone=timezone), source, timezone, table)
 
 
 def bind_rows_condition(
@@ -82,20 +82,10 @@ def bind_rows_condition(
 def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str) -> Predicate | None:
     """A condition over one scope's columns as a bound predicate; None when rows alone can answer a part of it."""
     try:
-        return normal_form(part, source, timezone, _table(scope.fields, scope.names, timezone))
+        table = Table(TableBinder(scope.fields, timezone=timezone).bind, scope.fields, None, scope.names)
+        return normal_form(part, source, timezone, table)
     except PredicateError:
         return None
-
-
-def _table(
-    fields: Sequence[DataField], qualifiers: Sequence[str], zone: str, evaluator: _RowEvaluator | None = None
-) -> Table:
-    return Table(
-        TableBinder(fields, timezone=zone).bind,
-        evaluator,
-        frozenset(name.casefold() for name in qualifiers),
-        frozenset(field.name.casefold() for field in fields),
-    )
 
 
 class _RowEvaluator:

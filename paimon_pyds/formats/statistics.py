@@ -35,9 +35,9 @@ from paimon_pyds.types import (
     DataField,
     DataType,
     Kind,
+    is_system_name,
     scalar_to_internal,
 )
-from paimon_pyds.types.names import is_system_name
 
 __all__ = [
     "EMPTY_ROW",

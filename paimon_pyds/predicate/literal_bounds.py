@@ -27,6 +27,7 @@ from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
+    NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
@@ -34,7 +35,6 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
 

@@ -16,13 +16,13 @@ from paimon_pyds.types import (
     INTEGER_BITS,
     INTEGER_KINDS,
     MAX_LENGTH,
+    NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = [
     "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
@@ -76,6 +76,8 @@ def number(text: str, suffix: str, negative: bool = False) -> Literal:
     """
     signed = f"-{text}" if negative else text
     plain = text.isdigit()
+    if plain and not suffix:
+        return integer(int(signed) if len(text) < 400 else values.integer_from_text(signed))
     if suffix in _SUFFIX_KIND:
         if not plain:
             raise PredicateError(f"{text}{suffix} is not an integer", hint="the suffixes Y, S and L are for integers")
@@ -84,8 +86,6 @@ def number(text: str, suffix: str, negative: bool = False) -> Literal:
         return Literal(_finite(values.float32_from_text(signed), text), FLOAT)
     if suffix == "D" or (not suffix and "e" in text.lower()):
         return Literal(_finite(float(signed), text), DOUBLE)
-    if plain and not suffix:
-        return integer(values.integer_from_text(signed))
     value = Decimal(signed)
     if abs(value.adjusted()) > 100:
         raise PredicateError(f"{text:.60} does not fit a DECIMAL of 38 digits")

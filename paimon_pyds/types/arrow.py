@@ -15,6 +15,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.types.model import (
     MAX_LENGTH,
     TIMESTAMP_KINDS,
+    UNIT_DIGITS,
     ArrayType,
     AtomicType,
     DataField,
@@ -24,7 +25,6 @@ from paimon_pyds.types.model import (
     MultisetType,
     RowType,
 )
-from paimon_pyds.types.time_units import UNIT_DIGITS
 
 __all__ = [
     "arrow_schema",

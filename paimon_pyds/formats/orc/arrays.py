@@ -11,6 +11,7 @@ from paimon_pyds.formats.nested import rebuild
 from paimon_pyds.formats.orc.tail import OrcKind, OrcType
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.types import (
+    NANOS_PER_UNIT,
     TIMESTAMP_KINDS,
     ArrayType,
     AtomicType,
@@ -21,7 +22,6 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["check_type", "from_orc"]
 

@@ -18,7 +18,7 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc.compression import unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import Clocks
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
+from paimon_pyds.types import UNITS_PER_SECOND
 
 __all__ = ["StripeStreams", "decode_timestamps"]
 

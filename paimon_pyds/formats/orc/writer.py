@@ -24,6 +24,7 @@ from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     ArrayType,
     AtomicType,
     DataField,
@@ -34,7 +35,6 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["OrcWriter", "check_instants", "orc_settings"]
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
-from paimon_pyds.types.time_units import UNIT_DIGITS
+from paimon_pyds.types import UNIT_DIGITS
 
 __all__ = ["all_but", "conform", "conform_batch", "rows_at_once", "without_rows"]
 
