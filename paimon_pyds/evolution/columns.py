@@ -22,7 +22,7 @@ from paimon_pyds.buffers import is_true
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.evolution.devolve import devolve_leaf
-from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import (
     And,

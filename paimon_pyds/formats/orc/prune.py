@@ -19,8 +19,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.orc.compression import unpack
-from paimon_pyds.formats.orc.messages import as_bytes, as_number, numbers_of, read_message, unzigzag
+from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
