@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import by_distinct, filled, valid
+from paimon_pyds.expression.arrays import NARROW, by_distinct, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
-from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (

@@ -19,7 +19,7 @@ from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.row_binder import RowBinder
+    from paimon_pyds.expression.bound import RowBinder
 
 __all__ = ["bind_filter", "bind_rows_condition", "predicate_of"]
 
@@ -72,8 +72,7 @@ def bind_rows_condition(
     if isinstance(operand, str):
         return bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression")
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import bind_condition
-    from paimon_pyds.expression.row_binder import computed
+    from paimon_pyds.expression.bound import bind_condition, computed
 
     bound = bind_condition(operand, (Scope(qualifiers, tuple(fields)),), timezone=timezone)
     return computed(bound, bound.text)
@@ -99,7 +98,7 @@ class _RowEvaluator:
 
     @cached_property
     def _binder(self) -> RowBinder:
-        from paimon_pyds.expression.row_binder import RowBinder
+        from paimon_pyds.expression.bound import RowBinder
 
         return RowBinder(*self._given)
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
-from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
-from paimon_pyds.expression.registry import Function, Resolve
+from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text
 from paimon_pyds.sql import casts
 from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, Kind, arrow_type
 

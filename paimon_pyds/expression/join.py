@@ -18,8 +18,8 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
-from paimon_pyds.expression.char import char_length, without_blanks
 from paimon_pyds.expression.condition import predicate_of
+from paimon_pyds.expression.functions import char_length, without_blanks
 from paimon_pyds.expression.nodes import Cast, Column, Node, columns
 from paimon_pyds.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.sql.lexer import SqlText

@@ -11,11 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, by_distinct, filled, valid
+from paimon_pyds.expression.arrays import (
+    Datum,
+    arrays,
+    by_distinct,
+    filled,
+    from_unscaled,
+    rescale,
+    unscaled,
+    valid,
+    wide,
+)
 from paimon_pyds.expression.coercion import NUMBERS
-from paimon_pyds.expression.decimals import from_unscaled, rescale, unscaled, wide
-from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
-from paimon_pyds.expression.registry import Function, Resolve, typed
+from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import casts
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 

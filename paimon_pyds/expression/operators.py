@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
-from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
+from paimon_pyds.expression.arrays import NARROW, Datum, arrays, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.types import AtomicType
 
 __all__ = [
-    "among", "bitwise", "compare", "decimal_math", "divide", "extreme", "integer_divide", "math", "negative", "not_",
-    "null_safe",
+    "among", "bitwise", "compare", "compare_padded", "decimal_math", "divide", "extreme", "integer_divide", "math",
+    "negative", "not_", "null_safe",
 ]  # fmt: skip
 
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
@@ -204,3 +203,14 @@ def extreme(*arguments: Any) -> pa.Array:
         better = pc.or_kleene(pc.is_null(found), compare(other, found, operator)).fill_null(False)
         found = pc.if_else(better, other, found)
     return found
+
+
+def compare_padded(a: Datum, b: Datum, operator: str, length: int) -> pa.Array:
+    """A comparison of texts without blanks at their end, one of them of a CHAR(length), as if filled with blanks."""
+    width = min(length, max(_longest(a), _longest(b)))
+    return compare(pc.utf8_rpad(a, width, " "), pc.utf8_rpad(b, width, " "), operator)
+
+
+def _longest(texts: Datum) -> int:
+    lengths = pc.utf8_length(texts)
+    return (pc.max(lengths) if isinstance(lengths, pa.Array) else lengths).as_py() or 0

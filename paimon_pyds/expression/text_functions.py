@@ -19,9 +19,8 @@ from paimon_pyds.expression.arrays import (
     check_text,
     text_bytes,
 )
-from paimon_pyds.expression.nodes import Apply, Node, type_text
+from paimon_pyds.expression.nodes import ANY, Apply, Function, Node, Resolve, type_text, typed
 from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
-from paimon_pyds.expression.registry import ANY, Function, Resolve, typed
 from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 

@@ -52,6 +52,5 @@ __all__ = [
     "REFUSED_KINDS", "STRING_KINDS", "TIMESTAMP_KINDS", "UNITS_PER_SECOND", "UNIT_DIGITS", "ArrayType", "AtomicType",
     "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType", "arrow_schema", "arrow_type", "fields_named",
     "field_from_json", "field_to_json", "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "is_system_name",
-    "parse_type",
-    "positions_named", "scalar_to_internal", "timestamp_unit", "type_to_json", "walk_fields",
+    "parse_type", "positions_named", "scalar_to_internal", "timestamp_unit", "type_to_json", "walk_fields",
 ]  # fmt: skip

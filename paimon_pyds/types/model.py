@@ -10,8 +10,7 @@ __all__ = [
     "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "MAX_LENGTH", "NANOS_PER_UNIT", "NESTED_KINDS",
     "REFUSED_KINDS", "STRING_KINDS", "TIMESTAMP_KINDS", "UNITS_PER_SECOND", "UNIT_DIGITS", "ArrayType", "AtomicType",
     "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType", "fields_named", "is_system_name",
-    "positions_named",
-    "walk_fields",
+    "positions_named", "walk_fields",
 ]  # fmt: skip
 
 MAX_LENGTH = 2_147_483_647
