@@ -17,8 +17,8 @@ from paimon_pyds.types import AtomicType
 
 __all__ = [
     "LONGEST_TEXT", "MOST_TEXT", "NARROW", "Datum", "Ints", "Kernel", "arrays", "by_distinct", "by_distinct_rows",
-    "check_one", "check_text", "filled", "from_unscaled", "rescale", "spread", "text_bytes", "unscaled", "valid",
-    "wide",
+    "check_one", "check_text", "filled", "from_unscaled", "in_unit", "rescale", "spread", "text_bytes", "unscaled",
+    "valid", "wide",
 ]  # fmt: skip
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
@@ -110,6 +110,17 @@ def filled(array: pa.Array, value: object = 0) -> npt.NDArray[Any]:
     plain = array.fill_null(pa.scalar(value, array.type)) if array.null_count else array
     found: npt.NDArray[Any] = plain.to_numpy(zero_copy_only=False)
     return found
+
+
+def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
+    """int64 counts of a unit, of which so many make a second, in another one; what is finer is cut, towards the past.
+
+    Raises:
+        ArrowInvalid: a count does not fit 64 bits.
+    """
+    if target >= source:
+        return pc.multiply_checked(counts, pa.scalar(target // source, pa.int64()))
+    return pa.array(filled(counts) // (source // target), pa.int64(), mask=~valid(counts))
 
 
 def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
