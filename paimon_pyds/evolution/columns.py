@@ -86,8 +86,8 @@ class Evolution:
 
     def fields_not_in(self, other: Evolution) -> list[DataField]:
         """The columns of the file that are read for this one and not for the other."""
-        known = {f.name for f in other.file_fields}
-        return [f for f in self.file_fields if f.name not in known]
+        read = {f.name for f in other.file_fields}
+        return [f for f in self.file_fields if f.name not in read]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
@@ -247,9 +247,9 @@ def plan_evolution(
         SchemaError: a column's type was changed in a way that Paimon has no cast for.
         UnsupportedError: a column of a type that is not supported.
     """
-    known = None if available is None else frozenset(available)
+    present = None if available is None else frozenset(available)
     constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
-    evolution = _plan(tuple(file_fields), tuple(read_fields), known, trims_char, frozenset(constants))
+    evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants))
     return replace(evolution, constants=constants) if constants else evolution
 
 

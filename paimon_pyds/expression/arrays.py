@@ -143,13 +143,13 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     rows = len(columns[0])
     if len(columns) < len(data) and not all(datum.is_valid for datum in data if isinstance(datum, pa.Scalar)):
         return pa.nulls(rows, type_)
-    codes, known = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
+    codes, not_null = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
     for column in columns:
         encoded = column.dictionary_encode()
-        known &= valid(encoded.indices)
+        not_null &= valid(encoded.indices)
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes.reshape(-1) * max(len(encoded.dictionary), 1) + filled(encoded.indices).astype(np.int64)
-    places = np.flatnonzero(known)
+    places = np.flatnonzero(not_null)
     _, firsts, inverse = np.unique(codes[places], return_index=True, return_inverse=True)
     wanted_rows = pa.array(places[firsts])
     samples = [
@@ -159,7 +159,7 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     converted = _made(starmap(function, zip(*samples, strict=True)), type_)
     wanted = np.zeros(rows, np.int64)
     wanted[places] = inverse.reshape(-1)
-    return _taken(converted, pa.array(wanted, mask=~known))
+    return _taken(converted, pa.array(wanted, mask=~not_null))
 
 
 # ----------------------------------------------------------------------------------------------------------- decimals
@@ -214,12 +214,12 @@ def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType)
     limit = 10 ** (type_.precision or 38)
     if values.dtype == object:
         values = np.where(valid, values, 0) if len(values) else values
-        beyond = (values >= limit) | (values <= -limit)
+        too_large = (values >= limit) | (values <= -limit)
     else:
         values = np.where(valid, values, 0)
-        beyond = np.zeros(len(values), np.bool_) if limit > 2**63 else (values >= limit) | (values <= -limit)
-    if np.any(beyond):
-        worst = Decimal(int(values[np.argmax(beyond)])).scaleb(-(type_.scale or 0))
+        too_large = np.zeros(len(values), np.bool_) if limit > 2**63 else (values >= limit) | (values <= -limit)
+    if np.any(too_large):
+        worst = Decimal(int(values[np.argmax(too_large)])).scaleb(-(type_.scale or 0))
         raise ExpressionError(f"{worst} does not fit {type_}")
     return decimal_array(values, valid, pa.decimal128(type_.precision, type_.scale))
 

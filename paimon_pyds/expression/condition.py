@@ -1,6 +1,4 @@
-"""Conditions over one table: one predicate, with leaves that statistics and indexes answer, and what rows have to be
-asked for the rest.
-"""
+"""Conditions over one table as one predicate, with leaves that statistics and indexes answer, or rows have to."""
 
 from __future__ import annotations
 

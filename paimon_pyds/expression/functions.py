@@ -190,8 +190,8 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(casts.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
         return Logic(casts.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
-    known = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
-    return Apply(casts.BOOLEAN, operators.among, (given[0],), (known, len(known) < len(listed)))
+    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
+    return Apply(casts.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
 def _logic(every: bool) -> Resolve:
@@ -202,7 +202,7 @@ def _logic(every: bool) -> Resolve:
 
 
 def _not(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(casts.BOOLEAN, operators.not_, (binder.condition(arguments[0]),))
+    return Apply(casts.BOOLEAN, pc.invert, (binder.condition(arguments[0]),))
 
 
 def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:

@@ -158,10 +158,6 @@ def _power(a: Datum, b: Datum) -> pa.Array:
         return pc.power(a, b)
 
 
-def _sqrt(values: pa.Array) -> pa.Array:
-    return pc.sqrt(values)
-
-
 def _logarithm(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
     """NULL where there is no logarithm, as in Spark."""
 
@@ -205,7 +201,7 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     "round": Function((1, 2), _round),
     "power": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
     "pow": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
-    "sqrt": Function((1, 1), typed(_sqrt, _DOUBLE, _DOUBLE)),
+    "sqrt": Function((1, 1), typed(pc.sqrt, _DOUBLE, _DOUBLE)),
     "exp": Function((1, 1), typed(_exp, _DOUBLE, _DOUBLE)),
     "ln": Function((1, 1), _logarithm(pc.ln)),
     "log10": Function((1, 1), _logarithm(pc.log10)),

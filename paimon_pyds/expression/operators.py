@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import NARROW, Datum, arrays, filled, from_unscaled, rescale, unscaled, valid, wide
-from paimon_pyds.types import AtomicType
+from paimon_pyds.types import AtomicType, Kind
 
 __all__ = [
     "among", "bitwise", "compare", "compare_padded", "decimal_math", "divide", "extreme", "integer_divide", "math",
-    "negative", "not_", "null_safe",
+    "negative", "null_safe",
 ]  # fmt: skip
 
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
@@ -120,17 +120,12 @@ def _quotient(a: Any, b: Any, s1: int, s2: int, scale: int) -> tuple[Any, int]:
 def negative(a: Datum) -> pa.Array:
     """``- a``."""
     if pa.types.is_decimal(a.type):
-        return from_unscaled(-unscaled(a), valid(a), _decimal_of(a.type))
+        type_ = AtomicType(Kind.DECIMAL, precision=a.type.precision, scale=a.type.scale)
+        return from_unscaled(-unscaled(a), valid(a), type_)
     try:
         return pc.negate_checked(a)
     except pa.ArrowInvalid:
         raise ExpressionError(f"the negative of a value is outside the range of its type ({a.type})") from None
-
-
-def _decimal_of(type_: pa.DataType) -> AtomicType:
-    from paimon_pyds.types import Kind
-
-    return AtomicType(Kind.DECIMAL, precision=type_.precision, scale=type_.scale)
 
 
 _BITS: dict[str, Callable[..., pa.Array]] = {
@@ -181,11 +176,6 @@ def null_safe(a: Datum, b: Datum) -> pa.Array:
     """``a <=> b``: never null."""
     equal = compare(a, b, "=").fill_null(False)
     return pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
-
-
-def not_(a: Datum) -> pa.Array:
-    """NOT."""
-    return pc.invert(a)
 
 
 def among(values: pa.Array, listed: pa.Array, unknown: bool) -> pa.Array:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from paimon_pyds.errors import PredicateError
+from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
@@ -152,10 +151,7 @@ class TableBinder:
             what = "there are" if len(found) > 1 else "there is"
             hint = f"names tell case apart here; {what} {names}"
             raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
-        by_name = {f.name.lower(): f.name for f in fields}
-        close = [by_name[c] for c in difflib.get_close_matches(name.lower()[:200], by_name, n=3)]
-        listed = ", ".join(f.name for f in fields[:20]) + (", …" if len(fields) > 20 else "")
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {listed or 'no columns'}"
+        hint = suggest(name[:200], (f.name for f in fields), "it has") or "it has no columns"
         raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
@@ -300,9 +296,9 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
             plain = [replace(f, type=casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
             alone = [bind(Leaf(Op.EQ, column, (literal,)), plain, timezone=timezone) for literal in literals]
             values: list[Any] = [part.literals[0] for part in alone if isinstance(part, Leaf) and part.op is Op.EQ]
-            known = bind(Leaf(Op.IS_NOT_NULL, column), fields)
-            if isinstance(known, Leaf) and len(values) == len(literals):
-                return Leaf(op, known.column, tuple(values))
+            bound = bind(Leaf(Op.IS_NOT_NULL, column), fields)
+            if isinstance(bound, Leaf) and len(values) == len(literals):
+                return Leaf(op, bound.column, tuple(values))
     return bind(predicate, fields, timezone=timezone)
 
 

@@ -144,7 +144,7 @@ class _NormalForm:
             raise placed from None
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
-        """A condition that rows have to be asked. Raises PredicateError."""
+        """A condition that is evaluated on rows. Raises PredicateError."""
         if self._evaluator is None:
             hint = "compare columns with literals"
             raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
