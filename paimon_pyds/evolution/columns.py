@@ -130,8 +130,11 @@ class Evolution:
             case And(children=children):
                 return make_and(*(self.devolve(c) for c in children))
             case Or(children=children, ranges=ranges):
-                if ranges is not None and self.devolve(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
-                    return predicate
+                if ranges is not None:
+                    if self.constants and ranges.column.name in self.constants:
+                        return _of_constant(predicate, ranges.column.name, self.constants[ranges.column.name])
+                    if self._devolve_leaf(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
+                        return predicate  # the file has the column as it is now
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)
@@ -163,7 +166,7 @@ class Evolution:
             return Const.TRUE
         source = self.sources[position]
         if self.constants and leaf.column.name in self.constants:
-            return _of_constant(leaf, self.constants[leaf.column.name])
+            return _of_constant(leaf, leaf.column.name, self.constants[leaf.column.name])
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
@@ -357,9 +360,9 @@ def _on_null(op: Op) -> Predicate:
     return Const.TRUE if op is Op.IS_NULL else Const.FALSE
 
 
-def _of_constant(leaf: Leaf, value: pa.Scalar) -> Predicate:
-    """What a leaf says of a column that has this value in every row."""
-    mask = matches(leaf, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [leaf.column.name]))
+def _of_constant(predicate: Predicate, name: str, value: pa.Scalar) -> Predicate:
+    """What a predicate on one column says where this has one value in every row."""
+    mask = matches(predicate, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [name]))
     return Const.TRUE if is_true(mask)[0] else Const.FALSE
 
 

@@ -381,12 +381,12 @@ class _NormalForm:
             inner = self._constant(node.arguments[0])
             if inner is None or inner.value is None:
                 return inner
-            value = inner.value
             if not casts.is_number(inner):
                 raise PredicateError("a sign stands before something that is not a number")
             if node.function == "positive":
                 return inner
-            return casts.integer(-value) if isinstance(value, int) else Literal(-value, inner.type)
+            negated = -inner.value
+            return casts.integer(negated) if isinstance(negated, int) else Literal(negated, inner.type)
         return None
 
 

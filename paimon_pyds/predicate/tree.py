@@ -147,7 +147,7 @@ class And:
     children: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
     """Ranges of one column, as steps of its type (`paimon_pyds.predicate.literal_bounds`): in order, without overlaps,
     both ends included."""
