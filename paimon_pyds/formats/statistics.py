@@ -36,9 +36,9 @@ from paimon_pyds.types import (
     DataField,
     DataType,
     Kind,
+    is_system_name,
     scalar_to_internal,
 )
-from paimon_pyds.types.names import is_system_name
 
 __all__ = [
     "KEY_STATS_EMPTY", "ColumnStats", "StatsCollector", "encode_stats", "stats_modes", "truncate_max", "truncate_min"

@@ -25,8 +25,8 @@ from paimon_pyds.types import (
     DataType,
     Kind,
     MapType,
+    fields_named,
 )
-from paimon_pyds.types.names import fields_named
 
 __all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "parse_index_specs", "supports"]
 

@@ -23,7 +23,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known
 from paimon_pyds.options.arguments import condition, mapping
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.storage.base import BytesSource
 

@@ -23,7 +23,9 @@ from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, Stre
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.row.layout import zigzag_decoded
 from paimon_pyds.types import (
+    NANOS_PER_UNIT,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     ArrayType,
     AtomicType,
     DataType,
@@ -33,7 +35,6 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT, UNITS_PER_SECOND
 
 __all__ = ["StripeStreams", "check_type", "decode_timestamps", "from_orc"]
 

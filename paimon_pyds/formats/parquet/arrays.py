@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.parquet.footer import require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
-from paimon_pyds.types.time_units import UNIT_DIGITS
+from paimon_pyds.types import UNIT_DIGITS
 
 __all__ = [
     "FIXED", "INT96", "INT96_BYTES", "all_but", "as_fixed", "conform", "conform_batch", "footer_without_int96",
