@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, one_batch
 from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.entry_filter import EntryFilter
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, PaimonError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.publisher import SnapshotPublisher
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 
 __all__ = [

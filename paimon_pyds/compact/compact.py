@@ -42,8 +42,7 @@ from paimon_pyds.read.live_rows import deleted_rows
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import has_stray_vectors, planned_files
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import FileIO, discard
 
 __all__ = ["CompactSummary", "apply_stray_vectors", "compact"]
 

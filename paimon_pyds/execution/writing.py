@@ -16,7 +16,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
 from paimon_pyds.scan.planned_files import planned_files
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
 

@@ -16,7 +16,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.writing import check_instant_writers
-from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot

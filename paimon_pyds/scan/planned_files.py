@@ -11,10 +11,9 @@ import pyarrow as pa
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.files import MERGED
-from paimon_pyds.metadata.external import file_paths
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
-from paimon_pyds.metadata.paths import check_names
+from paimon_pyds.metadata.paths import check_names, file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

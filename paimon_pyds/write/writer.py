@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
