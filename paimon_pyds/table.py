@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
-    from paimon_pyds.query.top_n import TopN
     from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.sql.order import TopN
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
 

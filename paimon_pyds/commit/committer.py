@@ -22,7 +22,7 @@ from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import has_all, lost_changes, publisher_of, put_back, remember, take_published
+from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
@@ -70,7 +70,6 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
-    _bring_back(store, options)
     if not changes.commit_user:
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
@@ -85,28 +84,24 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
             _log.warning("snapshot %d is without its compaction: %s (%s)", published.id, error, store.root)
             break
         if snapshot is not None:
-            remember(store, snapshot, one)
+            if published is None or not publisher_of(store).was_replaced(store, published):
+                remember(store, snapshot, one)  # else the rows are what the next commit has to bring back
             published = snapshot
     return published
 
 
-def _bring_back(store: TableStore, options: TableOptions) -> None:
-    """Commit again what the last commit here has published, where another writer replaced it since."""
-    waiting = take_published(store)
+def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
+    """Commit again what another writer replaced since it was published here."""
     try:
-        while waiting:
-            lost = lost_changes(store, waiting.pop(0))
-            snapshot = None if lost is None else _Commit(store, lost, options, replaced=True).run()
-            if lost is not None and snapshot is not None:
-                remember(store, snapshot, lost)  # it may be replaced, too
+        snapshot = _Commit(store, lost, options, replaced=True).run()
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
             path=store.root,
             hint="write its rows again, then these",
         ) from error
-    finally:
-        put_back(store, waiting)
+    if snapshot is not None:
+        remember(store, snapshot, lost)  # it may be replaced in its turn
 
 
 class _Commit:
@@ -128,7 +123,7 @@ class _Commit:
         while True:
             self.written = []
             with removing_unpublished(self.clean):
-                latest = self.store.latest_snapshot()
+                latest = self.latest()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
                 landed = self.landed_before(latest)
@@ -151,6 +146,15 @@ class _Commit:
                     hint="write with fewer jobs at a time, or raise commit.max-retries",
                 )
             )
+
+    def latest(self) -> Snapshot | None:
+        """The latest snapshot, once it has all that this process committed last."""
+        while True:
+            latest = self.store.latest_snapshot()
+            lost = replaced_since(self.store, latest)
+            if lost is None:
+                return latest
+            _bring_back(self.store, lost, self.options)
 
     def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that has all of this commit already, if there is one."""

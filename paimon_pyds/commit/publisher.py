@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,16 +21,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = [
-    "FileSystemPublisher",
-    "Published",
-    "has_all",
-    "lost_changes",
-    "publisher_of",
-    "put_back",
-    "remember",
-    "take_published",
-]
+__all__ = ["FileSystemPublisher", "has_all", "publisher_of", "remember", "replaced_since"]
 
 
 class FileSystemPublisher:
@@ -92,12 +82,12 @@ def _is_same(there: Snapshot, snapshot: Snapshot) -> bool:
 
 
 _log = logging.getLogger("paimon_pyds.commit")
-_NOTE = "published"
+_NOTE = "last commit"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What this process has published. ``changes`` is None when they can't be published again by themselves."""
+class _LastCommit:
+    """What this process published last. ``changes`` is None when they can't be published again by themselves."""
 
     snapshot: Snapshot
     changes: Changes | None
@@ -124,24 +114,16 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
 
 
 def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
-    """Note what was published, for `take_published`. Only plain appends are kept: others may not hold any more."""
+    """Note what was published, for `replaced_since`. Only plain appends are kept: others may not hold any more."""
     plain = all(i.only_adds and i.overwrite is None and i.guard is None for i in changes.increments)
-    put_back(store, [Published(snapshot, changes if plain else None, time.time() * 1000)])
+    store.notes[_NOTE] = _LastCommit(snapshot, changes if plain else None, time.time() * 1000)
 
 
-def put_back(store: TableStore, published: Iterable[Published]) -> None:
-    """Note what is still to be looked at."""
-    store.notes.setdefault(_NOTE, []).extend(published)
+def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None:
+    """The changes of this table's last commit here when its snapshot was replaced since, else None; told once.
 
-
-def take_published(store: TableStore) -> list[Published]:
-    """What was noted since it was last taken: what the last commit here has published, oldest first."""
-    found: list[Published] = store.notes.pop(_NOTE, [])
-    return found
-
-
-def lost_changes(store: TableStore, published: Published) -> Changes | None:
-    """The changes of a commit here when its snapshot was replaced since, else None.
+    To be asked of each latest snapshot that a commit goes on from, after that was read: a replacement that comes later
+    is then noticed as the commit is published, or by the next one.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
     follows a rollback, or is of a table that was created anew.
@@ -149,20 +131,24 @@ def lost_changes(store: TableStore, published: Published) -> Changes | None:
     Raises:
         CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
-    if not publisher_of(store).was_replaced(store, published.snapshot):
+    last = store.notes.get(_NOTE)
+    if not isinstance(last, _LastCommit) or (latest is not None and _is_same(latest, last.snapshot)):
+        return None
+    if not publisher_of(store).was_replaced(store, last.snapshot):
         return None
     try:
-        other = store.snapshot(published.snapshot.id)
+        other = store.snapshot(last.snapshot.id)
     except (PaimonError, OSError):
         return None
-    if other.time_millis > published.published_ms:
+    store.notes.pop(_NOTE)
+    if other.time_millis > last.published_ms:
         return None
     what = f"snapshot {other.id} was replaced by another writer after it was published"
-    if published.changes is None:
+    if last.changes is None:
         raise CommitError(
             f"{what}: its changes are lost",
             path=store.root,
             hint="run that operation again, then this one; let writers share a table where creating files is atomic",
         )
     _log.warning("%s; its files are committed again (%s)", what, store.root)
-    return published.changes
+    return last.changes

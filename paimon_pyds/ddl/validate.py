@@ -48,7 +48,11 @@ def validate_schema(schema: TableSchema) -> None:
     _check_modes(schema, options)
     _check_indexes(schema)
     _check_format(schema.fields, options)
-    if not schema.primary_keys:
+    if schema.primary_keys:
+        from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
+
+        check_merge_options(schema)
+    else:
         check_writable(schema)
         check_files(schema.fields, schema.options)
 

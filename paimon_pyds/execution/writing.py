@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import ReadCounters, ReadHints
-from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, holds_instants, is_legacy, is_utc
+from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -57,6 +56,7 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
     if LEGACY_ZONE in own or not is_legacy(own) or not holds_instants(schema.fields, own):
         return
     from paimon_pyds.formats.orc.reader import OrcReader
+    from paimon_pyds.formats.orc.zones import is_utc
 
     snapshot = store.latest_snapshot()
     if snapshot is None:

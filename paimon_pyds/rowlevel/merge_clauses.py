@@ -38,13 +38,13 @@ def parse_clause(text: str) -> Update | Delete | Insert:
 class _Clause(Parser):
     def clause(self) -> Update | Delete | Insert:
         where = self._condition()
-        action = self.word()
+        action = self.peek().word
         self.next()
         if action == "DELETE" and self._ends():
             return Delete(where)
         if action in ("UPDATE", "INSERT") and self._ends():
             return Update(None, where) if action == "UPDATE" else Insert(None, where)
-        if action == "UPDATE" and self.accept_word("SET"):
+        if action == "UPDATE" and self.accept("SET"):
             return Update(None if self._star() else self._assignments(), where)
         if action == "INSERT":
             return Insert(None if self._star() else self._values(), where)
@@ -62,18 +62,18 @@ class _Clause(Parser):
 
     def _star(self) -> bool:
         """Whether a star follows, and nothing else."""
-        return self.accept_op("*") and self._ends()
+        return self.accept("*") and self._ends()
 
     def _condition(self) -> str | None:
         """What stands before THEN."""
-        acts = self.is_word("DELETE", "UPDATE", "INSERT")
-        if acts and (self.peek(1).kind == "end" or self.word(1) == "SET" or self.is_op("*", "(", ahead=1)):
+        acts = self.is_next("DELETE", "UPDATE", "INSERT")
+        if acts and (self.peek(1).kind == "end" or self.is_next("SET", ahead=1) or self.is_next("*", "(", ahead=1)):
             return None
-        self.accept_word("AND")
-        if self._ends() or self.is_word("THEN"):
+        self.accept("AND")
+        if self._ends() or self.is_next("THEN"):
             raise self._refused()
         found = self._text()
-        if not self.accept_word("THEN"):
+        if not self.accept("THEN"):
             raise self._refused()
         return found
 
@@ -88,9 +88,9 @@ class _Clause(Parser):
             name = self._column()
             if name in found:
                 raise self._refused()
-            self.expect_op("=")
+            self.expect("=")
             found[name] = self._text()
-            if not self.accept_op(","):
+            if not self.accept(","):
                 break
         if not self._ends():
             self.unexpected("a comma or the end of the clause")
@@ -99,11 +99,11 @@ class _Clause(Parser):
     def _column(self) -> str:
         """The name of a column, a table's name before it or not."""
         name = self.field_name()
-        return self.field_name() if self.accept_op(".") else name
+        return self.field_name() if self.accept(".") else name
 
     def _values(self) -> dict[str, str]:
         columns = self._listed(self._column)
-        self.expect_word("VALUES")
+        self.expect("VALUES")
         values = self._listed(self._text)
         if len(columns) != len(values) or len(set(columns)) != len(columns) or not self._ends():
             raise self._refused()
@@ -111,11 +111,11 @@ class _Clause(Parser):
 
     def _listed(self, read: Callable[[], str]) -> list[str]:
         """What stands in parentheses, divided by commas."""
-        self.expect_op("(")
+        self.expect("(")
         found = [read()]
-        while self.accept_op(","):
+        while self.accept(","):
             found.append(read())
-        self.expect_op(")")
+        self.expect(")")
         return found
 
 
