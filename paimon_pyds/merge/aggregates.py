@@ -19,6 +19,7 @@ from paimon_pyds.merge import aggregate_choices as choices
 from paimon_pyds.merge import aggregate_lists as lists
 from paimon_pyds.merge import aggregate_nested as nested
 from paimon_pyds.merge import aggregate_numbers as numbers
+from paimon_pyds.merge import aggregate_sketches as sketches
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
 from paimon_pyds.types import (
@@ -114,8 +115,12 @@ def _product(column: _Column) -> Kernel:
     return lambda values, rows: numbers.product(values, rows, column.name)
 
 
-def _merged_bytes(merge: Callable[[Sequence[bytes]], bytes]) -> Callable[[_Column], Kernel]:
-    return lambda column: lambda values, rows: bitmaps.merge_bytes(values, rows, column.name, merge)
+def _merged_bytes(load: Callable[[], Callable[[Sequence[bytes]], bytes]]) -> Callable[[_Column], Kernel]:
+    def make(column: _Column) -> Kernel:
+        merge = load()
+        return lambda values, rows: bitmaps.merge_bytes(values, rows, column.name, merge)
+
+    return make
 
 
 def _listagg(column: _Column) -> Kernel:
@@ -228,8 +233,10 @@ _FUNCTIONS: dict[str, _Known] = {
     "nested_update": _Known(
         _nested_update, _is_list_of_rows, "ARRAY<ROW>", can_retract=True, options=("nested-key", "count-limit")
     ),
-    "rbm32": _Known(_merged_bytes(bitmaps.union32), _is_bytes, _BYTES_NAMES),
-    "rbm64": _Known(_merged_bytes(bitmaps.union64), _is_bytes, _BYTES_NAMES),
+    "rbm32": _Known(_merged_bytes(lambda: bitmaps.union32), _is_bytes, _BYTES_NAMES),
+    "rbm64": _Known(_merged_bytes(lambda: bitmaps.union64), _is_bytes, _BYTES_NAMES),
+    "theta_sketch": _Known(_merged_bytes(sketches.theta_union), _is_bytes, _BYTES_NAMES),
+    "hll_sketch": _Known(_merged_bytes(sketches.hll_union), _is_bytes, _BYTES_NAMES),
     "nested_partial_update": _Known(_nested_partial_update, _is_list_of_rows, "ARRAY<ROW>", options=("nested-key",)),
 }  # fmt: skip
 
@@ -253,7 +260,7 @@ def resolve_aggregate(
         options: the table's.
 
     Raises:
-        UnsupportedError: Java Paimon has no such function.
+        UnsupportedError: Java Paimon has no such function, or it needs a package that is not there.
         SchemaError: the function does not take columns of this type.
         OptionError: options that contradict one another.
     """

@@ -1,20 +1,64 @@
-"""Running generators on threads a little ahead of who takes their items: in order, and in bounded memory.
+"""Work on several threads: pieces that are done at the same time, and generators that run ahead of their consumer.
 
-What makes the items (decoding, mostly) releases the interpreter's lock; the consumer takes them as if one generator ran
-after the other.
+Threads pay where the work, decoding mostly, releases the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["in_order"]
+__all__ = ["all_of", "in_order"]
 
 _T = TypeVar("_T")
 _Source = Generator[_T, None, None]
+
+
+def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.Semaphore) -> list[_T]:
+    """What each piece returns, in their order. The caller's thread works too.
+
+    Raises what the first piece that failed raised; the others are then not begun.
+
+    Args:
+        pieces: the work.
+        threads: how many run at a time, at most.
+        permits: permits for more threads than the caller's, shared with other calls; without one it works alone.
+    """
+    helpers = 0
+    while helpers + 1 < min(threads, len(pieces)) and permits.acquire(blocking=False):
+        helpers += 1
+    if not helpers:
+        return [piece() for piece in pieces]
+    results: dict[int, _T] = {}
+    errors: dict[int, BaseException] = {}
+    numbers, lock = iter(range(len(pieces))), threading.Lock()
+
+    def work() -> None:
+        while not errors:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            try:
+                results[number] = pieces[number]()
+            except BaseException as error:  # noqa: BLE001 - carried to the caller, who raises it
+                errors[number] = error
+
+    running = [threading.Thread(target=work, name="paimon-parallel", daemon=True) for _ in range(helpers)]
+    try:
+        for thread in running:
+            thread.start()
+        work()
+    finally:
+        for thread in running:
+            if thread.ident is not None:
+                thread.join()
+        permits.release(helpers)
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(pieces))]
 
 
 def in_order(
@@ -25,7 +69,7 @@ def in_order(
     size: Callable[[_T], int],
     permits: threading.Semaphore | None = None,
 ) -> Generator[_T, None, None]:
-    """The items of all sources, one source after the other, several sources running at a time.
+    """The items of all sources, one source after the other, several sources running at a time, in bounded memory.
 
     Nothing runs ahead before the first item was taken: who wants one item only pays for one. An error of a source comes
     after its items, at its place in the order. Closing this iterator closes the sources and waits for the threads.
@@ -39,14 +83,14 @@ def in_order(
         permits: for threads, shared with other calls. A source that gets none runs on the caller's thread when it is
             its turn.
     """
-    line = _Line(iter(sources), threads, held, size, permits)
+    prefetcher = _Prefetcher(iter(sources), threads, held, size, permits)
     try:
-        yield from line.items()
+        yield from prefetcher.items()
     finally:
-        line.stop()
+        prefetcher.stop()
 
 
-class _Line(Generic[_T]):
+class _Prefetcher(Generic[_T]):
     """The sources that were begun, the one whose turn it is first."""
 
     def __init__(
@@ -82,7 +126,7 @@ class _Line(Generic[_T]):
         """Whether a source has to wait: enough is held, and the caller does not wait for it. With the lock held."""
         if self.stopped or self.held < self._limit:
             return False
-        return stream is not self.streams[0] or stream.waiting > 0
+        return stream is not self.streams[0] or bool(stream.ready)
 
     def stop(self) -> None:
         with self.changed:
@@ -100,49 +144,40 @@ class _Line(Generic[_T]):
 
     def _go_ahead(self) -> None:
         """Start as many sources as may run. A single one runs on the caller's thread: it has nothing to run beside."""
-        while self._running() < self._threads and len(self.streams) < 2 * self._threads and self._add():
+        while (
+            sum(not stream.done for stream in self.streams) < self._threads
+            and len(self.streams) < 2 * self._threads
+            and self._add()
+        ):
             pass
         if len(self.streams) == 1:
             return
         for stream in self.streams:
-            if not stream.started and not stream.start():
+            if stream.thread is None and not stream.done and not stream.start():
                 return
-
-    def _running(self) -> int:
-        return sum(not stream.done for stream in self.streams)
 
 
 class _Stream(Generic[_T]):
     """One source, and its items that wait."""
 
-    def __init__(self, line: _Line[_T], source: _Source[_T]) -> None:
-        self._line = line
+    def __init__(self, prefetcher: _Prefetcher[_T], source: _Source[_T]) -> None:
+        self._prefetcher = prefetcher
         self._source = source
-        self._ready: deque[_T] = deque()
-        self._thread: threading.Thread | None = None
+        self.ready: deque[_T] = deque()
+        self.thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self.done = False
 
-    @property
-    def started(self) -> bool:
-        """Whether a thread runs it."""
-        return self._thread is not None or self.done
-
-    @property
-    def waiting(self) -> int:
-        """Items that wait for the caller."""
-        return len(self._ready)
-
     def start(self) -> bool:
         """Go on with it on a thread, if there is a permit."""
-        permits = self._line.permits
+        permits = self._prefetcher.permits
         if permits is not None and not permits.acquire(blocking=False):
             return False
-        self._thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
+        self.thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
         try:
-            self._thread.start()
+            self.thread.start()
         except BaseException:
-            self._thread = None
+            self.thread = None
             if permits is not None:
                 permits.release()
             raise
@@ -150,7 +185,7 @@ class _Stream(Generic[_T]):
 
     def items(self) -> Iterator[_T]:
         while True:
-            if self._thread is None:
+            if self.thread is None:
                 try:
                     item = next(self._source)
                 except StopIteration:
@@ -164,20 +199,20 @@ class _Stream(Generic[_T]):
             yield item
 
     def stop(self) -> None:
-        if self._thread is None:
+        if self.thread is None:
             self._source.close()
         else:
-            self._thread.join()
+            self.thread.join()
 
     def _wait(self) -> list[_T]:
         """The next item, none at the end."""
-        line = self._line
-        with line.changed:
-            line.changed.wait_for(lambda: self._ready or self.done)
-            if self._ready:
-                item = self._ready.popleft()
-                line.held -= line.size(item)
-                line.changed.notify_all()
+        owner = self._prefetcher
+        with owner.changed:
+            owner.changed.wait_for(lambda: self.ready or self.done)
+            if self.ready:
+                item = self.ready.popleft()
+                owner.held -= owner.size(item)
+                owner.changed.notify_all()
                 return [item]
         if self._error is not None:
             raise self._error
@@ -191,17 +226,17 @@ class _Stream(Generic[_T]):
             self._source.close()
         except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
             self._error = error
-        if self._line.permits is not None:
-            self._line.permits.release()
-        with self._line.changed:
+        if self._prefetcher.permits is not None:
+            self._prefetcher.permits.release()
+        with self._prefetcher.changed:
             self.done = True
-            self._line.changed.notify_all()
+            self._prefetcher.changed.notify_all()
 
     def _put(self, item: _T) -> bool:
-        line = self._line
-        with line.changed:
-            self._ready.append(item)
-            line.held += line.size(item)
-            line.changed.notify_all()
-            line.changed.wait_for(lambda: not line.full(self))
-            return not line.stopped
+        owner = self._prefetcher
+        with owner.changed:
+            self.ready.append(item)
+            owner.held += owner.size(item)
+            owner.changed.notify_all()
+            owner.changed.wait_for(lambda: not owner.full(self))
+            return not owner.stopped
