@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.nested import list_window
+from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
 
 __all__ = ["Entries", "entries_of", "from_entries"]
