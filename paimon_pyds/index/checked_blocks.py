@@ -52,8 +52,8 @@ def _checksum_bytes(length: int) -> int:
 class CheckedBlocks:
     """A source that is read in whole blocks, each held against its checksum.
 
-    Checksums are read along with their blocks; all of them, to be kept, once that costs no more than the requests for
-    some of them did.
+    Checksums are read along with their blocks: all of them at once, to be kept, where they are few, or once that costs
+    no more than the requests for some of them did.
 
     Args:
         start: where the first block begins; nothing before it may be read.
@@ -162,7 +162,7 @@ class CheckedBlocks:
         else:
             self._asked += _REQUEST * len(places)
             length = _checksum_bytes(self._length)
-            if self._asked < length:
+            if max(self._asked, _LARGE) < length:
                 read = source.read_many([*blocks, *((end + at, n) for at, n in places)])
                 return read[: len(blocks)], read[len(blocks) :]
             *parts, self._sums = source.read_many([*blocks, (end, length)])
