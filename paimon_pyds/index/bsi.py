@@ -11,61 +11,36 @@ Negative values are stored by their absolute value, in a part of their own. Java
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.bitmap.writer import check_limits
-from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slices.codec import encode_slices
-from paimon_pyds.index.slices.slices import BitSlices, rows_between
+from paimon_pyds.index.bitmap_writer import check_limits
+from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.keys import KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["BsiBuilder", "BsiReader", "write_bsi"]
+__all__ = ["BsiReader", "write_bsi"]
 
 _VERSION = 1
 _LEAST = 7
 _MIN_LONG = -(1 << 63)
-_CACHE = 16 << 20
-
-
-class BsiBuilder:
-    """Collects a column for a bit-slice index.
-
-    Args:
-        type_: the column's type.
-        dictionary: the column's shared dictionary; `update` is then not to be called.
-    """
-
-    def __init__(self, type_: DataType, *, dictionary: ColumnDictionary | None = None) -> None:
-        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows."""
-        self._dictionary.update(values)
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the ``row_count`` rows given.
-
-        Raises:
-            SchemaError: the column holds -2^63, which this index can't.
-        """
-        return write_bsi(self._dictionary.finish())
 
 
 def write_bsi(column: EncodedColumn) -> bytes:
-    """The serialized bit-slice index of a column of integer keys."""
+    """The serialized bit-slice index of a column of integer keys.
+
+    Raises:
+        SchemaError: the column holds -2^63, which this index can't.
+    """
     keys = column.int_keys().astype(np.int64)
     if len(keys) and keys[0] == _MIN_LONG:
         raise SchemaError(
@@ -131,9 +106,7 @@ def _measure(data: bytes, source: Held, start: int) -> tuple[int, int]:
 class BsiReader:
     """An open bit-slice index. It is read whole: the format tells no lengths."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
-        cache = cache if cache is not None else ByteCache(_CACHE)
-        self._codec = codec
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
         data = source.read(0, source.size)
         if len(data) < _LEAST:
             raise corrupt(source, f"{len(data)} bytes are too few for a bsi index", offset=0, field="version")
@@ -154,11 +127,6 @@ class BsiReader:
                 cursor = Cursor(held, part.end, step=1)
             parts.append(part)
         self._positive, self._negative = parts
-
-    @staticmethod
-    def open(source: ByteSource, type_: DataType) -> BsiReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return BsiReader(source, key_codec(type_))
 
     def _between(self, low: int, high: int) -> BitMap:
         rows = BitMap()
@@ -192,8 +160,3 @@ class BsiReader:
         if probe.negated:
             rows = self._existing() - rows
         return Answer(RowSelection(rows), probe.exact)
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        return RowSelection.ALL if probe is None else self.answer(probe).selection

@@ -6,13 +6,12 @@ schema validation accepts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE
-from paimon_pyds.index.bloom.filter import DEFAULT_FPP, DEFAULT_ITEMS, bloom_size
 from paimon_pyds.options.values import Kind as OptionKind
 from paimon_pyds.options.values import parse_value
 from paimon_pyds.types import (
@@ -28,7 +27,8 @@ from paimon_pyds.types import (
 )
 from paimon_pyds.types.names import fields_named
 
-__all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "parse_index_specs", "supports"]
+__all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "bloom_size",
+           "parse_index_specs", "supports"]  # fmt: skip
 
 BLOOM_FILTER = "bloom-filter"
 BITMAP = "bitmap"
@@ -81,8 +81,8 @@ class IndexSpec:
 
     def bloom(self) -> tuple[int, float]:
         """``items`` and ``fpp`` of a bloom filter."""
-        items = int(self._get("items", OptionKind.INT, str(DEFAULT_ITEMS)))
-        fpp = float(self._get("fpp", OptionKind.DOUBLE, str(DEFAULT_FPP)))
+        items = int(self._get("items", OptionKind.INT, "1000000"))
+        fpp = float(self._get("fpp", OptionKind.DOUBLE, "0.1"))
         bloom_size(items, fpp)
         return items, fpp
 
@@ -91,7 +91,7 @@ class IndexSpec:
         version = int(self._get("version", OptionKind.INT, "2"))
         if version not in (1, 2):
             raise OptionError(f"{self._where('version')} must be 1 or 2, not {version}")
-        return version, self._bytes("index-block-size", f"{DEFAULT_BLOCK_SIZE} b", _MIN_BLOCK)
+        return version, self._bytes("index-block-size", "16 kb", _MIN_BLOCK)
 
     def chunk_size(self, type_: DataType) -> int:
         """``chunk-size`` of a range bitmap in bytes; 0 puts every key in a chunk of its own."""
@@ -111,6 +111,21 @@ class IndexSpec:
             self.bitmap()
         elif self.index_type == RANGE_BITMAP:
             self.chunk_size(type_)
+
+
+def bloom_size(items: int, fpp: float) -> tuple[int, int]:
+    """Bits and number of hash functions of a filter for ``items`` values with false positive rate ``fpp``.
+
+    Raises:
+        OptionError: no such filter: items or fpp out of range, or more than 2^31 bits.
+    """
+    if items <= 0 or not 0 < fpp < 1:
+        raise OptionError(f"a bloom filter needs items > 0 and 0 < fpp < 1, not items={items} and fpp={fpp}")
+    wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+    bits = wanted + (8 - wanted % 8)
+    if bits > 0x7FFFFFFF:
+        raise OptionError(f"a bloom filter of items={items} and fpp={fpp} would have {bits} bits, more than 2^31")
+    return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
 def supports(index_type: str, type_: DataType) -> bool:

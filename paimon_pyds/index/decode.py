@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap.reader import BitmapReader
-from paimon_pyds.index.bloom.filter import _CHUNK, BloomBuilder, BloomReader, _hash, _positions
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bloom import KEYS_AT_ONCE, BloomBuilder, BloomReader, _hash, _positions
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import KeyCodec
-from paimon_pyds.index.range_bitmap.dictionary import RangeDictionary
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
-from paimon_pyds.index.slices.codec import numbers_of
-from paimon_pyds.index.slices.slices import BitSlices
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
+from paimon_pyds.index.range_dictionary import RangeDictionary
+from paimon_pyds.index.slice_codec import numbers_of
+from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.roaring.codec import decode_bitmap
 
@@ -174,22 +174,15 @@ def bloom_difference(reader: BloomReader, column: EncodedColumn) -> tuple[int, i
     """How many keys of a column a bloom filter denies (they would be lost), and how many bits it has beyond theirs."""
     data = reader._data if reader._data is not None else reader._source.read(0, reader._source.size)
     held = np.frombuffer(data, np.uint8, offset=4)
-    needed = _bloom_bits(column, reader._bits, reader._hash_functions)
+    builder = BloomBuilder(column.codec, reader._bits, reader._hash_functions)
+    builder.add(column.keys)
+    needed = builder.bit_set
     denied = 0
     if bool((needed & ~held).any()):
-        for start in range(0, len(column.keys), _CHUNK):
-            hashes = _hash(column.codec, column.keys.slice(start, _CHUNK))
+        for start in range(0, len(column.keys), KEYS_AT_ONCE):
+            hashes = _hash(column.codec, column.keys.slice(start, KEYS_AT_ONCE))
             places = _positions(hashes, reader._bits, reader._hash_functions)
             hit = (held[places >> 3] >> (places & 7).astype(np.uint8)) & 1
             denied += int(np.count_nonzero(~hit.all(axis=0)))
-    beyond = held & ~needed
-    return denied, sum(int(np.unpackbits(beyond[i : i + _CHUNK]).sum()) for i in range(0, len(beyond), _CHUNK))
-
-
-def _bloom_bits(column: EncodedColumn, bits: int, hash_functions: int) -> npt.NDArray[np.uint8]:
-    """The bit set that the keys of a column make in a filter of that size."""
-    builder = BloomBuilder(column.codec.type, 1)
-    builder._bits, builder._hash_functions = bits, hash_functions
-    builder._set = np.zeros(bits // 8, np.uint8)
-    builder._add(column.keys)
-    return builder._set
+    extra = held & ~needed
+    return denied, sum(int(np.unpackbits(extra[i : i + _AT_ONCE]).sum()) for i in range(0, len(extra), _AT_ONCE))

@@ -1,32 +1,46 @@
-"""Asking a file's indexes which of its rows may match a predicate.
+"""Asking a file's indexes which of its rows may match a predicate, and keeping them open for the next query.
 
 The algebra is the specification's: each leaf is REMAIN (all rows), SKIP (none) or a set of positions; the indexes of
 one column are AND-ed; AND intersects, OR unites, and a leaf that no index answers is REMAIN.
+
+Index files are immutable and have unique names, so an index that stays open doesn't get stale. A side file is known by
+the storage that it was read from as well as by its path: who reaches the storage with other credentials reads it anew.
+An embedded index is known by all its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.bitmap.reader import BitmapReader
-from paimon_pyds.index.bloom.filter import BloomReader
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.column import ColumnIndexes
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
+from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace"]
+__all__ = [
+    "DEFAULT_CACHE",
+    "FileIndex",
+    "IndexResult",
+    "LeafTrace",
+    "OPEN_INDEXES",
+    "open_embedded_index",
+    "open_side_index",
+]
 
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192
@@ -304,3 +318,41 @@ def _container_column(column: ColumnRef) -> str | None:
     if len(column.path) == 1 and isinstance(step, MapKey) and isinstance(step.key, str):
         return f"{column.name}[{step.key}]"
     return None
+
+
+OPEN_INDEXES = ByteLimitedCache(64 << 20)
+"""Open indexes that no thread uses now: an index is used by one at a time."""
+
+if hasattr(os, "register_at_fork"):  # connections to an object store don't work in a child
+    os.register_at_fork(after_in_child=OPEN_INDEXES.clear)
+
+
+def open_side_index(io: FileIO, path: str) -> AbstractContextManager[FileIndex]:
+    """The indexes in a side file, opened or still open. Their ``bytes_read`` count from here on.
+
+    Raises:
+        CorruptFileError: this is no file-index container.
+        FileNotFoundError: there is no such file.
+        StorageError: it can't be read.
+    """
+    return _opened((io, path), FileSource(io, path))
+
+
+def open_embedded_index(data: bytes, data_file: str) -> AbstractContextManager[FileIndex]:
+    """The indexes in a manifest entry, opened or still open; ``data_file`` is for messages.
+
+    Raises:
+        CorruptFileError: this is no file-index container.
+    """
+    return _opened((data, data_file), BytesSource(data, f"{data_file} (embedded index)"))
+
+
+@contextmanager
+def _opened(key: Hashable, source: ByteSource) -> Iterator[FileIndex]:
+    index: FileIndex | None = OPEN_INDEXES.take(key)
+    if index is None:
+        index = FileIndex.open(source)
+    yield index
+    # Not after an error: a damaged file may be replaced by a copy of what it was.
+    index.reset_bytes_read()
+    OPEN_INDEXES.put(key, index, index.nbytes)

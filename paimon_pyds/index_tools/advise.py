@@ -25,11 +25,18 @@ from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, refs_of
 from paimon_pyds.explain.data import human_bytes
 from paimon_pyds.formats import traits_of
-from paimon_pyds.index.bloom.filter import bloom_size
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, IndexSpec, parse_index_specs, supports
-from paimon_pyds.index_tools.cost import build_one
+from paimon_pyds.index.config import (
+    BITMAP,
+    BLOOM_FILTER,
+    BSI,
+    RANGE_BITMAP,
+    IndexSpec,
+    bloom_size,
+    parse_index_specs,
+    supports,
+)
+from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
 from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
-from paimon_pyds.index_tools.sample import read_sample, sample_files
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.arguments import text
@@ -246,7 +253,7 @@ class _Advisor:
             size = 0
             if own:
                 sample = read_sample(self.store.io, file, {own[0].column}, _ROWS)
-                body = len(build_one(sample, own[0]) or b"")
+                body = len(build_one(sample, own[0]))
                 size = body * len(self.live) if own[0].index_type == BLOOM_FILTER else body * rows // sample.rows
             found.append(replace(item, bytes=size))
         return found

@@ -15,7 +15,7 @@ from paimon_pyds.errors import OptionError, PaimonError
 from paimon_pyds.formats.parquet.settings import PAGE_ROWS
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index_tools.sample import FileSample
+from paimon_pyds.index_tools.cost import FileSample
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import (
     And,

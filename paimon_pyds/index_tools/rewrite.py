@@ -30,10 +30,9 @@ from paimon_pyds.errors import (
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.build import FileIndexBuilder, merged_container, plan_indexes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
-from paimon_pyds.index.rebuild import merged_container, plan_indexes
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -244,12 +243,12 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
         return None, True
 
 
-def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes | None:
-    """The container of these indexes, made from the data file."""
+def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
+    """The bodies of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
     fields = [f for f in file.fields if f.name in names]
     if not fields:
-        return None
+        return {}
     builder = FileIndexBuilder(specs, fields)
     reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
     try:
@@ -261,7 +260,7 @@ def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes |
         raise CorruptFileError(
             f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
         )
-    return builder.finish(checksums=True)
+    return builder.bodies()
 
 
 def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:

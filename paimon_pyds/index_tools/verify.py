@@ -26,10 +26,11 @@ from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.index.bitmap.reader import BitmapReader
-from paimon_pyds.index.bitmap.writer import write_bitmap
-from paimon_pyds.index.bloom.filter import BloomReader
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bitmap_writer import write_bitmap
+from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
+from paimon_pyds.index.build import plan_indexes
 from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
@@ -37,8 +38,7 @@ from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.evaluate import FileIndex, supports_reading
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import IndexReader
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
-from paimon_pyds.index.rebuild import plan_indexes
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection

@@ -11,7 +11,7 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.slices.codec import encode_slices, numbers_of
+from paimon_pyds.index.slice_codec import encode_slices, numbers_of
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, encode_mask, encode_packed, pack_rows
 
 CONTAINER = 65_536

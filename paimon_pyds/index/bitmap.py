@@ -22,20 +22,16 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE, BitmapBuilder, write_bitmap
-from paimon_pyds.index.keys import Key, KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
+from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import decode_bitmap, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_BLOCK_SIZE", "BitmapBuilder", "BitmapReader", "write_bitmap"]
+__all__ = ["BitmapReader"]
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
-_CACHE = 8 << 20
 
 I64 = npt.NDArray[np.int64]
 
@@ -57,10 +53,10 @@ class _Block:
 class BitmapReader:
     """An open bitmap index. Dictionary blocks and bitmaps are read when asked for, several in one request."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
         self._source = source
         self._codec = codec
-        self._cache = cache if cache is not None else ByteCache(_CACHE)
+        self._cache = cache
         self._owner = object()
         cursor = Cursor(source)
         self.version = cursor.u8("version")
@@ -76,11 +72,6 @@ class BitmapReader:
             self._read_dictionary(cursor)
         else:
             self._read_block_table(cursor)
-
-    @staticmethod
-    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> BitmapReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return BitmapReader(source, key_codec(type_), cache)
 
     @property
     def nbytes(self) -> int:
@@ -284,12 +275,6 @@ class BitmapReader:
         if extended and self._null is not None:
             rows = rows - self._null_rows()
         return Answer(RowSelection(rows), probe.exact and (extended or self._null is None))
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        answer = None if probe is None else self.answer(probe)
-        return RowSelection.ALL if answer is None else answer.selection
 
 
 def _slice_of(keys: Sequence[Any], probe: Interval) -> tuple[int, int]:

@@ -13,60 +13,30 @@ Without a value other than NULL there is no min and max, and Java writes 64 empt
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap.writer import check_limits
-from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.keys import Key, KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
-from paimon_pyds.index.range_bitmap.dictionary import RangeDictionary, read_key, write_dictionary, write_key
-from paimon_pyds.index.slices.codec import encode_slices
-from paimon_pyds.index.slices.slices import BitSlices, rows_between
+from paimon_pyds.index.bitmap_writer import check_limits
+from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
+from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "RangeBitmapBuilder", "RangeBitmapReader", "write_range_bitmap"]
+__all__ = ["RangeBitmapReader", "write_range_bitmap"]
 
-DEFAULT_CHUNK_SIZE = 16 << 10
 _VERSION = 1
 _SLICES_OF_NOTHING = 64
 _MAX_SLICES = 64
-_CACHE = 16 << 20
 
 
-class RangeBitmapBuilder:
-    """Collects a column for a range bitmap.
-
-    Args:
-        type_: the column's type.
-        chunk_size: bytes of the keys in one chunk of the dictionary.
-        dictionary: the column's shared dictionary; `update` is then not to be called.
-    """
-
-    def __init__(
-        self, type_: DataType, chunk_size: int = DEFAULT_CHUNK_SIZE, *, dictionary: ColumnDictionary | None = None
-    ) -> None:
-        self._chunk_size = chunk_size
-        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows."""
-        self._dictionary.update(values)
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the ``row_count`` rows given."""
-        return write_range_bitmap(self._dictionary.finish(), self._chunk_size)
-
-
-def write_range_bitmap(column: EncodedColumn, chunk_size: int = DEFAULT_CHUNK_SIZE) -> bytes:
+def write_range_bitmap(column: EncodedColumn, chunk_size: int) -> bytes:
     """The serialized range bitmap of a column."""
     codec, cardinality = column.codec, len(column.keys)
     dictionary = write_dictionary(column, chunk_size)
@@ -120,9 +90,9 @@ def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
 class RangeBitmapReader:
     """An open range bitmap. Dictionary chunks and slices are read when asked for."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
         self._codec = codec
-        self._cache = cache if cache is not None else ByteCache(_CACHE)
+        self._cache = cache
         cursor = Cursor(source, step=256)
         header = cursor.count("header length")
         version = cursor.u8("version")
@@ -144,11 +114,6 @@ class RangeBitmapReader:
         self._slices_window = Window(source, at + length, source.size - at - length)
         self._open_dictionary: RangeDictionary | None = None
         self._opened_slices: BitSlices | None = None
-
-    @staticmethod
-    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> RangeBitmapReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return RangeBitmapReader(source, key_codec(type_), cache)
 
     @property
     def nbytes(self) -> int:
@@ -232,8 +197,3 @@ class RangeBitmapReader:
         if probe.negated:
             rows = self._existing() - rows
         return Answer(RowSelection(rows), probe.exact)
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        return RowSelection.ALL if probe is None else self.answer(probe).selection

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.index.bitmap.writer import fixed_binary, join_binary
+from paimon_pyds.index.bitmap_writer import fixed_binary, join_binary
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
