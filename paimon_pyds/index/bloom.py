@@ -238,20 +238,25 @@ class BloomReader:
     def __init__(self, source: ByteSource, codec: KeyCodec) -> None:
         self._source = source
         self._codec = codec
-        self._bits = 8 * (source.size - 4)
-        if self._bits <= 0:
+        self.bits = 8 * (source.size - 4)
+        if self.bits <= 0:
             raise corrupt(source, f"{source.size} bytes are too few for a bloom filter", offset=0, field="bit set")
         self._data: bytes | None = source.read(0, source.size) if source.size <= _WHOLE else None
         head = self._data if self._data is not None else source.read(0, 4)
-        self._hash_functions = int.from_bytes(head[:4], "big", signed=True)
-        if not 1 <= self._hash_functions <= _MAX_HASHES:
-            message = f"a bloom filter with {self._hash_functions} hash functions"
+        self.hash_functions = int.from_bytes(head[:4], "big", signed=True)
+        if not 1 <= self.hash_functions <= _MAX_HASHES:
+            message = f"a bloom filter with {self.hash_functions} hash functions"
             raise corrupt(source, message, offset=0, field="numHashFunctions")
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes."""
         return len(self._data or b"")
+
+    def load(self) -> bytes:
+        """All bytes of the index, which are kept."""
+        if self._data is None:
+            self._data = self._source.read(0, self._source.size)
+        return self._data
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
         """NONE when the filter holds none of the points; it can't tell anything else."""
@@ -259,28 +264,27 @@ class BloomReader:
             return None
         if not probe.keys:
             return Answer(RowSelection.NONE, True) if extended else None
-        if self._may_contain(probe.keys):
-            return None
-        return Answer(RowSelection.NONE, True)
+        if len(probe.keys) == 1:
+            may_match = self._contains_one(probe.keys[0])
+        else:
+            keys = pa.array(probe.keys, pa.binary() if self._codec.is_binary else pa.int64())
+            may_match = bool(self.contains(keys).any())
+        return None if may_match else Answer(RowSelection.NONE, True)
 
-    def _may_contain(self, keys: tuple[Key, ...]) -> bool:
-        if len(keys) == 1:
-            return self._may_contain_one(keys[0])
-        array = pa.array(keys, pa.binary() if self._codec.is_binary else pa.int64())
-        places = _positions(_hash(self._codec, array), self._bits, self._hash_functions)
-        if self._data is None and places.size > _MANY_PROBES:
-            self._data = self._source.read(0, self._source.size)
+    def contains(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of these keys the filter may hold."""
+        places = _positions(_hash(self._codec, keys), self.bits, self.hash_functions)
         at = (places >> 3).reshape(-1) + 4
-        if self._data is not None:
-            found = np.frombuffer(self._data, np.uint8)[at]
+        if self._data is not None or places.size > _MANY_PROBES:
+            found = np.frombuffer(self.load(), np.uint8)[at]
         else:
             wanted, inverse = np.unique(at, return_inverse=True)
-            parts = self._source.read_many([(int(offset), 1) for offset in wanted])
+            parts = self._source.read_many([(offset, 1) for offset in wanted.tolist()])
             found = np.frombuffer(b"".join(parts), np.uint8)[inverse]
         hit = (found.reshape(places.shape) >> (places & 7).astype(np.uint8)) & 1
-        return bool(hit.all(axis=0).any())
+        return hit.all(axis=0)  # type: ignore[no-any-return]
 
-    def _may_contain_one(self, key: Key) -> bool:
+    def _contains_one(self, key: Key) -> bool:
         """The same for one key, which arrays would only slow down."""
         if isinstance(key, bytes):
             from xxhash import xxh64_intdigest
@@ -289,15 +293,13 @@ class BloomReader:
         else:
             hashed = int(hash_longs(self._codec.serialize(np.array([key], np.int64)))[0])
         high, combined = (hashed >> 32) & _INT, hashed & _INT
-        bits, size = [], self._bits
-        for _ in range(self._hash_functions):
+        bits, size = [], self.bits
+        for _ in range(self.hash_functions):
             combined = (combined + high) & _INT
             bits.append((combined if combined <= _INT >> 1 else combined ^ _INT) % size)  # ~ of a negative int32
-        if self._data is None and len(bits) > _MANY_PROBES:
-            self._data = self._source.read(0, self._source.size)
-        if (data := self._data) is not None:
+        if self._data is not None or len(bits) > _MANY_PROBES:
+            data = self.load()
             return all(data[4 + (bit >> 3)] >> (bit & 7) & 1 for bit in bits)
         wanted = sorted({4 + (bit >> 3) for bit in bits})
-        parts = self._source.read_many([(offset, 1) for offset in wanted])
-        found = dict(zip(wanted, b"".join(parts), strict=True))
+        found = dict(zip(wanted, b"".join(self._source.read_many([(offset, 1) for offset in wanted])), strict=True))
         return all(found[4 + (bit >> 3)] >> (bit & 7) & 1 for bit in bits)

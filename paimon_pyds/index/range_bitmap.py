@@ -91,7 +91,7 @@ class RangeBitmapReader:
     """An open range bitmap. Dictionary chunks and slices are read when asked for."""
 
     def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
-        self._codec = codec
+        self.codec = codec
         self._cache = cache
         cursor = Cursor(source, step=256)
         header = cursor.count("header length")
@@ -104,14 +104,14 @@ class RangeBitmapReader:
             message = f"{self.cardinality} distinct values in {self.row_count} rows"
             raise corrupt(source, message, offset=9, field="cardinality")
         if self.cardinality:
-            self._min, self._max = read_key(codec, cursor, "min"), read_key(codec, cursor, "max")
+            self.least, self.most = read_key(codec, cursor, "min"), read_key(codec, cursor, "max")
         length = cursor.count("dictionary length")
         if cursor.position != 4 + header:
             message = f"a header of {cursor.position - 4} bytes, not {header}"
             raise corrupt(source, message, offset=0, field="header length")
         at = cursor.position
         self._dictionary_window = Window(source, at, length)
-        self._slices_window = Window(source, at + length, source.size - at - length)
+        self.slices_window = Window(source, at + length, source.size - at - length)
         self._open_dictionary: RangeDictionary | None = None
         self._opened_slices: BitSlices | None = None
 
@@ -121,37 +121,37 @@ class RangeBitmapReader:
         return 0 if self._open_dictionary is None else self._open_dictionary.nbytes
 
     @property
-    def _dictionary(self) -> RangeDictionary:
+    def dictionary(self) -> RangeDictionary:
         if self._open_dictionary is None:
             window = self._dictionary_window
-            self._open_dictionary = RangeDictionary(window, self._codec, self.cardinality, self._cache)
+            self._open_dictionary = RangeDictionary(window, self.codec, self.cardinality, self._cache)
         return self._open_dictionary
 
     @property
-    def _slices(self) -> BitSlices:
+    def slices(self) -> BitSlices:
         if self._opened_slices is None:
-            slices = _open_slices(self._slices_window, self.row_count, self._cache)
+            slices = _open_slices(self.slices_window, self.row_count, self._cache)
             if slices.count < (self.cardinality - 1).bit_length():
                 message = f"{slices.count} slices for {self.cardinality} values"
-                raise corrupt(self._slices_window, message, offset=5, field="slices size")
+                raise corrupt(self.slices_window, message, offset=5, field="slices size")
             self._opened_slices = slices
         return self._opened_slices
 
-    def _existing(self) -> BitMap:
-        return self._slices.existing() if self.cardinality else BitMap()
+    def existing(self) -> BitMap:
+        return self.slices.existing() if self.cardinality else BitMap()
 
     def _codes(self, low: int, high: int) -> BitMap:
         """Rows whose code lies between ``low`` and ``high``, both included."""
         if low > high:
             return BitMap()
         if low <= 0 and high >= self.cardinality - 1:
-            return self._existing()
-        return rows_between(self._slices, low, None if high >= self.cardinality - 1 else high)
+            return self.existing()
+        return rows_between(self.slices, low, None if high >= self.cardinality - 1 else high)
 
     def _points(self, keys: tuple[Key, ...]) -> BitMap:
         codes = []
         for key in keys:
-            if self._min <= key <= self._max:  # type: ignore[operator]
+            if self.least <= key <= self.most:  # type: ignore[operator]
                 code, found = self._find(key)
                 if found:
                     codes.append(code)
@@ -166,21 +166,21 @@ class RangeBitmapReader:
         return rows
 
     def _find(self, key: Key) -> tuple[int, bool]:
-        if key == self._min:
+        if key == self.least:
             return 0, True
-        if key == self._max:
+        if key == self.most:
             return self.cardinality - 1, True
-        return self._dictionary.find(key)
+        return self.dictionary.find(key)
 
     def _interval(self, probe: Interval) -> BitMap:
         first, last = 0, self.cardinality - 1
-        if probe.low is not None and probe.low >= self._min:  # type: ignore[operator]
-            if probe.low > self._max:  # type: ignore[operator]
+        if probe.low is not None and probe.low >= self.least:  # type: ignore[operator]
+            if probe.low > self.most:  # type: ignore[operator]
                 return BitMap()
             first, found = self._find(probe.low)
             first += found and probe.low_open
-        if probe.high is not None and probe.high <= self._max:  # type: ignore[operator]
-            if probe.high < self._min:  # type: ignore[operator]
+        if probe.high is not None and probe.high <= self.most:  # type: ignore[operator]
+            if probe.high < self.least:  # type: ignore[operator]
                 return BitMap()
             last, found = self._find(probe.high)
             last -= not found or probe.high_open
@@ -189,11 +189,11 @@ class RangeBitmapReader:
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer:
         """Points, intervals and nulls; rows that are null are in no answer but that to IS NULL."""
         if isinstance(probe, Nulls):
-            rows = self._existing()
+            rows = self.existing()
             return Answer(RowSelection(rows if probe.negated else rows.flip(0, self.row_count)), True)
         if not self.cardinality:
             return Answer(RowSelection.NONE, True)
         rows = self._points(probe.keys) if isinstance(probe, Points) else self._interval(probe)
         if probe.negated:
-            rows = self._existing() - rows
+            rows = self.existing() - rows
         return Answer(RowSelection(rows), probe.exact)

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
@@ -241,8 +240,8 @@ class RangeDictionary:
         at = bisect.bisect_left(keys, key)
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
-    def keys_at(self, codes: I64) -> pa.Array:
-        """The keys of these codes, which are in the dictionary: int64 or binary. A chunk is read once."""
+    def keys_at(self, codes: I64) -> Any:
+        """The keys of these codes, which are in the dictionary: int64, or a list of bytes. A chunk is read once."""
         numbers = np.searchsorted(self._codes, codes, side="right") - 1
         within = codes - self._codes[numbers]
         binary = self._codec.is_binary
@@ -257,7 +256,7 @@ class RangeDictionary:
                     found[i] = others[within[i] - 1] if within[i] else first
             else:
                 found[part] = np.append(np.int64(first), np.asarray(others, np.int64))[within[part]]
-        return pa.array(found, pa.binary() if binary else pa.int64())
+        return found
 
 
 def _ascends(keys: Any) -> bool:

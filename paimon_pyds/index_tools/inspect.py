@@ -127,10 +127,8 @@ def _bitmap(window: Window) -> dict[str, Any]:
 
 def _bsi(window: Window) -> dict[str, Any]:
     reader = BsiReader(window, key_codec(AtomicType(Kind.BIGINT)), ByteCache(0))
-    parts = {"highest": reader._positive, "lowest": reader._negative}
-    bounds = {name: part.high if name == "highest" else -part.high for name, part in parts.items() if part is not None}
-    slices = sum(part.count for part in parts.values() if part is not None)
-    return {"rows": reader.row_count, "slices": slices, **bounds}
+    bounds = {"highest" if sign > 0 else "lowest": sign * part.high for sign, part in reader.parts}
+    return {"rows": reader.row_count, "slices": sum(part.count for _, part in reader.parts), **bounds}
 
 
 def _range_bitmap(window: Window) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def same_answers(ours: bytes, theirs: bytes, type_: DataType) -> bool:
     readers = [BitmapReader(BytesSource(body), key_codec(type_), ByteCache(1 << 20)) for body in (ours, theirs)]
     contents = []
     for reader in readers:
-        blocks = reader._load_blocks(range(reader.block_count))
+        blocks = reader.load_blocks(range(reader.block_count))
         keys = [key for block in blocks for key in block.keys]
         rows = [list(reader.answer(Points((key,))).selection.positions) for key in keys]  # type: ignore[union-attr, arg-type]
         contents.append((keys, rows, list(reader.answer(Nulls()).selection.positions)))  # type: ignore[union-attr, arg-type]

@@ -158,10 +158,10 @@ def _java_bitmaps() -> Iterator[tuple[str, bytes]]:
         index = FileIndex.open(BytesSource(container))
         reader = index.reader(given_["name"], given_["index"], parse_type(given_["type"]))
         if isinstance(reader, RangeBitmapReader):
-            opened = [reader._slices] if reader.cardinality else []
+            opened = [reader.slices] if reader.cardinality else []
         else:
             assert reader is None or isinstance(reader, BsiReader)
-            opened = [] if reader is None else [p for p in (reader._positive, reader._negative) if p is not None]
+            opened = [] if reader is None else [part for _, part in reader.parts]
         assert opened or parse_head(BytesSource(container)).columns
         for part in opened:
             for offset, length in (part._existing, *part._places):
@@ -188,4 +188,4 @@ def test_small_slices_are_read_whole() -> None:
     values = np.arange(ROWS) // 90_000
     data = _index("range-bitmap", values, np.ones(ROWS, np.bool_))
     opened = RangeBitmapReader(BytesSource(data), CODEC, ByteCache(CACHE))
-    assert opened._slices.load_around(BitMap([1]), range(3)) is None
+    assert opened.slices.load_around(BitMap([1]), range(3)) is None

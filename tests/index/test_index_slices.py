@@ -89,7 +89,7 @@ def test_without_a_cache_a_question_reads_nothing_twice() -> None:
         source = MeteredSource(data)
         reader = RangeBitmapReader(source, CODEC, ByteCache(0))
         reader.answer(Interval(low, high))
-        slices = sum(length for _, length in (reader._slices._existing, *reader._slices._places))
+        slices = sum(length for _, length in (reader.slices._existing, *reader.slices._places))
         assert slices < source.bytes_read < 1.5 * slices
 
 
