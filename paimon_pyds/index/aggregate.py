@@ -76,7 +76,8 @@ class IndexedColumn(ABC):
         found = self.counts(rows)
         if found is None:
             return None
-        return sum(int(key) * count for key, count in zip(found[0].to_pylist(), found[1].tolist(), strict=True))
+        pairs = zip(found[0].to_pylist(), found[1].tolist(), strict=True)
+        return sum(int(key) * int(count) for key, count in pairs)
 
 
 def index_columns(
