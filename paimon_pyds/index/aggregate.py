@@ -15,11 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP
-from paimon_pyds.index.evaluate import FileIndex, supports_reading
+from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP, supports
+from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
@@ -97,12 +96,9 @@ def index_columns(
     """
     found: list[IndexedColumn] = []
     for index_type in wanted:
-        if not supports_reading(index_type, type_):
-            continue
-        reader = index.reader(column, index_type, type_)
-        if reader is not None and reader.row_count != row_count:
-            message = f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {row_count}"
-            raise CorruptFileError(message, path=index.name, field="row count", hint="rebuild the file index")
+        reader = index.reader(column, index_type, type_) if supports(index_type, type_) else None
+        if reader is not None:
+            index.check_rows(reader, column, index_type, row_count)
         if isinstance(reader, RangeBitmapReader):
             found.append(_RangeBitmapColumn(reader))
         elif isinstance(reader, BsiReader):

@@ -21,7 +21,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
+from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
@@ -75,8 +75,7 @@ class LeafTrace(NamedTuple):
     bytes_read: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexResult:
+class IndexResult(NamedTuple):
     """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside.
 
     ``bytes_read`` is what the storage was asked for; the first result of an index counts its head too.
@@ -104,6 +103,7 @@ class FileIndex:
     """
 
     def __init__(self, source: MeteredSource, head: ContainerHead, cache_bytes: int) -> None:
+        self.name = source.name
         self._source = source
         self._bodies = checked(source, head)
         self._cache = ByteCache(cache_bytes)
@@ -120,11 +120,6 @@ class FileIndex:
         """
         metered = MeteredSource(source)
         return FileIndex(metered, parse_head(metered), cache_bytes)
-
-    @property
-    def name(self) -> str:
-        """The file that the container is, or is in."""
-        return self._source.name
 
     @property
     def bytes_read(self) -> int:
@@ -161,6 +156,19 @@ class FileIndex:
             window = Window(self._bodies, where.start, where.length)
             reader = column.readers[index_type] = _READERS[index_type](window, key_codec(column.type), self._cache)
         return reader
+
+    def check_rows(self, reader: IndexReader, column: str, index_type: str, row_count: int) -> None:
+        """Raises CorruptFileError when an index says that the file has another number of rows.
+
+        Args:
+            reader: the index.
+            column: its name in the container.
+            index_type: for the message.
+            row_count: rows of the data file.
+        """
+        if reader.row_count is not None and reader.row_count != row_count:
+            message = f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {row_count}"
+            raise CorruptFileError(message, path=self.name, field="row count", hint="rebuild the file index")
 
     def evaluate(self, predicate: Predicate, row_count: int, *, extended: bool = True) -> IndexResult:
         """Which rows may match: a superset of those that do.
@@ -278,15 +286,9 @@ class FileIndex:
         reader = self._reader(column, index_type)
         if reader is None:
             return None
-        if reader.row_count is not None and reader.row_count != question.row_count:
-            message = (
-                f"the {index_type} index of {column.name} is of {reader.row_count} rows, "
-                f"the file has {question.row_count}"
-            )
-            raise CorruptFileError(message, path=self._source.name, field="row count", hint="rebuild the file index")
+        self.check_rows(reader, column.name, index_type, question.row_count)
         answer = reader.answer(probe, extended=question.extended)
-        told = _UNKNOWN if answer is None else answer
-        self._say(leaves, column.name, index_type, told, question, self._source.bytes_read - before)
+        self._say(leaves, column.name, index_type, answer or _UNKNOWN, question, self._source.bytes_read - before)
         return answer
 
     def _say(
@@ -303,11 +305,6 @@ class FileIndex:
             question.trace.append(LeafTrace(leaf, column, index_type, answer.selection, bytes_read))
             bytes_read = 0
         return answer
-
-
-def supports_reading(index_type: str, type_: DataType) -> bool:
-    """Whether an index of this type on a column of this type can be read here."""
-    return index_type in _READERS and supports(index_type, type_)
 
 
 def _container_column(column: ColumnRef) -> str | None:

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
@@ -157,7 +156,7 @@ class KeyCodec:
         """Where a literal (an internal value of the type) of fixed width lies among the keys."""
         kind = self.type.kind
         if kind in _FLOAT_KINDS:
-            return self._float_place(float(literal))
+            return self._float_position(float(literal))
         if kind is Kind.DECIMAL:
             scaled = decimal.Decimal(literal).scaleb(self.type.scale or 0, _EXACT)
             floor = int(scaled.to_integral_value(decimal.ROUND_FLOOR, _EXACT))
@@ -172,7 +171,7 @@ class KeyCodec:
         edge = self.low - 1 if floor < self.low else self.high
         return KeyPosition(edge, edge, False)
 
-    def _float_place(self, value: float) -> KeyPosition:
+    def _float_position(self, value: float) -> KeyPosition:
         if math.isnan(value):
             nan = _NAN32 if self.width == 4 else _NAN64
             return KeyPosition(nan, nan, True)
@@ -182,21 +181,17 @@ class KeyCodec:
             key = self._float_key(value)
             return KeyPosition(key, key, True)
         with np.errstate(over="ignore"):
-            near = float(np.float32(value))
-        key = self._float_key(near)
-        if near == value:
+            rounded = float(np.float32(value))
+        key = self._float_key(rounded)
+        if rounded == value:
             return KeyPosition(key, key, True)
-        below = key if near < value else key - 1
+        below = key if rounded < value else key - 1
         return KeyPosition(below, below, False)
 
     def _float_key(self, value: float) -> int:
-        bits: int = struct.unpack("<i", struct.pack("<f", value))[0] if self.width == 4 else _bits64(value)
+        number, integer = ("<f", "<i") if self.width == 4 else ("<d", "<q")
+        bits: int = struct.unpack(integer, struct.pack(number, value))[0]
         return bits if bits >= 0 else bits ^ self.high
-
-
-def _bits64(value: float) -> int:
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits
 
 
 def _values(array: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
@@ -232,8 +227,6 @@ def key_codec(type_: DataType) -> KeyCodec:
     raise UnsupportedError(f"a column of type {type_} can't be indexed")
 
 
-_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-_EXACT = decimal.Context(prec=100)
 _LONG_DIGITS = 18
 
 
@@ -247,7 +240,7 @@ class OrderCodec:
     @property
     def is_binary(self) -> bool:
         """Whether keys are bytes."""
-        return self.type.kind in STRING_KINDS | BINARY_KINDS
+        return self.type.kind in _BYTES_KINDS
 
     @property
     def is_index_key(self) -> bool:
@@ -267,8 +260,10 @@ class OrderCodec:
         if self.is_binary:
             return keys
         keys = keys.cast(pa.int64())
-        if self.type.kind not in _FLOATS:
+        if self.type.kind not in _FLOAT_KINDS:
             return keys
+        import pyarrow.compute as pc
+
         return pc.if_else(pc.equal(keys, -1), pa.scalar(0, pa.int64()), keys)  # -0.0
 
     def keys(self, values: pa.Array) -> list[Key | None]:
@@ -287,7 +282,7 @@ class OrderCodec:
         if self.is_binary:
             return pa.array(keys, pa.binary()).cast(wanted)
         numbers = np.asarray(keys, np.int64)
-        if kind in _FLOATS:
+        if kind in _FLOAT_KINDS:
             width = self.codec.width
             return pa.array(self.codec.serialize(numbers).astype(f"<i{width}").view(f"<f{width}"), wanted)
         if kind is Kind.DECIMAL:
@@ -297,10 +292,11 @@ class OrderCodec:
             return pa.array(numbers != 0)
         if kind in TIMESTAMP_KINDS:
             return pa.array(numbers).cast(wanted)
-        return pa.array(numbers).cast(pa.int32()).cast(wanted) if kind in _DAYS else pa.array(numbers).cast(wanted)
-
-
-_DAYS = frozenset({Kind.DATE, Kind.TIME})
+        return (
+            pa.array(numbers).cast(pa.int32()).cast(wanted)
+            if kind in (Kind.DATE, Kind.TIME)
+            else pa.array(numbers).cast(wanted)
+        )
 
 
 def order_codec(type_: DataType) -> OrderCodec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,9 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.index.source import ByteCache
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
-if TYPE_CHECKING:
-    from paimon_pyds.index.slices import BitSlices
-
-__all__ = ["RowOrder", "SliceOrders", "encode_slices", "numbers_of"]
+__all__ = ["RowOrder", "encode_slices", "numbers_of", "order_rows"]
 
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
@@ -71,14 +67,6 @@ def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return words.view(np.uint8).reshape(-1, 8)
 
 
-_AFTER = 16
-"""So many questions are answered before rows are put in order: it takes as long as about 60 of them."""
-
-_SHARE = 4
-"""An order takes no more of the cache than one part in so many."""
-
-_MOST_BITS = 32
-
 _FEW = 1 << 15
 """Of more rows, slices tell sooner which lie between two bounds."""
 
@@ -99,7 +87,6 @@ class RowOrder:
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes."""
         return self.rows.nbytes + self.low_bits.nbytes + 40 * len(self.starts)
 
     def between(self, low: int, high: int) -> BitMap | None:
@@ -122,53 +109,24 @@ class RowOrder:
         return BitMap(array("I", found.tobytes()))  # several times quicker than from a numpy array
 
 
-class SliceOrders:
-    """The order of the rows of some slices, kept in a cache that is bounded in bytes.
+def order_rows(existing: BitMap, high: Sequence[BitMap], low: Sequence[BitMap], row_count: int) -> RowOrder:
+    """The rows that have a value, by their highest bits.
 
     Args:
-        row_count: rows of the data file; every position in the slices is below it.
-        cache: where the order is kept.
-        owner: what tells these slices from the others in the cache.
+        existing: these rows.
+        high: the slices of the highest bits, lowest first; 8 at most.
+        low: those of the others; 32 at most.
+        row_count: rows of the data file.
     """
-
-    def __init__(self, row_count: int, cache: ByteCache, owner: object) -> None:
-        self._row_count = row_count
-        self._cache = cache
-        self._key = (owner, "order")
-        self._asked = 0
-
-    def get(self, slices: BitSlices) -> RowOrder | None:
-        """The rows in order; None where slices are not asked often, or it would take too much memory.
-
-        Raises:
-            CorruptFileError: a slice is damaged.
-        """
-        order: RowOrder | None = self._cache.get(self._key)
-        if order is not None:
-            return order
-        bits = slices.low_count
-        if not bits or slices.count > _MOST_BITS or 8 * self._row_count > self._cache.capacity // _SHARE:
-            return None
-        self._asked += 1
-        if self._asked <= _AFTER:
-            return None
-        self._asked = 0
-        order = _in_order(slices, self._row_count, bits)
-        self._cache.put(self._key, order, order.nbytes)
-        return order
-
-
-def _in_order(slices: BitSlices, row_count: int, bits: int) -> RowOrder:
-    existing = slices.existing()
-    highest = numbers_of(slices.load(bits), row_count, np.uint8)
-    known: npt.NDArray[np.uint32] | None = None
+    highest = numbers_of(high, row_count, np.uint8)
+    present: npt.NDArray[np.uint32] | None = None
     if len(existing) < row_count:
-        known = np.frombuffer(existing.to_array(), np.uint32)
-        highest = highest.take(known)
-    counts = np.bincount(highest, minlength=1 << slices.count - bits)
+        present = np.frombuffer(existing.to_array(), np.uint32)
+        highest = highest.take(present)
+    counts = np.bincount(highest, minlength=1 << len(high))
     places = pc.array_sort_indices(from_numpy(highest))  # rows that have the same bits stay in their order
     rows = to_numpy(places).astype(np.uint32)
-    if known is not None:
-        rows = known.take(rows)
-    low_bits = numbers_of(slices.load(0, bits), row_count, np.uint16 if bits <= 16 else np.uint32).take(rows)
-    return RowOrder(rows, low_bits, [0, *np.cumsum(counts).tolist()], bits)
+    if present is not None:
+        rows = present.take(rows)
+    low_bits = numbers_of(low, row_count, np.uint16 if len(low) <= 16 else np.uint32).take(rows)
+    return RowOrder(rows, low_bits, [0, *np.cumsum(counts).tolist()], len(low))

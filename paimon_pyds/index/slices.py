@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import keep_freed_memory
-from paimon_pyds.index.slice_codec import RowOrder, SliceOrders
+from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring.codec import decode_bitmap
@@ -32,6 +32,13 @@ _HEADS = 4
 _PARTS = 4
 """After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
 
+_BEFORE_ORDER = 16
+"""So many intervals are answered before rows are put in order: it takes as long as about 60 of them."""
+
+_SHARE_OF_ORDER = 4
+"""An order takes no more of the cache than one part in so many."""
+
+_MOST_ORDERED_BITS = 32
 
 _LARGE = 1 << 20
 """Bytes of slices from which on it matters where the memory for them comes from."""
@@ -57,8 +64,8 @@ class BitSlices:
         self._row_count = row_count
         self._cache = cache
         self._owner = object()
-        self._orders = SliceOrders(row_count, cache, self._owner)
-        self._parts_asked = 0
+        self._parts_read = 0
+        self._intervals = 0
 
     @property
     def count(self) -> int:
@@ -94,12 +101,12 @@ class BitSlices:
         whole = sum(length for _, length in places)
         if whole <= _HEADS * len(places) * head_bytes(self._row_count):
             return None
-        if self._parts_asked >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
+        if self._parts_read >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
             return None
         containers = containers_of(rows, self._row_count)
         if containers is None:
             return None
-        self._parts_asked += 1
+        self._parts_read += 1
         return read_containers(self._source, places, containers, self._row_count)
 
     def _load_list(self, name: int, places: Sequence[ByteRange]) -> list[BitMap]:
@@ -138,11 +145,28 @@ class BitSlices:
 
     def remember(self, highest: int, rows: BitMap) -> None:
         """Keep the rows that have these highest bits, as long as there is room."""
-        self._cache.put((self._owner, "highest", highest), rows, _most_bytes(rows))
+        most = 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
+        self._cache.put((self._owner, "highest", highest), rows, most)
 
     def order(self) -> RowOrder | None:
-        """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""
-        return self._orders.get(self)
+        """The rows in order, kept in the cache; None where few intervals were asked for, or it takes too much memory.
+
+        Raises:
+            CorruptFileError: a slice is damaged.
+        """
+        order: RowOrder | None = self._cache.get((self._owner, "order"))
+        bits = self.low_count
+        if order is not None or not bits or self.count > _MOST_ORDERED_BITS:
+            return order
+        if 8 * self._row_count > self._cache.capacity // _SHARE_OF_ORDER:
+            return None
+        self._intervals += 1
+        if self._intervals <= _BEFORE_ORDER:
+            return None
+        self._intervals = 0
+        order = order_rows(self.existing(), self.load(bits), self.load(0, bits), self._row_count)
+        self._cache.put((self._owner, "order"), order, order.nbytes)
+        return order
 
 
 _HIGHEST = 8
@@ -153,11 +177,6 @@ _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
-
-
-def _most_bytes(rows: BitMap) -> int:
-    """An upper bound of what a bitmap takes in memory."""
-    return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
 
 
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
@@ -314,9 +333,9 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
         if agrees and not most >> bit & 1:
             continue
         if parts is None and len(left) <= _FEW:
-            asked = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
-            near = slices.load_around(left, asked)
-            parts = None if near is None else dict(zip(asked, near, strict=True))
+            wanted = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
+            loaded = slices.load_around(left, wanted)
+            parts = None if loaded is None else dict(zip(wanted, loaded, strict=True))
         members = slices.one(bit) if parts is None or bit not in parts else parts[bit]
         better = left & members if largest else left - members
         if len(found) + len(better) >= n:

@@ -35,7 +35,7 @@ from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, 
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.evaluate import FileIndex, supports_reading
+from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
@@ -237,7 +237,7 @@ class _Verifier:
     ) -> None:
         where = index.head.columns[column][kind]
         type_ = encoded.codec.type
-        if not supports_reading(kind, type_):
+        if not supports(kind, type_):
             self.add(column, kind, "unknown", f"a {kind} index on {type_} is not known here")
             return
         self.indexes += 1
