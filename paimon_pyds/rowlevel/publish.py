@@ -32,6 +32,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
+from paimon_pyds.storage.cleanup import discard
 
 __all__ = ["Published", "RemovedRows", "RowEdits", "publish"]
 
@@ -117,7 +118,7 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
     while True:
         vectors = now.vectors.write(attempt.vectors)
         try:
-            with removing_unpublished(partial(now.vectors.discard, vectors)):
+            with removing_unpublished(partial(discard, target.store.io, vectors.paths)):
                 snapshot = commit(target.store, attempt.changes(vectors), target.options)
             return Published(snapshot, vectors, attempt.files_removed)
         except CommitConflictError as error:
