@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options.values import Kind as OptionKind
-from paimon_pyds.options.values import parse_value
+from paimon_pyds.options.option import Kind as OptionKind
+from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
     BINARY_KINDS,
     INTEGER_KINDS,

@@ -40,8 +40,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource, FileIO
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import ByteSource, FileIO, discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
 

@@ -1,5 +1,5 @@
-"""Manifest files: which data files a commit added and deleted (specification: Paimon documentation,
-concepts/spec/manifest).
+"""Manifests, which data files a commit added and deleted, and index manifests, all deletion-vector and hash-index files
+of a snapshot (specification: Paimon documentation, concepts/spec/manifest).
 
 Entries are held as columns (an Arrow RecordBatch of `ENTRY_SCHEMA`), because planning looks at a few fields of very
 many entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the
@@ -8,27 +8,38 @@ row form for the few that survive, and for commits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, scalar
+from paimon_pyds.buffers import array, one_array, scalar
 
 __all__ = [
+    "DELETION_VECTORS",
     "ENTRY_SCHEMA",
+    "HASH",
     "IDENTITY_COLUMNS",
     "DataFile",
+    "DeletionRange",
     "FileKind",
+    "GlobalIndex",
+    "IndexEntry",
     "ManifestEntry",
     "ManifestFile",
     "SimpleStats",
     "entries_to_batch",
+    "entry_schema",
     "entry_at",
     "file_identities",
     "live_entries",
 ]
+
+
+DELETION_VECTORS = "DELETION_VECTORS"
+HASH = "HASH"
 
 
 class FileKind:
@@ -102,6 +113,43 @@ class ManifestFile:
     max_row_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DeletionRange:
+    """Where the vector of one data file lies: ``offset`` of its length field, ``length`` of magic and bitmap."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalIndex:
+    """What an index over rows of many files covers: row ids ``row_range_start`` … ``row_range_end``, both included."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry:
+    """One index file of one (partition, bucket). ``partition`` is arity + BinaryRow."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_ranges: tuple[DeletionRange, ...] | None = None
+    external_path: str | None = None
+    global_index: GlobalIndex | None = None
+    kind: int = 0
+
+
 ENTRY_SCHEMA = pa.schema(
     [
         pa.field("kind", pa.int8(), False),
@@ -134,6 +182,13 @@ ENTRY_SCHEMA = pa.schema(
         pa.field("write_cols", pa.list_(pa.string())),
     ]
 )
+
+
+@functools.lru_cache(maxsize=64)
+def entry_schema(columns: frozenset[str] | None) -> pa.Schema:
+    """`ENTRY_SCHEMA`, or some columns of it in its order."""
+    return ENTRY_SCHEMA if columns is None else pa.schema([field for field in ENTRY_SCHEMA if field.name in columns])
+
 
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """What tells a file from all others: the same file with another embedded index is another one."""
@@ -242,7 +297,5 @@ def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
         return pa.nulls(0, pa.binary())
     pieces: list[pa.Array] = []
     for name, type_ in zip(IDENTITY_COLUMNS, types, strict=True):
-        column = entries.column(name)
-        whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-        pieces.extend(encode_field(parse_schema(type_), whole))
+        pieces.extend(encode_field(parse_schema(type_), one_array(entries.column(name))))
     return join(pieces)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.redaction import holds_secret, names_secret, shown
 from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
@@ -93,7 +92,7 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
 def zoned_partitions(schema: SchemaLike) -> list[str]:
     """The partition columns whose directories Java names in the time zone of its process."""
-    if TableOptions(schema.options).get("partition.legacy-name"):
+    if not schema.partition_keys or TableOptions(schema.options).get("partition.legacy-name"):
         return []
     instants = {field.name for field in schema.fields if field.type.kind is Kind.TIMESTAMP_LTZ}
     return [name for name in schema.partition_keys if name in instants]

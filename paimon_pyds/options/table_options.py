@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
-from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import suggest
-from paimon_pyds.options.values import Kind
+from paimon_pyds.options.option import Kind, Option, Scope, Status
 from paimon_pyds.redaction import RedactedDict
 
 __all__ = ["IMMUTABLE_OPTIONS", "OPTIONS", "TableOptions", "dynamic_option", "option_of"]
@@ -86,6 +85,13 @@ def option_of(key: str) -> Option | None:
     return found or dynamic_option(key)
 
 
+@functools.lru_cache(maxsize=512)
+def _default_value(key: str) -> Any:
+    """The typed default of an option of `OPTIONS` or of a dynamic one."""
+    option = option_of(key)
+    return None if option is None else option.default_value
+
+
 class HasBucketKeys(Protocol):
     """A schema that knows its bucket keys."""
 
@@ -141,7 +147,7 @@ class TableOptions(Mapping[str, str]):
             raise OptionError(f"Paimon has no option {key}", hint=suggest(key, OPTIONS, "options"))
         text = self._text(option, key)
         if text is None:
-            return option.default_value if default is None else default
+            return _default_value(option.key) if default is None else default
         value = self._typed[key] = option.parse(text)
         return value
 

@@ -32,7 +32,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.target import RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 
 __all__ = ["Published", "RemovedRows", "RowEdits", "publish"]
 

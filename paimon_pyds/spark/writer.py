@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, TableNotFoundError
-from paimon_pyds.metadata.external import ExternalPaths
+from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch

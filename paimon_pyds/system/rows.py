@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.row import decode_row
 from paimon_pyds.types import DataField
+from paimon_pyds.types.java_text import partition_text
 
 __all__ = ["partition_row_text", "table_of", "value_text"]
 
