@@ -16,15 +16,24 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.index.bitmap_writer import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, IndexSpec, bloom_size
+from paimon_pyds.index.config import (
+    BITMAP,
+    BLOOM_FILTER,
+    BSI,
+    INDEX_TYPES,
+    RANGE_BITMAP,
+    IndexSpec,
+    bloom_size,
+    value_type,
+)
 from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataField, DataType, MapType
+from paimon_pyds.types import DataField, DataType
 
-__all__ = ["FileIndexBuilder", "IndexPlan", "merged_container", "plan_indexes"]
+__all__ = ["FileIndexBuilder", "IndexPlan", "map_values", "merged_container", "plan_indexes"]
 
 
 class FileIndexBuilder:
@@ -65,6 +74,11 @@ class FileIndexBuilder:
         return write_container(self.bodies(), checksums=checksums) if self._columns else None
 
 
+def map_values(values: pa.Array, map_key: str | None) -> pa.Array:
+    """The values behind one key of a MAP column; the column itself for None."""
+    return values if map_key is None else pc.map_lookup(values, pa.scalar(map_key, values.type.key_type), "first")
+
+
 class _IndexedColumn:
     """One column, or the values behind one map key, with all its indexes; its dictionary is built once."""
 
@@ -72,7 +86,7 @@ class _IndexedColumn:
         self.name = specs[0].container_name
         self._position = position
         self._map_key = specs[0].map_key
-        self._type = type_.value if self._map_key is not None and isinstance(type_, MapType) else type_
+        self._type = value_type(type_, self._map_key)
         self._specs = {spec.index_type: spec for spec in specs}
         codec = key_codec(self._type)
         self._dictionary = ColumnDictionary(codec, keep_codes=self._specs.keys() != {BLOOM_FILTER})
@@ -82,10 +96,7 @@ class _IndexedColumn:
             self._dictionary.on_distinct(self._bloom.add)
 
     def update(self, batch: pa.RecordBatch) -> None:
-        values = batch.column(self._position)
-        if self._map_key is not None:
-            values = pc.map_lookup(values, pa.scalar(self._map_key, values.type.key_type), "first")
-        self._dictionary.update(values)
+        self._dictionary.update(map_values(batch.column(self._position), self._map_key))
 
     def bodies(self) -> dict[str, bytes]:
         return {index_type: self._body(spec) for index_type, spec in self._specs.items()}

@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds import formats
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
-from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import write_container
@@ -50,7 +48,6 @@ __all__ = [
 
 MAX_ROWS = 2_000_000
 """Rows taken of one file at most: bounds memory."""
-_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +122,7 @@ def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = 
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
         return FileSample(file, fields, (_no_columns(rows),), rows)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
-        batches = tuple(reader.read(fields, selection, _BATCH_ROWS))
-    finally:
-        reader.close()
+    batches = tuple(file.batches(io, fields, selection))
     return FileSample(file, fields, batches, sum(b.num_rows for b in batches))
 
 

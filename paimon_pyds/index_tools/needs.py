@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, PaimonError
 from paimon_pyds.formats.parquet.settings import PAGE_ROWS
+from paimon_pyds.index.build import map_values
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.cost import FileSample
@@ -183,8 +184,8 @@ class Need:
         top = next(f for f in table_fields if f.name == self.column.name)
         if not any(f.id == top.id for f in sample.file.fields) or not sample.rows:
             return
-        chunks = [self._place(batch.column(0)) for batch in sample.as_table([top])]
-        values = pa.concat_arrays(chunks)
+        key = map_key(self.column)
+        values = pa.concat_arrays([map_values(batch.column(0), key) for batch in sample.as_table([top])])
         self.per_file.append((sample.rows, _distinct(values, self.type)))
         starts = np.arange(0, sample.rows, PAGE_ROWS)
         stats = None if self.column.path else _page_statistics(values, starts)
@@ -198,10 +199,6 @@ class Need:
             self._weight += count
             for name, value in shares.items():
                 self._sums[name] = self._sums.get(name, 0.0) + count * float(value)
-
-    def _place(self, values: pa.Array) -> pa.Array:
-        key = map_key(self.column)
-        return values if key is None else pc.map_lookup(values, pa.scalar(key, values.type.key_type), "first")
 
 
 def _distinct(values: pa.Array, type_: DataType) -> int:

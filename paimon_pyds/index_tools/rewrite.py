@@ -17,19 +17,12 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds import formats
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
-from paimon_pyds.errors import (
-    CommitConflictError,
-    CorruptFileError,
-    SnapshotNotFoundError,
-    StorageError,
-)
+from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
-from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.build import FileIndexBuilder, merged_container, plan_indexes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
@@ -39,12 +32,10 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, FileIO, discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
 
-_BATCH_ROWS = 131_072
 _CONFLICTS = 10
 _NAMES = 1_000
 
@@ -249,16 +240,11 @@ def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> dict[st
     if not fields:
         return {}
     builder = FileIndexBuilder(specs, fields)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
-        for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-            builder.update(batch)
-    finally:
-        reader.close()
+    for batch in file.batches(io, fields):
+        builder.update(batch)
     if builder.rows != file.row_count:
-        raise CorruptFileError(
-            f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
-        )
+        message = f"the data file has {builder.rows} rows, the manifest says {file.row_count}"
+        raise CorruptFileError(message, path=file.path)
     return builder.bodies()
 
 

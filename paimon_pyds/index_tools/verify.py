@@ -19,19 +19,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
-from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bitmap_writer import write_bitmap
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.build import plan_indexes
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports
+from paimon_pyds.index.build import map_values, plan_indexes
+from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports, value_type
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
@@ -41,14 +38,12 @@ from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import BytesSource, FileIO
-from paimon_pyds.types import DataField, DataType, MapType
+from paimon_pyds.types import DataField, MapType
 
 __all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]
 
 FAULTS = frozenset({"missing", "stale", "corrupt", "row-count", "data"})
-_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,28 +268,16 @@ def _encoded(
     """The distinct keys and codes of the columns; None for a type that no index can be on."""
     dictionaries: dict[str, ColumnDictionary | None] = {}
     for name, (field, key) in located.items():
-        type_ = _value_type(field.type, key)
+        type_ = value_type(field.type, key)
         known = any(supports(kind, type_) for kind in INDEX_TYPES)
         dictionaries[name] = ColumnDictionary(key_codec(type_)) if known else None
     fields = [f for f in file.fields if any(f is field for field, _ in located.values())]
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
-        for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-            for name, (field, key) in located.items():
-                dictionary = dictionaries[name]
-                if dictionary is None:
-                    continue
-                values = batch.column(fields.index(field))
-                if key is not None:
-                    values = pc.map_lookup(values, pa.scalar(key, values.type.key_type), "first")
-                dictionary.update(values)
-    finally:
-        reader.close()
+    for batch in file.batches(io, fields):
+        for name, (field, key) in located.items():
+            dictionary = dictionaries[name]
+            if dictionary is not None:
+                dictionary.update(map_values(batch.column(fields.index(field)), key))
     return {name: None if d is None else d.finish() for name, d in dictionaries.items()}
-
-
-def _value_type(type_: DataType, key: str | None) -> DataType:
-    return type_.value if key is not None and isinstance(type_, MapType) else type_
 
 
 def _fault(
