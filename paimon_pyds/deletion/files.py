@@ -45,7 +45,6 @@ class NewVectors:
 
     @property
     def size(self) -> int:
-        """Bytes of the new files."""
         return sum(entry.file_size for entry in self.entries)
 
 
@@ -127,8 +126,6 @@ class VectorFiles:
             raise
         return NewVectors(tuple(entries), frozenset(replaced), tuple(written), deleted)
 
-    # ------------------------------------------------------------------------------------------------------ reading
-
     def _path(self, entry: IndexEntry) -> str:
         directory = partition_directory(self._schema, entry.partition)
         return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
@@ -137,8 +134,6 @@ class VectorFiles:
         source = FileSource(self._io, self._path(entry), entry.file_size)
         row_count = self._row_counts.get((entry.partition, range_.data_file))
         return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
-
-    # ------------------------------------------------------------------------------------------------------ merging
 
     def _replaced(self, bucket: PartitionBucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
         """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""
@@ -165,8 +160,6 @@ class VectorFiles:
             deleted[name] = len(whole) - (0 if old is None else old.cardinality)
             if whole:
                 yield name, DeletionVector(whole, self._bits)
-
-    # ------------------------------------------------------------------------------------------------------ writing
 
     def _parts(self, vectors: Sequence[_Vector]) -> Iterator[list[_Vector]]:
         """Vectors in files: a new one begins when the last has grown over the target size, as in Java."""

@@ -47,7 +47,6 @@ class DeletionVector:
 
     @property
     def cardinality(self) -> int:
-        """How many rows are deleted."""
         return len(self.positions)
 
 

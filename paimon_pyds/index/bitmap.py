@@ -46,7 +46,6 @@ class _Block:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory it takes."""
         return 200 + 80 * len(self.keys)
 
 
@@ -85,8 +84,6 @@ class BitmapReader:
     def block_count(self) -> int:
         """Blocks of the dictionary; one in version 1."""
         return 1 if self._whole is not None else len(self._first_keys)
-
-    # ------------------------------------------------------------------------------------------------- dictionary
 
     def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, I64]:
         """``count`` entries of a value and some int32; the values, and the integers as rows."""
@@ -200,8 +197,6 @@ class BitmapReader:
             begin, end = _slice_of(block.keys, probe)
             found.extend(zip(block.offsets[begin:end].tolist(), block.lengths[begin:end].tolist(), strict=True))
         return found if sum(max(length, 16) for _, length in found) <= _RANGE_BYTES else None
-
-    # ---------------------------------------------------------------------------------------------------- bitmaps
 
     def union(self, places: Sequence[tuple[int, int]]) -> BitMap:
         """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""

@@ -226,7 +226,6 @@ class BloomBuilder:
             self.bit_set |= np.packbits(bits, bitorder="little")
 
     def finish(self) -> bytes:
-        """The serialized index."""
         return struct.pack(">i", self._hash_functions) + self.bit_set.tobytes()
 
 

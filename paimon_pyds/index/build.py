@@ -114,9 +114,6 @@ class _IndexedColumn:
         raise OptionError(f"no index of type {spec.index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")
 
 
-# ---------------------------------------------------------------------------------------- beside what is there already
-
-
 IndexName = tuple[str, str]
 """An index in a container: the column's name there, and the index type."""
 
@@ -131,7 +128,6 @@ class IndexPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
         return bool(self.build or self.drop)
 
 

@@ -80,7 +80,6 @@ class IndexSpec:
         return parse_value(self._where(option), kind, self.options.get(option, default))
 
     def bloom(self) -> tuple[int, float]:
-        """``items`` and ``fpp`` of a bloom filter."""
         items = int(self._get("items", OptionKind.INT, "1000000"))
         fpp = float(self._get("fpp", OptionKind.DOUBLE, "0.1"))
         bloom_size(items, fpp)
@@ -104,7 +103,6 @@ class IndexSpec:
         return value
 
     def check(self, type_: DataType) -> None:
-        """Raises OptionError when an option's value is no value for it."""
         if self.index_type == BLOOM_FILTER:
             self.bloom()
         elif self.index_type == BITMAP:

@@ -62,7 +62,6 @@ class IndexRange(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the writer of the index saw no record."""
         return self.start == _EMPTY
 
 

@@ -164,11 +164,9 @@ class EncodedColumn:
 
     @property
     def row_count(self) -> int:
-        """Rows of the column."""
         return len(self.codes)
 
     def int_keys(self) -> npt.NDArray[Any]:
-        """The distinct keys of a fixed-width type."""
         return to_numpy(self.keys)
 
 

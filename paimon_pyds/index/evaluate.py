@@ -123,16 +123,13 @@ class FileIndex:
 
     @property
     def bytes_read(self) -> int:
-        """What the storage was asked for so far, or since `reset_bytes_read`."""
         return self._source.bytes_read
 
     def reset_bytes_read(self) -> None:
-        """Count from here on what the storage is asked for."""
         self._source.bytes_read = self._reported = 0
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes."""
         readers = [reader for column in self._columns.values() for reader in column.readers.values()]
         checksums = (self.head.checked_bytes or 0) // _BYTES_PER_CHECKSUM
         kept = self._source.nbytes + checksums + self._cache.used + sum(r.nbytes for r in readers)
@@ -241,8 +238,6 @@ class FileIndex:
             column = self._indexes_of(predicate.column)
             return 0 if column is None else column.cost(predicate.op)
         return 0 if isinstance(predicate, Const) else 4
-
-    # --------------------------------------------------------------------------------------------------- one leaf
 
     def _indexes_of(self, ref: ColumnRef) -> ColumnIndexes | None:
         """What a column's indexes can be asked; None where it has none."""

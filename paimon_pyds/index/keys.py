@@ -83,13 +83,15 @@ class KeyCodec:
     width: int
     coarse: bool = False
     is_binary: bool = field(init=False)
+    is_float: bool = field(init=False)
     low: int = field(init=False)
     high: int = field(init=False)
 
     def __post_init__(self) -> None:
         half = 1 << 8 * self.width >> 1
         low, high = (0, 1) if self.type.kind is Kind.BOOLEAN else (-half, half - 1)
-        for name, value in (("is_binary", self.width == 0), ("low", low), ("high", high)):
+        is_float = self.type.kind in _FLOAT_KINDS
+        for name, value in (("is_binary", self.width == 0), ("is_float", is_float), ("low", low), ("high", high)):
             object.__setattr__(self, name, value)
 
     @property
@@ -107,7 +109,7 @@ class KeyCodec:
             return values.cast(pa.binary())
         if kind is Kind.BOOLEAN:
             return values.cast(pa.int8())
-        if kind in _FLOAT_KINDS:
+        if self.is_float:
             return _with_nulls_of(values, self._float_keys(_values(values, f"<f{self.width}")))
         if kind is Kind.DECIMAL:
             halves = _values(values, "<i8", per_value=2)
@@ -134,7 +136,7 @@ class KeyCodec:
 
     def serialize(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Fixed-width keys as the big-endian integers that index files hold (IEEE bits for floats)."""
-        if self.type.kind in _FLOAT_KINDS:
+        if self.is_float:
             keys = self._flip(keys.astype(f"<i{self.width}"), 8 * self.width - 1)
         return keys.astype(self.dtype)
 
@@ -143,21 +145,19 @@ class KeyCodec:
         kind = self.type.kind
         if kind is Kind.BOOLEAN:
             return np.asarray(raw != 0, np.int64)
-        if kind in _FLOAT_KINDS:
+        if self.is_float:
             bits = raw.astype(f"<i{self.width}")
             raw = self._float_keys(bits.view(f"<f{self.width}"))
         return np.asarray(raw, np.int64)
 
     def bytes_of(self, literal: Any) -> bytes:
-        """The key of a string or binary literal."""
         return literal.encode("utf-8", "surrogatepass") if isinstance(literal, str) else bytes(literal)
 
     def position_of(self, literal: Any) -> KeyPosition:
         """Where a literal (an internal value of the type) of fixed width lies among the keys."""
-        kind = self.type.kind
-        if kind in _FLOAT_KINDS:
+        if self.is_float:
             return self._float_position(float(literal))
-        if kind is Kind.DECIMAL:
+        if self.type.kind is Kind.DECIMAL:
             scaled = decimal.Decimal(literal).scaleb(self.type.scale or 0, _EXACT)
             floor = int(scaled.to_integral_value(decimal.ROUND_FLOOR, _EXACT))
             return self._clamped(floor, floor == scaled)
@@ -239,7 +239,6 @@ class OrderCodec:
 
     @property
     def is_binary(self) -> bool:
-        """Whether keys are bytes."""
         return self.type.kind in _BYTES_KINDS
 
     @property
@@ -260,7 +259,7 @@ class OrderCodec:
         if self.is_binary:
             return keys
         keys = keys.cast(pa.int64())
-        if self.type.kind not in _FLOAT_KINDS:
+        if self.codec is None or not self.codec.is_float:
             return keys
         import pyarrow.compute as pc
 
@@ -282,7 +281,7 @@ class OrderCodec:
         if self.is_binary:
             return pa.array(keys, pa.binary()).cast(wanted)
         numbers = np.asarray(keys, np.int64)
-        if kind in _FLOAT_KINDS:
+        if self.codec.is_float:
             width = self.codec.width
             return pa.array(self.codec.serialize(numbers).astype(f"<i{width}").view(f"<f{width}"), wanted)
         if kind is Kind.DECIMAL:

@@ -117,7 +117,6 @@ class RangeBitmapReader:
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes, besides what it put in a cache."""
         return 0 if self._open_dictionary is None else self._open_dictionary.nbytes
 
     @property

@@ -17,7 +17,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -198,7 +198,6 @@ class RangeDictionary:
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes, besides what it put in a cache."""
         return 120 * len(self._codes)
 
     def _others(self, number: int) -> Any:
@@ -230,14 +229,14 @@ class RangeDictionary:
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The code of a key and True; or, when it isn't there, the code of the next greater key and False."""
-        number = bisect.bisect_right(self._firsts, key) - 1
+        number = _place(self._firsts, key, "right") - 1
         if number < 0:
             return 0, False
         code = int(self._codes[number])
         if self._firsts[number] == key:
             return code, True
         keys = self._others(number) if self._sizes[number] else []
-        at = bisect.bisect_left(keys, key)
+        at = _place(keys, key, "left")
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
     def keys_at(self, codes: I64) -> Any:
@@ -257,6 +256,13 @@ class RangeDictionary:
             else:
                 found[part] = np.append(np.int64(first), np.asarray(others, np.int64))[within[part]]
         return found
+
+
+def _place(keys: Any, key: Key, side: Literal["left", "right"]) -> int:
+    """Where a key belongs among ascending ones: an array, or a list of bytes."""
+    if isinstance(keys, np.ndarray):
+        return int(keys.searchsorted(key, side))
+    return (bisect.bisect_left if side == "left" else bisect.bisect_right)(keys, key)
 
 
 def _ascends(keys: Any) -> bool:

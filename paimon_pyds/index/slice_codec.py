@@ -106,6 +106,7 @@ class RowOrder:
             head = self.rows[begin:middle].compress(self.low_bits[begin:middle] >= kind(least))
             tail = self.rows[after:end].compress(self.low_bits[after:end] <= kind(most))
             found = np.concatenate([head, self.rows[middle:after], tail])
+        found.sort()  # it takes less time than is spared then
         return BitMap(array("I", found.tobytes()))  # several times quicker than from a numpy array
 
 

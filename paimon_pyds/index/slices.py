@@ -69,7 +69,6 @@ class BitSlices:
 
     @property
     def count(self) -> int:
-        """Number of slices."""
         return len(self._places)
 
     @property
@@ -82,7 +81,6 @@ class BitSlices:
         return self._load([self._existing])[0]
 
     def one(self, bit: int) -> BitMap:
-        """The slice of one bit."""
         return self._load([self._places[bit]])[0]
 
     def load(self, first: int, stop: int | None = None) -> list[BitMap]:
@@ -144,7 +142,6 @@ class BitSlices:
         return found
 
     def remember(self, highest: int, rows: BitMap) -> None:
-        """Keep the rows that have these highest bits, as long as there is room."""
         most = 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
         self._cache.put((self._owner, "highest", highest), rows, most)
 
@@ -266,42 +263,28 @@ def _between(rows: BitMap, bits: Sequence[BitMap], low: int, high: int) -> BitMa
         return rows
     *lower, highest = bits[:free]
     upper = rows & highest
-    return _at_least(rows - upper, lower, low) | _at_most(upper, lower, high)
+    return _beside(rows - upper, lower, low, above=True) | _beside(upper, lower, high, above=False)
 
 
-def _at_least(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
-    """Those of ``rows`` whose number in ``bits`` is at least that of ``value``: from the highest bit, as few are left
-    soon."""
-    if not value & (1 << len(bits)) - 1:
+def _beside(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least that of ``value`` (``above``), or at most: from the
+    highest bit, as few are left soon."""
+    if not (value if above else ~value) & (1 << len(bits)) - 1:
         return rows
-    equal, greater = rows, BitMap()
+    equal, found = rows, BitMap()
     for bit in reversed(range(len(bits))):
         if not equal:
             break
         with_bit = equal & bits[bit]
         if value >> bit & 1:
+            if not above:
+                found |= equal - with_bit
             equal = with_bit
         else:
-            greater |= with_bit
+            if above:
+                found |= with_bit
             equal = equal - with_bit
-    return greater | equal
-
-
-def _at_most(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
-    """Those of ``rows`` whose number in ``bits`` is at most that of ``value``."""
-    if not ~value & (1 << len(bits)) - 1:
-        return rows
-    equal, less = rows, BitMap()
-    for bit in reversed(range(len(bits))):
-        if not equal:
-            break
-        with_bit = equal & bits[bit]
-        if value >> bit & 1:
-            less |= equal - with_bit
-            equal = with_bit
-        else:
-            equal = equal - with_bit
-    return less | equal
+    return found | equal
 
 
 _FEW = 1 << 12

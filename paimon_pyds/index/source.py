@@ -143,7 +143,6 @@ class Cursor:
         self._step = step
 
     def take(self, length: int, field: str) -> bytes:
-        """The next ``length`` bytes."""
         start = self.position - self._from
         if length < 0 or start + length > len(self._buffer):
             self._fill(length, field)
@@ -183,7 +182,6 @@ class Cursor:
         return values, b"".join(tails)
 
     def remaining(self) -> int:
-        """Bytes between here and the end of the source."""
         return self.source.size - self.position
 
     def u8(self, field: str) -> int:
@@ -218,7 +216,6 @@ class ByteCache:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable) -> Any:
-        """The value, or None."""
         entry = self._entries.get(key)
         if entry is None:
             return None

@@ -97,7 +97,6 @@ class AdviceReport:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
         return asdict(self)
 
 
@@ -179,8 +178,6 @@ class _Advisor:
             found[item.filter] = (predicate, item.count + found.get(item.filter, (predicate, 0))[1])
         return found
 
-    # ------------------------------------------------------------------------------------------------------- rules
-
     def of(self, need: Need) -> Iterator[Advice]:
         """Advice for one column: what to have, and what to drop."""
         configured = {s.index_type: s for s in self.specs if s.container_name == need.name}
@@ -236,8 +233,6 @@ class _Advisor:
                 why = f"it is made for {items:,} values, a file has {need.distinct:,} at most"
                 return Advice("change", need.name, BLOOM_FILTER, why, need.uses, options=_own_options(need))
         return Advice("keep", need.name, spec.index_type, reason, need.uses)
-
-    # ----------------------------------------------------------------------------------------------------- outcome
 
     def sized(self, advice: Sequence[Advice]) -> list[Advice]:
         """The same with sizes: each index is built on the largest sampled file."""

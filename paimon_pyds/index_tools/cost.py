@@ -180,11 +180,9 @@ class CostReport:
 
     @property
     def projected_bytes(self) -> int:
-        """Bytes of all containers of the table."""
         return _projected(self.sampled_index_bytes, self.rows, self.sampled_rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
         return {**asdict(self), "projected_bytes": self.projected_bytes}
 
 

@@ -81,9 +81,6 @@ def _json_filter(text: str, number: int) -> tuple[str, int]:
     return found.strip(), count
 
 
-# ----------------------------------------------------------------------------------------------------------- leaves
-
-
 def useful_parts(predicate: Predicate) -> dict[str, Predicate]:
     """What indexes can be asked of each column (by `column_name`) to narrow a filter down.
 
@@ -130,9 +127,6 @@ def column_name(column: ColumnRef) -> str:
     return column.name if key is None else f"{column.name}[{key}]"
 
 
-# ------------------------------------------------------------------------------------------------------------ needs
-
-
 @dataclass(slots=True)
 class Need:
     """What filters ask of one column (or map key), and what the sampled files say of it.
@@ -151,22 +145,18 @@ class Need:
 
     @property
     def name(self) -> str:
-        """The name in options."""
         return column_name(self.column)
 
     @property
     def distinct(self) -> int:
-        """The most distinct values in one sampled file."""
         return max((distinct for _, distinct in self.per_file), default=0)
 
     @property
     def rows(self) -> int:
-        """The rows of the largest sampled file."""
         return max((rows for rows, _ in self.per_file), default=0)
 
     @property
     def few_values(self) -> bool:
-        """Whether a value has ten rows or more, on average."""
         return all(distinct * _ROWS_PER_VALUE <= rows for rows, distinct in self.per_file)
 
     def share(self, what: str) -> float:

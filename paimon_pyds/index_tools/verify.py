@@ -58,7 +58,6 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        """Whether something is wrong; else it is worth knowing only."""
         return self.kind in FAULTS
 
 
@@ -75,7 +74,6 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no fault was found."""
         return not any(f.is_fault for f in self.findings)
 
     def to_arrow(self) -> pa.Table:
@@ -150,9 +148,6 @@ def verify_indexes(
         seconds=time.perf_counter() - started,
         findings=tuple(f for r in reports for f in r.findings),
     )
-
-
-# ----------------------------------------------------------------------------------------------------- in each task
 
 
 def verify_one(task: VerifyTask) -> FileReport:

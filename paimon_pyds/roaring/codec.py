@@ -223,9 +223,6 @@ def container_entries(keys: Ints, cards: Ints) -> npt.NDArray[np.uint32]:
     return (keys | cards - 1 << 16).astype("<u4")
 
 
-# ------------------------------------------------------------------------------------------ many bitmaps at once
-
-
 def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list[Bytes], Ints]:
     """Serialize many sets of positions at once.
 
