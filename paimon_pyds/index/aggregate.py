@@ -241,8 +241,8 @@ class _BitmapColumn(IndexedColumn):
     ) -> tuple[BitMap, pa.Array | None]:
         """Values are walked from their best end, many at a time while none is met."""
         found = BitMap()
-        positions, known = [np.zeros(0, np.uint32)], []
-        for key, place in self._met(rows, largest):
+        positions, best_keys = [np.zeros(0, np.uint32)], []
+        for key, place in self._entries_in_order(rows, largest):
             need = n - len(found)
             if need <= 0:
                 break
@@ -251,13 +251,13 @@ class _BitmapColumn(IndexedColumn):
             found |= members
             if keys:
                 positions.append(np.asarray(members.to_array(), np.uint32))
-                known.append(self._array([key]).take(pa.array(np.zeros(len(members), np.int64))))
+                best_keys.append(self._array([key]).take(pa.array(np.zeros(len(members), np.int64))))
         if not keys:
             return found, None
         order = np.argsort(np.concatenate(positions), kind="stable")
-        return found, pa.concat_arrays([self._array([]), *known]).take(pa.array(order))
+        return found, pa.concat_arrays([self._array([]), *best_keys]).take(pa.array(order))
 
-    def _met(self, rows: BitMap | None, largest: bool) -> Iterator[tuple[Any, tuple[int, int]]]:
+    def _entries_in_order(self, rows: BitMap | None, largest: bool) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Keys from best to worst with the places of their bitmaps; stretches without one of ``rows`` are left out."""
         at_once = 1
         blocks = range(self._reader.block_count)

@@ -1,6 +1,6 @@
 """Writing the bitmap index, versions 1 and 2: all bitmaps of a column assembled at once from its sorted codes.
 
-The layout is told in `paimon_pyds.index.bitmap`.
+The layout is described in `paimon_pyds.index.bitmap`.
 """
 
 from __future__ import annotations

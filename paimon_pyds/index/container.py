@@ -282,7 +282,7 @@ class CheckedBlocks:
         if self._sums is None or length > _LARGE:
             return self.read_many([(offset, length)])[0]
         if offset + length > self.size:
-            raise self._beyond(offset + length)
+            raise self._past_end(offset + length)
         at = offset - self._start
         first = at // _SMALL
         stop = -(-(at + length) // _SMALL)
@@ -308,7 +308,7 @@ class CheckedBlocks:
         runs: list[tuple[int, int]] = []
         for offset, length in sorted(ranges):
             if offset + length > self.size:
-                raise self._beyond(offset + length)
+                raise self._past_end(offset + length)
             first = (offset - start) // _SMALL * _SMALL
             stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
             if runs and first <= runs[-1][1] + _REQUEST:
@@ -365,7 +365,7 @@ class CheckedBlocks:
         if _checksums(data, size) != wanted:
             raise corrupt(self, "the bytes do not have their checksum", offset=offset, field="checksum")
 
-    def _beyond(self, end: int) -> Exception:
+    def _past_end(self, end: int) -> Exception:
         message = f"bytes up to {end} wanted, those with checksums end at {self.size}"
         return corrupt(self, message, offset=self.size)
 

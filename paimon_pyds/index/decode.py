@@ -56,8 +56,8 @@ def decode_index(reader: BitmapReader | BsiReader | RangeBitmapReader, codec: Ke
 
 def codes_in(decoded: DecodedIndex, column: EncodedColumn) -> Codes:
     """The codes of a decoded index in another dictionary; FOREIGN (-3) for values that aren't in it."""
-    known = column.keys if column.codec.is_binary else column.keys.cast(pa.int64())
-    places = pc.index_in(decoded.keys, value_set=known).fill_null(FOREIGN)
+    own_keys = column.keys if column.codec.is_binary else column.keys.cast(pa.int64())
+    places = pc.index_in(decoded.keys, value_set=own_keys).fill_null(FOREIGN)
     ranks = np.concatenate([np.asarray(places, np.int64), [NOWHERE, NULL]])  # -2 and -1 count from the end
     return ranks[decoded.codes]
 

@@ -32,15 +32,8 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataType
 
-__all__ = [
-    "DEFAULT_CACHE",
-    "FileIndex",
-    "IndexResult",
-    "LeafTrace",
-    "OPEN_INDEXES",
-    "open_embedded_index",
-    "open_side_index",
-]
+__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace", "OPEN_INDEXES", "open_embedded_index",
+           "open_side_index"]  # fmt: skip
 
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192
@@ -257,16 +250,16 @@ class FileIndex:
         """The rows that may match a leaf, or all of several bounds of one column."""
         column = self._indexes_of(leaves[0].column)
         if column is None:
-            return self._say(leaves, str(leaves[0].column), None, _UNKNOWN, question)
+            return self._note(leaves, str(leaves[0].column), None, _UNKNOWN, question)
         if column.is_empty and leaves[0].op not in _EMPTY_REMAINS:
-            return self._say(leaves, column.name, EMPTY, _NO_ROW, question)
+            return self._note(leaves, column.name, EMPTY, _NO_ROW, question)
         probe = column.probe(leaves, question.extended)
         index_types = column.types_for(probe)
         if probe is None or not index_types:
-            return self._say(leaves, column.name, None, _UNKNOWN, question)
+            return self._note(leaves, column.name, None, _UNKNOWN, question)
         selection, exact = _UNKNOWN
         for index_type in index_types:
-            answer = self._ask(leaves, column, index_type, probe, question)
+            answer = self._ask_index(leaves, column, index_type, probe, question)
             if answer is None:
                 continue
             selection, exact = selection & answer.selection, exact or answer.exact
@@ -274,7 +267,7 @@ class FileIndex:
                 break
         return Answer(selection, exact)
 
-    def _ask(
+    def _ask_index(
         self, leaves: Sequence[Leaf], column: ColumnIndexes, index_type: str, probe: Probe, question: _Question
     ) -> Answer | None:
         before = self._source.bytes_read
@@ -283,10 +276,10 @@ class FileIndex:
             return None
         self.check_rows(reader, column.name, index_type, question.row_count)
         answer = reader.answer(probe, extended=question.extended)
-        self._say(leaves, column.name, index_type, answer or _UNKNOWN, question, self._source.bytes_read - before)
+        self._note(leaves, column.name, index_type, answer or _UNKNOWN, question, self._source.bytes_read - before)
         return answer
 
-    def _say(
+    def _note(
         self,
         leaves: Sequence[Leaf],
         column: str,

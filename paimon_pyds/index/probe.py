@@ -127,13 +127,13 @@ def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None
 
 
 def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
-    known = [literal for literal in literals if literal is not None]
-    if negated and len(known) < len(literals):
+    values = [literal for literal in literals if literal is not None]
+    if negated and len(values) < len(literals):
         return NOTHING
     if codec.is_binary:
-        return Points(tuple(dict.fromkeys(map(codec.bytes_of, known))), negated)
+        return Points(tuple(dict.fromkeys(map(codec.bytes_of, values))), negated)
     keys: dict[Key, None] = {}
-    for literal in known:
+    for literal in values:
         place = codec.position_of(literal)
         if place.present or (codec.coarse and place.first >= codec.low):
             keys.update(dict.fromkeys(range(place.first, place.last + 1)))

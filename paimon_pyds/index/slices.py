@@ -263,10 +263,10 @@ def _between(rows: BitMap, bits: Sequence[BitMap], low: int, high: int) -> BitMa
         return rows
     *lower, highest = bits[:free]
     upper = rows & highest
-    return _beside(rows - upper, lower, low, above=True) | _beside(upper, lower, high, above=False)
+    return _bounded(rows - upper, lower, low, above=True) | _bounded(upper, lower, high, above=False)
 
 
-def _beside(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -> BitMap:
+def _bounded(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -> BitMap:
     """Those of ``rows`` whose number in ``bits`` is at least that of ``value`` (``above``), or at most: from the
     highest bit, as few are left soon."""
     if not (value if above else ~value) & (1 << len(bits)) - 1:

@@ -192,12 +192,12 @@ class _Advisor:
         if choice not in configured:
             there = [t for t in _EXACT if t in configured and need.kinds <= _ANSWERS[t]]
             if there:
-                choice, reason = there[0], f"it exists and answers the recorded filters: {_asked(need)}"
+                choice, reason = there[0], f"it exists and answers the recorded filters: {_operators(need)}"
         for index_type, spec in configured.items():
             if index_type == choice:
                 yield self.kept(need, spec, reason)
             else:
-                yield Advice("drop", need.name, index_type, f"{choice} answers {_asked(need)} too", need.uses)
+                yield Advice("drop", need.name, index_type, f"{choice} answers {_operators(need)} too", need.uses)
         if choice not in configured:
             yield Advice("add", need.name, choice, reason, need.uses, options=_own_options(need, choice))
 
@@ -269,9 +269,9 @@ class _Advisor:
         if item.index_type is None:
             return None
         if not item.options:
-            for known in self.specs:
-                if (known.container_name, known.index_type) == (item.column, item.index_type):
-                    return known
+            for spec in self.specs:
+                if (spec.container_name, spec.index_type) == (item.column, item.index_type):
+                    return spec
         name, _, key = (item.column, "", "") if item.column in fields else item.column.partition("[")
         own = {k.rpartition(".")[2]: v for k, v in item.options.items()}
         return IndexSpec(name, key[:-1] if key else None, item.index_type, own)
@@ -310,10 +310,10 @@ def _first(need: Need, types: Sequence[str], reason: str) -> tuple[str | None, s
     for index_type in types:
         if supports(index_type, need.type) and need.kinds & _ANSWERS[index_type]:
             return index_type, reason
-    return None, f"no index on {need.type} answers {_asked(need)}"
+    return None, f"no index on {need.type} answers {_operators(need)}"
 
 
-def _asked(need: Need) -> str:
+def _operators(need: Need) -> str:
     names = {POINT: "=", RANGE: "ranges", NULLS: "IS NULL"}
     return " and ".join(text for kind, text in names.items() if kind in need.kinds)
 

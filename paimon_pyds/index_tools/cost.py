@@ -33,20 +33,10 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import BytesSource, FileIO
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = [
-    "CostReport",
-    "FileSample",
-    "FilterCost",
-    "IndexCost",
-    "MAX_ROWS",
-    "build_one",
-    "index_cost",
-    "index_options",
-    "read_sample",
-    "sample_files",
-]
+__all__ = ["CostReport", "FileSample", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options",
+           "read_sample", "sample_files"]  # fmt: skip
 
-MAX_ROWS = 2_000_000
+_MOST_ROWS = 2_000_000
 """Rows taken of one file at most: bounds memory."""
 
 
@@ -111,7 +101,7 @@ def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
     return [full[int(i)] for i in chosen]
 
 
-def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = MAX_ROWS) -> FileSample:
+def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
     """The first rows of some columns (of the file's schema) of a data file.
 
     Raises:
@@ -237,7 +227,7 @@ def index_cost(
         sample = read_sample(store.io, file, _columns([mine for _, mine in own], predicates, schema, file))
         container = _build(sample, own, report, costs)
         for predicate, cost in zip(predicates, report.filters, strict=True):
-            _ask(sample, container, predicate, schema, cost)
+            _ask_filter(sample, container, predicate, schema, cost)
     for cost_of in costs.values():
         cost_of.projected_bytes = _projected(cost_of.bytes, report.rows, report.sampled_rows)
         cost_of.projected_seconds = cost_of.seconds * report.rows / max(1, report.sampled_rows)
@@ -295,7 +285,7 @@ def build_one(sample: FileSample, spec: IndexSpec) -> bytes:
     return builder.bodies()[spec.container_name][spec.index_type]
 
 
-def _ask(
+def _ask_filter(
     sample: FileSample, container: bytes | None, predicate: Predicate, schema: TableSchema, cost: FilterCost
 ) -> None:
     matching = int(np.count_nonzero(sample.mask(predicate, schema.fields)))

@@ -149,13 +149,18 @@ _WITH_POSITIONS = frozenset({BITMAP, BSI, RANGE_BITMAP})
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _JavaAnswer:
     selection: RowSelection
     skip: bool = False
 
 
 def java_answer(index: FileIndex, predicate: Predicate, row_count: int) -> str | list[int]:
-    """``"REMAIN"``, ``"SKIP"``, or positions, ascending.
+    """``"REMAIN"``, ``"SKIP"``, or positions, ascending, told apart as Java's readers tell them.
+
+    SKIP is what a bloom filter or an EMPTY index says; no positions is what the other indexes say. An AND ends at the
+    first child that leaves no row, and what that child said is its answer. Where Java goes by the order of a hash table
+    (indexes of one column, and conjunctions of three or more, which it groups by column) the order here is that of
+    writing, and positions come first.
 
     Where Java 1.4 loses rows the answer is ours: floats compared with a zero, timestamps finer than their keys, IS NULL
     by a range bitmap of nothing but nulls.
@@ -168,38 +173,38 @@ def java_answer(index: FileIndex, predicate: Predicate, row_count: int) -> str |
     Raises:
         CorruptFileError: an index is damaged, or is of a file with another number of rows.
     """
-    said = _tree(index, predicate, row_count)
-    if said.selection.is_all:
+    found = _tree(index, predicate, row_count)
+    if found.selection.is_all:
         return "REMAIN"
-    positions: list[int] = said.selection.to_array(row_count).tolist()
-    return "SKIP" if said.skip else positions
+    positions: list[int] = found.selection.to_array(row_count).tolist()
+    return "SKIP" if found.skip else positions
 
 
-def _tree(index: FileIndex, predicate: Predicate, row_count: int) -> _Said:
+def _tree(index: FileIndex, predicate: Predicate, row_count: int) -> _JavaAnswer:
     match predicate:
         case Leaf():
             return _leaf(index, predicate, row_count)
         case And(children):
-            said = _Said(RowSelection.ALL)
+            found = _JavaAnswer(RowSelection.ALL)
             for child in children:
                 answer = _tree(index, child, row_count)
-                said = _Said(said.selection & answer.selection, said.skip or answer.skip)
-                if said.selection.is_none:
+                found = _JavaAnswer(found.selection & answer.selection, found.skip or answer.skip)
+                if found.selection.is_none:
                     break
-            return said
+            return found
         case Or(children):
-            said = _Said(RowSelection.NONE, skip=True)
+            found = _JavaAnswer(RowSelection.NONE, skip=True)
             for child in children:
                 answer = _tree(index, child, row_count)
-                said = _Said(said.selection | answer.selection, said.skip and answer.skip)
-            return said
-    return _Said(RowSelection.ALL) if predicate is Const.TRUE else _Said(RowSelection.NONE, skip=True)
+                found = _JavaAnswer(found.selection | answer.selection, found.skip and answer.skip)
+            return found
+    return _JavaAnswer(RowSelection.ALL) if predicate is Const.TRUE else _JavaAnswer(RowSelection.NONE, skip=True)
 
 
-def _leaf(index: FileIndex, leaf: Leaf, row_count: int) -> _Said:
+def _leaf(index: FileIndex, leaf: Leaf, row_count: int) -> _JavaAnswer:
     result = index.evaluate(leaf, row_count, extended=False)
     by_positions = any(t.index_type in _WITH_POSITIONS and t.result.is_none for t in result.trace)
-    return _Said(result.selection, result.selection.is_none and not by_positions)
+    return _JavaAnswer(result.selection, result.selection.is_none and not by_positions)
 
 
 def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: int | None = None) -> str | list[int]:

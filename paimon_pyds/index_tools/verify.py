@@ -264,8 +264,8 @@ def _encoded(
     dictionaries: dict[str, ColumnDictionary | None] = {}
     for name, (field, key) in located.items():
         type_ = value_type(field.type, key)
-        known = any(supports(kind, type_) for kind in INDEX_TYPES)
-        dictionaries[name] = ColumnDictionary(key_codec(type_)) if known else None
+        can_have_index = any(supports(kind, type_) for kind in INDEX_TYPES)
+        dictionaries[name] = ColumnDictionary(key_codec(type_)) if can_have_index else None
     fields = [f for f in file.fields if any(f is field for field, _ in located.values())]
     for batch in file.batches(io, fields):
         for name, (field, key) in located.items():

@@ -70,7 +70,7 @@ def decode_bitmap(
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
     if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
         if not _is_full(raw, bitmap):
-            _check_size(read_layout(raw, path=path, origin=origin), raw, path, origin)
+            _measured(raw, path, origin)
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
@@ -91,10 +91,13 @@ def _is_full(raw: bytes | memoryview, bitmap: BitMap) -> bool:
     return bool(raw[8 + 4 * count : first] == starts.tobytes())
 
 
-def _check_size(found: RoaringLayout, raw: bytes | memoryview, path: object, origin: int) -> None:
+def _measured(raw: bytes | memoryview, path: object, origin: int) -> RoaringLayout:
+    """What the header says. Raises CorruptFileError unless the bitmap ends where these bytes do."""
+    found = read_layout(raw, path=path, origin=origin)
     if found.size != len(raw):
         message = f"a bitmap of {found.size} bytes in {len(raw)}"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
+    return found
 
 
 def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
@@ -102,8 +105,7 @@ def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
 
     It does not look at offsets, the cardinalities of runs, and bytes after the last container.
     """
-    found = read_layout(raw, path=path, origin=origin)
-    _check_size(found, raw, path, origin)
+    found = _measured(raw, path, origin)
     for key, card in zip(found.keys.tolist(), found.cards.tolist(), strict=True):
         if bitmap.range_cardinality(key << 16, key + 1 << 16) != card:
             message = "a bitmap whose members contradict its header"
