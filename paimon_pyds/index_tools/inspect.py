@@ -21,9 +21,9 @@ from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.source import ByteCache, Cursor, Window
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, root_columns
-from paimon_pyds.predicate.written import bind_as_written
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, BytesSource
 from paimon_pyds.types import AtomicType, DataField, Kind

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.index.keys import Key, OrderCodec
-from paimon_pyds.query.top_n import SortColumn
+from paimon_pyds.sql.order import SortColumn
 
 __all__ = ["BestRows", "Rank", "SortKey"]
 
