@@ -287,7 +287,7 @@ def _publish(
         files = _vector_files(store, plan, state.snapshot)
         fresh = files.write(_taken(plan, left, state))
         try:
-            with removing_unpublished(partial(files.discard, fresh)):
+            with removing_unpublished(partial(discard, store.io, fresh.paths)):
                 return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
         except CommitConflictError as error:
             retries.again(error)
