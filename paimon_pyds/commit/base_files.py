@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     FileKind,
@@ -24,7 +23,7 @@ from paimon_pyds.metadata.manifest import (
     entries_to_batch,
     entry_at,
 )
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import encode_row
