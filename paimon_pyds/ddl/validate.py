@@ -111,7 +111,7 @@ def _check_keys(schema: TableSchema) -> None:
 
 def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
     bucket = options.get("bucket")
-    named = options.bucket_keys(schema) if options.is_set("bucket-key") else ()
+    named = schema.bucket_keys if options.is_set("bucket-key") else ()
     _require_fields(schema, named, "bucket-key")
     _no_duplicates(named, "bucket-key columns")
     inside = [name for name in named if name in schema.partition_keys]
@@ -128,7 +128,7 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
         return
     if bucket < 1 and not (bucket == -2 and schema.primary_keys):
         raise OptionError(f"bucket={bucket}: the number of buckets needs to be greater than 0, or -1 for none")
-    keys = options.bucket_keys(schema)
+    keys = schema.bucket_keys
     if not keys:
         raise OptionError(
             "You should define a 'bucket-key' for bucketed append mode.",
