@@ -213,7 +213,7 @@ def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
 
 def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
     """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
-    known = schema.field_names
+    columns = schema.field_names
     for name in names:
-        if name not in known:
-            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, known, "columns"))
+        if name not in columns:
+            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, columns, "columns"))

@@ -43,7 +43,7 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFile]:
 
     Raises:
         CorruptFileError: bytes that are not a manifest list.
-        UnsupportedError: a version or compression codec that is not known.
+        UnsupportedError: an unknown version or compression codec.
     """
     return _decode(data, path, _manifest_file, MANIFEST_VERSION)
 

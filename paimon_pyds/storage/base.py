@@ -74,7 +74,7 @@ class FileIO(Protocol):
         """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (offset, length) ranges; near ones are read together."""
+        """Several (offset, length) ranges; those close to one another are read in one request."""
 
     def open_input(self, path: str) -> pa.NativeFile:
         """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
@@ -151,7 +151,7 @@ class BytesSource:
 
 
 class FileSource:
-    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was asked of the storage."""
+    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested."""
 
     def __init__(self, io: FileIO, path: str, size: int | None = None) -> None:
         self._io = io
