@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,7 +31,6 @@ __all__ = [
     "SimpleStats",
     "entries_to_batch",
     "entry_schema",
-    "entry_at",
     "file_identities",
     "live_entries",
 ]
@@ -212,18 +210,6 @@ def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True) if rows else [()] * len(ENTRY_SCHEMA)
     arrays = [array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
-
-
-def entry_at(batch: pa.RecordBatch | pa.Table, index: int) -> ManifestEntry:
-    """The entry in one row of columns that have all of `ENTRY_SCHEMA`."""
-    row: dict[str, Any] = {}
-    for name in ENTRY_SCHEMA.names:
-        value = batch.column(name)[index].as_py()
-        row[name] = tuple(value) if isinstance(value, list) else value
-    head = {name: row.pop(name) for name in ("kind", "partition", "bucket", "total_buckets")}
-    for stats in ("key_stats", "value_stats"):
-        row[stats] = SimpleStats(*(row.pop(f"{stats}_{part}") for part in ("min", "max", "nulls")))
-    return ManifestEntry(**head, file=DataFile(**row))
 
 
 def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:

@@ -32,7 +32,6 @@ from paimon_pyds.metadata.manifest import (
     ManifestFile,
     SimpleStats,
     entries_to_batch,
-    entry_at,
     live_entries,
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
@@ -44,6 +43,7 @@ from paimon_pyds.metadata.record_codec import (
 )
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import parse_type
+from support.manifests import entry_at
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)

@@ -14,7 +14,7 @@ import pytest
 
 from paimon_pyds.avro.records import read_container
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
@@ -23,6 +23,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from support.fixtures import DEV, has_shared
+from support.manifests import entry_at
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
 

@@ -21,12 +21,12 @@ from paimon_pyds.metadata.manifest import (
     ManifestEntry,
     ManifestFile,
     entries_to_batch,
-    entry_at,
 )
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import encode_row
+from support.manifests import entry_at
 
 _COLUMNS = {
     "i": (pa.int32(), st.integers(-3, 3)),

@@ -38,8 +38,7 @@ from paimon_pyds.formats.orc.zones import Clocks, has_kind, is_legacy, is_utc, u
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.os_errors import storage_error
+from paimon_pyds.storage.base import FileIO, storage_error
 from paimon_pyds.types import (
     DataField,
     DataType,
