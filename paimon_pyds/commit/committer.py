@@ -18,14 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch
-from paimon_pyds.commit.base_files import read_base_files
 from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.commit.conflicts import Conflicts, check_vector_files, next_index_entries, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.indexes import check_vector_files, next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import publisher_of
-from paimon_pyds.commit.replaced import has_all, remember, replaced_since
+from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
@@ -72,9 +69,6 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
-    lost = replaced_since(store)
-    if lost is not None:
-        _bring_back(store, lost, options)
     if not changes.commit_user:
         changes = replace(changes, commit_user=_user(options))
     published: Snapshot | None = None
@@ -96,13 +90,15 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
     try:
-        _Commit(store, lost, options, replaced=True).run()
+        snapshot = _Commit(store, lost, options, replaced=True).run()
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
             path=store.root,
             hint="write its rows again, then these",
         ) from error
+    if snapshot is not None:
+        remember(store, snapshot, lost)  # it may be replaced in its turn
 
 
 def _user(options: TableOptions) -> str:
@@ -137,7 +133,7 @@ class _Commit:
         while True:
             self.attempt = _Attempt()
             with removing_unpublished(self.clean):
-                latest = self.store.latest_snapshot()
+                latest = self.latest()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
                 landed = self.landed_before(latest)
@@ -161,6 +157,15 @@ class _Commit:
                 )
             )
 
+    def latest(self) -> Snapshot | None:
+        """The latest snapshot, once it has all that this process committed last."""
+        while True:
+            latest = self.store.latest_snapshot()
+            lost = replaced_since(self.store, latest)
+            if lost is None:
+                return latest
+            _bring_back(self.store, lost, self.options)
+
     def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that has all of this commit already, if there is one."""
         if self.replaced and latest is not None and has_all(self.store, latest, self.increment):
@@ -178,10 +183,7 @@ class _Commit:
         if increment.guard is not None:
             increment.guard(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
-        live = read_base_files(self.store, schema, base, increment)
-        if live is not None:
-            self.conflicts.check_files(live)
-            self.conflicts.check_buckets(live)
+        live = self.live_files(latest, schema, base)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         added = new if increment.replacements is None else _concat([new, increment.replacements])
@@ -221,6 +223,19 @@ class _Commit:
             next_row_id=next_row_id,
             operation=None if increment.operation is None else increment.operation.value,
         )
+
+    def live_files(
+        self, latest: Snapshot | None, schema: TableSchema, base: Sequence[ManifestFile]
+    ) -> pa.RecordBatch | None:
+        """The live files that the commit has to know of; those that it builds on are still among them."""
+        live = self.increment.base_files
+        if live is None or self.increment.base_snapshot != latest:
+            live = read_base_files(self.store, schema, base, self.increment)
+            if live is not None:
+                self.conflicts.check_files(live)
+        if live is not None:
+            self.conflicts.check_buckets(live)
+        return live
 
     @staticmethod
     def now(latest: Snapshot | None) -> int:
@@ -270,7 +285,7 @@ class _Commit:
         return entries_to_batch(entries), next_row_id
 
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
-        if live is None:
+        if live is None or (self.increment.deleted is None and self.increment.overwrite is None):
             return _nothing()
         removed = [] if self.increment.deleted is None else [self.increment.deleted]
         if self.increment.overwrite is not None:
@@ -290,7 +305,9 @@ class _Commit:
         old_name = None if latest is None else latest.index_manifest
         old = () if old_name is None else self.store.read_index_manifest(old_name)
         self.conflicts.check_vectors(old)
-        gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
+        gone = removed
+        if removed.num_rows and added.num_rows:
+            gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
         check_vector_files(self.increment, live, gone, added, self.store.root)
         entries = next_index_entries(old, self.increment, live, gone, self.conflicts)
         if entries is None:

@@ -1,5 +1,6 @@
-"""Conflicts: whether the table still is what a commit was made from.
+"""Conflicts: whether the table still is what a commit was made from, as its live files and index files tell.
 
+Of live files, those of the partitions and buckets are read that a commit touches, and the columns that its checks use.
 Source: Paimon documentation, concepts/concurrency-control ("files conflict"): a file that was removed, or that got
 another deletion vector, since a commit's base snapshot must not be removed or get a vector by that commit.
 """
@@ -12,12 +13,87 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Increment, vector_places
+from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["Conflicts"]
+__all__ = ["Conflicts", "check_vector_files", "next_index_entries", "read_base_files"]
+
+_CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")
+_NUMBERED = ("partition", "bucket", "total_buckets", "file_name", "max_sequence_number")
+"""What a commit that only adds files needs: the number of buckets, and the last sequence number of each."""
+
+
+def read_base_files(
+    store: TableStore, schema: TableSchema, manifests: Sequence[ManifestFile], increment: Increment
+) -> pa.RecordBatch | None:
+    """The live files that the checks of a commit look at; None when it has nothing to check.
+
+    Commits look at live files that replace some, that put deletion vectors on some, or that continue the sequence
+    numbers of a bucket.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        manifests: all of the snapshot that the commit lands on.
+        increment: what is committed.
+
+    Returns:
+        columns of `ENTRY_SCHEMA`: partition, bucket, total_buckets, file_name and max_sequence_number; with files that
+        go or must stay, what identifies a file; with an overwrite, all.
+    """
+    named = [batch for batch in (increment.deleted, increment.required) if batch is not None]
+    vectors = vector_places(increment.index_entries)
+    if increment.overwrite is None and not named and not vectors and all(b.total_buckets <= 0 for b in increment.added):
+        return None
+    partitions = {b.partition for b in increment.added}
+    if increment.overwrite is None and not named and not vectors:
+        return _read_buckets(store, schema, manifests, increment)
+    for batch in named:
+        partitions.update(batch["partition"].unique().to_pylist())
+    partitions.update(entry.partition for entry in increment.index_entries)
+    if increment.overwrite is None:
+        wanted = EntryFilter(schema, partitions=frozenset(partitions))
+        return ManifestReader(store, wanted).live(manifests, _CHECKED)
+    replaced = _replaced_partitions(store, manifests, increment.overwrite)
+    if replaced is None:
+        return ManifestReader(store).live(manifests)
+    wanted = EntryFilter(schema, partitions=frozenset(partitions | replaced))
+    return ManifestReader(store, wanted).live(manifests)
+
+
+def _read_buckets(
+    store: TableStore, schema: TableSchema, manifests: Sequence[ManifestFile], increment: Increment
+) -> pa.RecordBatch:
+    """The files of the buckets that get new ones, and of all buckets of partitions where these have no file yet.
+
+    Files of one partition agree on the number of buckets, so that any of them tells it.
+    """
+    partitions = frozenset(b.partition for b in increment.added)
+    wanted = EntryFilter(schema, partitions=partitions, buckets=frozenset(b.bucket for b in increment.added))
+    found = ManifestReader(store, wanted).live(manifests, _NUMBERED)
+    unseen = partitions.difference(found["partition"].unique().to_pylist())
+    if not unseen:
+        return found
+    others = EntryFilter(schema, partitions=unseen)
+    rest = ManifestReader(store, others).live(manifests, _NUMBERED)
+    return one_batch(pa.Table.from_batches([found, rest]))
+
+
+def _replaced_partitions(
+    store: TableStore, manifests: Sequence[ManifestFile], overwrite: Overwrite
+) -> set[bytes] | None:
+    """The partitions with files that an overwrite replaces; None for all."""
+    if overwrite.partitions is None:
+        return None
+    entries = ManifestReader(store).entries(manifests, ("partition",))
+    return overwrite.replaced(entries["partition"].unique().to_pylist())
+
 
 _AGAIN = "run the operation again on the latest snapshot"
 
@@ -45,7 +121,7 @@ class Conflicts:
 
     def check_buckets(self, live: pa.RecordBatch) -> None:
         """Files of one partition must agree on the number of buckets."""
-        if self.changes.overwrite is not None:
+        if self.changes.overwrite is not None or not any(bucket.files for bucket in self.changes.added):
             return
         known = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
         for bucket in self.changes.added:
@@ -91,3 +167,88 @@ class Conflicts:
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(what, path=self.root, hint=_AGAIN)
+
+
+def check_vector_files(
+    changes: Increment, live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch, root: str
+) -> None:
+    """Raise CommitConflictError for a new deletion vector of a data file that the next snapshot does not have.
+
+    Args:
+        changes: what is committed.
+        live: the data files of the snapshot that the commit lands on.
+        removed: entries of the data files that the commit takes away, without those that come back.
+        added: entries of those that come.
+        root: the table, for the error.
+    """
+    unchecked = set(vector_places(changes.index_entries))
+    if changes.required is not None and changes.overwrite is None:
+        unchecked.difference_update(changes.required["file_name"].to_pylist())
+    if not unchecked:
+        return
+    names = array(sorted(unchecked), pa.string())
+    there = pc.is_in(names, added["file_name"])
+    if live is not None:
+        kept = pc.and_not(pc.is_in(names, live["file_name"]), pc.is_in(names, removed["file_name"]))
+        there = pc.or_(there, kept)
+    missing = names.filter(pc.invert(there))
+    if len(missing):
+        raise CommitConflictError(
+            f"the data file {missing[0]} was removed by another commit meanwhile: it can't get a deletion vector",
+            path=root,
+            hint="run the operation again on the latest snapshot",
+        )
+
+
+def next_index_entries(
+    old: Sequence[IndexEntry],
+    changes: Increment,
+    live: pa.RecordBatch | None,
+    removed: pa.RecordBatch,
+    conflicts: Conflicts,
+) -> list[IndexEntry] | None:
+    """The entries of the next index manifest; None when they are the old ones.
+
+    Index files that the changes replace go, as do those of overwritten partitions and those whose last live data
+    file the commit takes away. One that also has vectors of live files must be among those that are replaced: Java
+    Paimon writes no more to a table with a vector whose data file is gone.
+
+    Args:
+        old: the entries of the snapshot that the commit lands on.
+        changes: what is committed.
+        live: the live data files of that snapshot; may be None when the commit takes none away.
+        removed: entries of the data files that the commit takes away, without those that come back.
+        conflicts: the checks of the same changes.
+
+    Raises:
+        CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
+        ValueError: an index file would keep the vector of a data file that goes.
+    """
+    conflicts.check_replaced(old)
+    gone = set(removed["file_name"].to_pylist())
+    partitions = set() if changes.overwrite is None else set(removed["partition"].to_pylist())
+    stay = [
+        entry
+        for entry in old
+        if entry.file_name not in changes.replaced_index_files and entry.partition not in partitions
+    ]
+    over = _over(stay, gone, live)
+    kept = [entry for entry in stay if entry.file_name not in over]
+    conflicts.check_added(kept)
+    if len(kept) == len(old) and not changes.index_entries:
+        return None
+    return [*kept, *changes.index_entries]
+
+
+def _over(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
+    """The index files with vectors of data files that go, and none of a data file that stays."""
+    touched = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in entries}
+    touched = {name: files for name, files in touched.items() if not files.isdisjoint(gone)}
+    if not touched or live is None:
+        return set(touched)
+    files = array(sorted(set().union(*touched.values()) - gone), pa.string())
+    stay = set(files.filter(pc.is_in(files, live["file_name"])).to_pylist())
+    for name, held in touched.items():
+        if not held.isdisjoint(stay):
+            raise ValueError(f"the index file {name} would keep the vector of a data file that goes: replace it")
+    return set(touched)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.index.keys import Key
 from paimon_pyds.index.order import OrderCodec
-from paimon_pyds.query.top_n import SortColumn
+from paimon_pyds.sql.order import SortColumn
 
 __all__ = ["BestRows", "Rank", "SortKey"]
 

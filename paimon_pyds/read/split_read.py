@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from paimon_pyds.formats.prefetch import in_order
+from paimon_pyds.formats.threads import in_order
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, read_file
 from paimon_pyds.read.trace import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema

@@ -16,10 +16,9 @@ from paimon_pyds.expression import Operand, bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.rowlevel.changes import RowSummary, change_rows, remove_rows
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
-from paimon_pyds.rowlevel.target import RowTarget
-from paimon_pyds.rowlevel.tasks import find_rows
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows
+from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
 
 __all__ = ["delete"]
 

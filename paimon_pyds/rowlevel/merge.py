@@ -8,7 +8,7 @@ changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -27,21 +27,21 @@ from paimon_pyds.expression import Operand, SourceKeys, bind_rows_condition, spl
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
+from paimon_pyds.read.file import read_file
+from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
-from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
+from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, MergeScopes, bind_clauses, listed
-from paimon_pyds.rowlevel.merge_rows import MergeRules, inserted_rows
+from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
 from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
-from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
-from paimon_pyds.rowlevel.options import MergeOptions
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
-from paimon_pyds.rowlevel.target import Candidates, RowTarget
-from paimon_pyds.rowlevel.tasks import by_total_buckets, unfiltered
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered
+from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
-from paimon_pyds.write import TableWriter
+from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["Delete", "Insert", "Update", "merge_into"]
+__all__ = ["merge_into"]
 
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
@@ -143,7 +143,7 @@ class _Merge:
         candidates = self._target.candidates(self._predicate, self._fields())
         sizes = {c.number: c.file.row_count for c in candidates.files}
         seen = 0
-        for result in executor.map(merge_files, list(self._tasks(candidates))):
+        for result in executor.map(_merge_files, list(self._tasks(candidates))):
             done.add(result)
             seen += sum(sizes[number] for number in result.numbers)
             if progress is not None:
@@ -163,7 +163,7 @@ class _Merge:
         used = {name for c in updates for e in (c.values or {}).values() for name in e.columns}
         return {self._rules.prefix + name for name in kept} | used
 
-    def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
+    def _tasks(self, candidates: Candidates) -> Iterator[_MergeTask]:
         for total, files in by_total_buckets(iter(candidates.files)):
             context = self._target.moving_context(total)
             metadata = (*context.layout.trailing_names, ROW_INDEX)
@@ -173,7 +173,7 @@ class _Merge:
             else:
                 rewrite = unfiltered(spec, self._target.schema.fields, metadata=metadata)
             for group in candidates.packed(files):
-                yield MergeTask(spec, rewrite, group, self._rules, context)
+                yield _MergeTask(spec, rewrite, group, self._rules, context)
 
     def _insert(self, done: _MergedSoFar) -> None:
         source = self._rules.source
@@ -211,16 +211,13 @@ class _MergedSoFar:
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kept: dict[int, BitMap] = field(default_factory=dict)
 
-    def add(self, result: Merged) -> None:
+    def add(self, result: _Merged) -> None:
         """Take a task's result."""
         self.messages.append(result.message)
         self.updated += result.updated
         self.matched = np.union1d(self.matched, result.matched)
         self.kept.update(result.kept)
-        for number, positions in result.positions.items():
-            count = len(positions)
-            partly = self.target.uses_vectors and count < self.target.live_rows(number)
-            self.removed.append(RemovedRows(number, positions if partly else None, count))
+        self.removed += [self.target.removed(number, positions) for number, positions in result.positions.items()]
 
     def edits(self) -> RowEdits:
         """All changes."""
@@ -234,3 +231,126 @@ class _MergedSoFar:
             updated=self.updated,
             inserted=self.inserted,
         )
+
+
+# ------------------------------------------------------------------------------------------------------- in each task
+
+
+@dataclass(frozen=True)
+class _MergeTask:
+    """Some files: how to look through them, how to rewrite them (None with vectors), and what to do to their rows."""
+
+    spec: ReadSpec
+    rewrite: ReadSpec | None
+    files: tuple[Candidate, ...]
+    rules: MergeRules
+    context: WriteContext
+
+    @property
+    def version_fields(self) -> tuple[DataField, ...]:
+        """The columns of new versions: the table's, and those in which rows keep their ids."""
+        return (*self.context.schema.fields, *self.context.layout.trailing)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """What a task found and wrote.
+
+    Attributes:
+        numbers: all its files.
+        positions: rows that go, by file.
+        kept: rows that match and stay as they are, by file.
+        matched: rows of the source that match.
+        updated: how many rows have new versions.
+        message: new data files.
+    """
+
+    numbers: tuple[int, ...]
+    positions: Mapping[int, BitMap]
+    kept: Mapping[int, BitMap]
+    matched: _Ints
+    updated: int
+    message: CommitMessage
+
+
+def _merge_files(task: _MergeTask) -> _Merged:
+    """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
+    positions: dict[int, BitMap] = {}
+    kept: dict[int, BitMap] = {}
+    matched: list[_Ints] = []
+    updated = 0
+    with TableWriter(task.context) as writer:
+        for candidate in task.files:
+            found = _FileActions.find(task, candidate, writer)
+            matched.append(np.unique(found.actions.matched))
+            updated += found.updated
+            if found.kept:
+                kept[candidate.number] = found.kept
+            if found.positions:
+                positions[candidate.number] = found.positions
+                if task.rewrite is not None:
+                    _rewrite(task, task.rewrite, candidate, found.actions, writer)
+        message = writer.prepare_commit()
+    sources = np.unique(_joined(matched))
+    return _Merged(tuple(c.number for c in task.files), positions, kept, sources, updated, message)
+
+
+@dataclass
+class _FileActions:
+    """What becomes of the rows of one file; in ``actions``, rows are positions in the file."""
+
+    positions: BitMap
+    kept: BitMap
+    updated: int
+    actions: Actions
+
+    @classmethod
+    def find(cls, task: _MergeTask, candidate: Candidate, writer: TableWriter) -> _FileActions:
+        """Look through a file; with deletion vectors new versions are written right away."""
+        parts: list[Actions] = []
+        updated = 0
+        for batch in read_file(task.spec, candidate.file):
+            positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+            named = _prefixed(batch, task.rules.prefix)
+            found = act(task.rules, named)
+            updated += int(np.count_nonzero(np.isin(found.clauses, task.rules.updating)))
+            if task.rewrite is None:
+                versions = new_versions(task.rules, named, found, task.version_fields)
+                if versions is not None:
+                    writer.write(versions)
+            parts.append(replace(found, rows=positions[found.rows], kept=positions[found.kept]))
+        whole = Actions(*(_joined([getattr(part, f.name) for part in parts]) for f in fields(Actions)))
+        removed, kept = (BitMap(rows.astype(np.uint32)) for rows in (whole.rows, whole.kept))
+        return cls(removed, kept, updated, whole)
+
+
+def _joined(parts: Sequence[_Ints]) -> _Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
+    """All live rows of a file that stay, and new versions of those that are updated in their places.
+
+    Args:
+        task: what the file is of.
+        spec: how to read all columns.
+        candidate: the file.
+        actions: its rows by their positions.
+        writer: takes the rows.
+    """
+    for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
+        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        plain = batch.select(batch.schema.names[:-1])
+        first, last = np.searchsorted(actions.rows, [positions[0], positions[-1] + 1])
+        if first == last:
+            writer.write(plain)
+            continue
+        found = actions.subset(slice(int(first), int(last)))
+        found = replace(found, rows=np.searchsorted(positions, found.rows))
+        versions = new_versions(task.rules, _prefixed(batch, task.rules.prefix), found, task.version_fields)
+        updates = np.isin(found.clauses, task.rules.updating)
+        writer.write(in_place(plain, found.rows[updates], versions, found.rows[~updates]))
+
+
+def _prefixed(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
+    return batch.rename_columns([prefix + name for name in batch.schema.names])

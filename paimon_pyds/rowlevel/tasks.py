@@ -20,7 +20,7 @@ from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.read.positions import matching_rows
-from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
@@ -30,7 +30,7 @@ __all__ = [
     "by_total_buckets",
     "find_rows",
     "in_place",
-    "rewritten",
+    "remove_rows",
     "run_tasks",
     "unfiltered",
     "write_rows",
@@ -116,7 +116,7 @@ class _RewriteTask:
     context: WriteContext
 
 
-def rewritten(
+def _rewritten(
     target: RowTarget, candidates: Candidates, removed: Sequence[FoundRows], executor: Executor
 ) -> list[CommitMessage]:
     """Write the live rows that are left of files, each into its own partition and bucket; nothing for a file of which
@@ -136,6 +136,22 @@ def rewritten(
         groups = candidates.packed(files)
         tasks.extend(_RewriteTask(spec, tuple((c, positions[c.number]) for c in group), context) for group in groups)
     return run_tasks(executor, _rewrite, tasks, target)
+
+
+def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
+    """Edits that take these rows from the table, none of them counted yet as deleted or updated.
+
+    With deletion vectors nothing is written here; without, the rows that are left of each file are written to new ones.
+
+    Args:
+        target: the table as it is.
+        candidates: the files that ``found`` is of, and perhaps others.
+        found: the rows that go: live ones, file by file.
+        executor: where files are rewritten.
+    """
+    removed = [target.removed(rows.number, rows.positions) for rows in found]
+    partly = [] if target.uses_vectors else [f for f in found if len(f.positions) < target.live_rows(f.number)]
+    return RowEdits(removed, _rewritten(target, candidates, partly, executor) if partly else ())
 
 
 def unfiltered(spec: ReadSpec, fields: Sequence[DataField], *, metadata: Sequence[str] = ()) -> ReadSpec:

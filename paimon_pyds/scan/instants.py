@@ -1,7 +1,7 @@
 """What manifests say of instants in ORC files that name no time zone of their writer.
 
 Java names it in files with a TIMESTAMP column only. But the bounds that it writes to the manifest are right where the
-values in the file went by the clocks of its zone, so the two together tell whether they did (`formats.orc_zones`).
+values in the file went by the clocks of its zone, so the two together tell whether they did (`formats.orc.zones`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import is_true
-from paimon_pyds.formats.base import InstantBounds
+from paimon_pyds.formats.base import InstantBounds, has_kind, is_legacy
 from paimon_pyds.predicate.tree import ColumnRef
 from paimon_pyds.scan.statistics import statistics_groups
 from paimon_pyds.types import DataField, Kind, timestamp_unit
@@ -31,11 +31,7 @@ def instant_bounds(
         options: the table's.
         fields_of: the columns of a schema id.
     """
-    if not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any():
-        return None
-    from paimon_pyds.formats.orc.zones import is_legacy  # planning imports no more than it needs
-
-    if not is_legacy(options):
+    if not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any() or not is_legacy(options):
         return None
     wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
     if not any(wanted.values()):
@@ -60,8 +56,6 @@ def instant_bounds(
 
 def _wanted(fields: Sequence[DataField]) -> list[DataField]:
     """The columns of instants, unless the file names its zone for the sake of another column."""
-    from paimon_pyds.formats.orc.zones import has_kind
-
     if any(has_kind(field.type, Kind.TIMESTAMP) for field in fields):
         return []
     return [field for field in fields if field.type.kind is Kind.TIMESTAMP_LTZ]

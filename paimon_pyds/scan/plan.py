@@ -29,8 +29,7 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.partitions import partition_filter
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.bucket_filter import bucket_mask
 from paimon_pyds.scan.index_answer import IndexAnswer
