@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit.conflicts import Conflicts, check_vector_files, next_index_entries, read_base_files
+from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
 from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
@@ -70,7 +70,8 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     if not increments:
         return None
     if not changes.commit_user:
-        changes = replace(changes, commit_user=_user(options))
+        prefix = options.get("commit.user-prefix")
+        changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
     published: Snapshot | None = None
     for increment in increments:
         one = replace(changes, increments=(increment,))
@@ -89,6 +90,7 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
 
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
+    """Commit again what another writer replaced since it was published here."""
     try:
         snapshot = _Commit(store, lost, options, replaced=True).run()
     except CommitConflictError as error:
@@ -99,20 +101,6 @@ def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None
         ) from error
     if snapshot is not None:
         remember(store, snapshot, lost)  # it may be replaced in its turn
-
-
-def _user(options: TableOptions) -> str:
-    prefix = options.get("commit.user-prefix")
-    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """Files of one try that only this try refers to."""
-
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    written: list[str] = field(default_factory=list)
-    lists: int = 0
 
 
 class _Commit:
@@ -126,12 +114,13 @@ class _Commit:
         self.earlier = EarlierCommits(store, self.increment)
         self.replaced = replaced
         self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
-        self.attempt = _Attempt()
+        self.written: list[str] = []
+        """Names of the metadata files of this try."""
 
     def run(self) -> Snapshot | None:
         retries, publisher = Retries.of(self.options), publisher_of(self.store)
         while True:
-            self.attempt = _Attempt()
+            self.written = []
             with removing_unpublished(self.clean):
                 latest = self.latest()
                 schema = self.store.latest_schema()
@@ -174,7 +163,7 @@ class _Commit:
 
     def clean(self) -> None:
         """Remove what this try wrote; best effort, as orphan files harm nobody."""
-        discard(self.store.io, (self.store.paths.manifest(name) for name in self.attempt.written))
+        discard(self.store.io, (self.store.paths.manifest(name) for name in self.written))
 
     # ------------------------------------------------------------------------------------------------------ build
 
@@ -191,15 +180,16 @@ class _Commit:
         indexes = increment.index_entries or increment.replaced_index_files
         if increment.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
             return None
-        writer = ManifestWriter(
-            self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
-        )
+        writer = ManifestWriter(self.store, self.options, schema, self.written)
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, schema, added)))
-        delta_list = self.write_list(delta)
-        changelog_list = self.write_list(writer.write(increment.changelog)) if increment.changelog else (None, None)
+        lists = [merge_manifests(base, writer, full=self.comes_back(base, schema, added)), delta]
+        if increment.changelog:
+            lists.append(writer.write(increment.changelog))
+        base_list, delta_list, *others = self.write_lists(lists)
+        changelog_list = others[0] if others else (None, None)
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
+        watermarks = (changes.watermark, None if latest is None else latest.watermark)
         return Snapshot(
             id=1 if latest is None else latest.id + 1,
             schema_id=schema.id,
@@ -213,11 +203,12 @@ class _Commit:
             commit_user=changes.commit_user,
             commit_identifier=changes.identifier,
             commit_kind=increment.kind,
-            time_millis=self.now(latest),
+            # Never before the snapshot it follows: time travel searches by time.
+            time_millis=max(int(time.time() * 1000), 0 if latest is None else latest.time_millis),
             total_record_count=total + rows,
             delta_record_count=rows,
             changelog_record_count=_rows(increment.changelog) if increment.changelog else None,
-            watermark=_later(changes.watermark, None if latest is None else latest.watermark),
+            watermark=max((w for w in watermarks if w is not None), default=None),
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
             properties=changes.properties or None,
             next_row_id=next_row_id,
@@ -236,12 +227,6 @@ class _Commit:
         if live is not None:
             self.conflicts.check_buckets(live)
         return live
-
-    @staticmethod
-    def now(latest: Snapshot | None) -> int:
-        """Now, never before the snapshot it follows: time travel searches by time."""
-        now = int(time.time() * 1000)
-        return now if latest is None else max(now, latest.time_millis)
 
     def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
@@ -279,8 +264,9 @@ class _Commit:
                     file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
                     next_row_id += file.row_count
                 elif bucket.total_buckets > 0:
-                    file = _numbered(file, sequence)
-                    sequence += file.row_count
+                    last = sequence + file.row_count - 1
+                    file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
+                    sequence = last + 1
                 entries.append(ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file))
         return entries_to_batch(entries), next_row_id
 
@@ -304,27 +290,28 @@ class _Commit:
         """The name of the index manifest of the next snapshot; the old one when nothing changes."""
         old_name = None if latest is None else latest.index_manifest
         old = () if old_name is None else self.store.read_index_manifest(old_name)
-        self.conflicts.check_vectors(old)
         gone = removed
         if removed.num_rows and added.num_rows:
             gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
-        check_vector_files(self.increment, live, gone, added, self.store.root)
-        entries = next_index_entries(old, self.increment, live, gone, self.conflicts)
+        self.conflicts.check_vectors(old, live, gone, added)
+        entries = self.conflicts.next_index_entries(old, live, gone)
         if entries is None:
             return old_name
         if not entries:
             return None
         data = encode_index_manifest(entries, str(self.options.get("manifest.compression")))
         name, _ = self.store.write_index_manifest(data)
-        self.attempt.written.append(name)
+        self.written.append(name)
         return name
 
-    def write_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
-        data = encode_manifest_list(manifests, str(self.options.get("manifest.compression")))
-        name, size = self.store.write_manifest_list(data, self.attempt.id, self.attempt.lists)
-        self.attempt.lists += 1
-        self.attempt.written.append(name)
-        return name, size
+    def write_lists(self, lists: Sequence[Sequence[ManifestFile]]) -> Iterator[tuple[str, int]]:
+        """Write manifest lists; their names and sizes in bytes."""
+        id_ = str(uuid.uuid4())
+        for number, manifests in enumerate(lists):
+            data = encode_manifest_list(manifests, str(self.options.get("manifest.compression")))
+            name, size = self.store.write_manifest_list(data, id_, number)
+            self.written.append(name)
+            yield name, size
 
 
 @lru_cache(maxsize=1)
@@ -341,10 +328,6 @@ def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _rows(entries: pa.RecordBatch) -> int:
     return pc.sum(entries["row_count"]).as_py() or 0
-
-
-def _later(a: int | None, b: int | None) -> int | None:
-    return max((x for x in (a, b) if x is not None), default=None)
 
 
 def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
@@ -366,7 +349,3 @@ def _changed_in(file: DataFile, snapshot_id: int) -> DataFile:
         min_sequence_number=file.min_sequence_number if held else snapshot_id,
         max_sequence_number=file.max_sequence_number if held and file.max_sequence_number > 0 else snapshot_id,
     )
-
-
-def _numbered(file: DataFile, first: int) -> DataFile:
-    return replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)

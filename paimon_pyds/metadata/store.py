@@ -67,7 +67,7 @@ class TableStore(SchemaStore):
         self.external = external or ExternalPaths()
         self.publisher = publisher
         """Who publishes snapshots; None for the file system."""
-        self.notes: dict[str, object] = {}
+        self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
 
     @staticmethod

@@ -116,7 +116,18 @@ def change_rows(
             retries.again(error)
             continue
         _apply_stray_vectors(target, published.snapshot)
-        return _summary(edits, published, retries.count, time.perf_counter() - started)
+        return RowSummary(
+            snapshot_id=None if published.snapshot is None else published.snapshot.id,
+            rows_deleted=edits.deleted,
+            rows_updated=edits.updated,
+            rows_inserted=edits.inserted,
+            files_touched=len(edits.removed),
+            files_removed=published.files_removed,
+            files_added=sum(m.file_count for m in edits.added),
+            bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
+            seconds=time.perf_counter() - started,
+            attempts=retries.count,
+        )
 
 
 def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
@@ -125,21 +136,6 @@ def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
     from paimon_pyds.compact.compact import apply_stray_vectors
 
     apply_stray_vectors(target.store, snapshot)
-
-
-def _summary(edits: RowEdits, published: Published, attempts: int, seconds: float) -> RowSummary:
-    return RowSummary(
-        snapshot_id=None if published.snapshot is None else published.snapshot.id,
-        rows_deleted=edits.deleted,
-        rows_updated=edits.updated,
-        rows_inserted=edits.inserted,
-        files_touched=len(edits.removed),
-        files_removed=published.files_removed,
-        files_added=sum(m.file_count for m in edits.added),
-        bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
-        seconds=seconds,
-        attempts=attempts,
-    )
 
 
 _MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
@@ -246,13 +242,13 @@ class _Attempt:
         if self.now is self.base:
             return dict(zip(wanted, wanted, strict=True))
         mine = self.base.entries.take(pa.array(wanted, pa.int64()))
-        near = pc.indices_nonzero(pc.is_in(self.now.entries["file_name"], mine["file_name"]))
-        found = dict(zip(_places(self.now.entries.take(near)), near.to_pylist(), strict=True))
+        named = pc.indices_nonzero(pc.is_in(self.now.entries["file_name"], mine["file_name"]))
+        found = dict(zip(_file_keys(self.now.entries.take(named)), named.to_pylist(), strict=True))
         numbers = {}
-        for number, place in zip(wanted, _places(mine), strict=True):
-            if place not in found:
-                raise self._conflict(f"the data file {place[2]} was removed by another commit meanwhile")
-            numbers[number] = found[place]
+        for number, key in zip(wanted, _file_keys(mine), strict=True):
+            if key not in found:
+                raise self._conflict(f"the data file {key[2]} was removed by another commit meanwhile")
+            numbers[number] = found[key]
         return numbers
 
     def _check_rows(self, number: int, name: str, positions: BitMap | None) -> None:
@@ -272,8 +268,8 @@ class _Attempt:
         for before, number in self._numbers(self.edits.kept).items():
             self._check_rows(number, self.base.name(before), self.edits.kept[before])
         candidates = self.now.candidates(self.edits.reads)
-        known = set(_places(self.base.entries))
-        added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in known)
+        there = set(_file_keys(self.base.entries))
+        added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in there)
         found = find_rows(replace(candidates, files=added), self.executor)
         if found:
             name = self.now.name(found[0].number)
@@ -310,7 +306,7 @@ class _Attempt:
         )
 
 
-def _places(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:
+def _file_keys(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:
     columns = (entries[name].to_pylist() for name in ("partition", "bucket", "file_name"))
     return list(zip(*columns, strict=True))
 

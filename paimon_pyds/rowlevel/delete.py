@@ -66,12 +66,12 @@ def _edits(target: RowTarget, predicate: Predicate, executor: Executor, progress
     candidates = target.candidates(predicate)
     whole = [c for c in candidates.files if c.file.residual is Const.TRUE]
     others = [c for c in candidates.files if c.file.residual is not Const.TRUE]
-    seen = sum(c.file.row_count for c in whole)
+    rows_done = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
-        progress(seen)
+        progress(rows_done)
     whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = remove_rows(target, rest, find_rows(rest, executor, progress, seen), executor)
+    edits = remove_rows(target, rest, find_rows(rest, executor, progress, rows_done), executor)
     removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate

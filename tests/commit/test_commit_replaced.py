@@ -199,6 +199,28 @@ def test_rows_that_were_lost_before_their_compaction_come_back_with_it(
     assert ids_of(table) == [0, 1, 2, 3, 9]
 
 
+def test_rows_that_came_back_and_were_lost_again_come_back_with_the_commit_after(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _Mover(table, lambda other: other.append(_data(9)))
+    table.append(_data(7))
+    first.move()
+    second = _Mover(table, lambda other: other.append(_data(10)))
+    real = FileSystemPublisher.was_replaced
+
+    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
+        answer = real(self, store, snapshot)
+        if not second.moved and snapshot.id == 4:
+            second.move()
+        return answer
+
+    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+    table.append(_data(8))
+    assert second.moved
+    table.append(_data(11))
+    assert [i for i, _ in _rows(table)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
 def test_other_changes_that_were_lost_after_success_are_told_of_once(table: pp.Table) -> None:
     mover = _Mover(table, lambda other: other.append(_data(9)))
     table.delete("id = 1")
