@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from paimon_pyds.avro.compression import codec_name
-from paimon_pyds.avro.records import decode_records, encode_records, read_container
+from paimon_pyds.avro.container import decode_records, encode_records, read_container
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.manifest import (
