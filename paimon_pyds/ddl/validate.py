@@ -13,6 +13,7 @@ from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS
@@ -157,8 +158,7 @@ def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
                     _require_fields(schema, [name], f"option {key}")
     for key in _COLUMN_OPTIONS:
         if options.is_set(key):
-            named = (part.strip() for part in str(options.get(key)).split(","))
-            _require_fields(schema, [name for name in named if name], f"option {key}")
+            _require_fields(schema, comma_separated(str(options.get(key))), f"option {key}")
 
 
 def _check_modes(schema: TableSchema, options: TableOptions) -> None:

@@ -81,22 +81,22 @@ class ManifestReader:
     def _relevant(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
         return manifests if self._wanted is None else self._wanted.may_hold(manifests)
 
-    def _entries(self, manifests: Sequence[ManifestFile], asked: frozenset[str] | None) -> pa.Table:
-        read = asked if asked is None or self._wanted is None else asked.union(self._wanted.columns)
+    def _entries(self, manifests: Sequence[ManifestFile], returned: frozenset[str] | None) -> pa.Table:
+        read = returned if returned is None or self._wanted is None else returned.union(self._wanted.columns)
         schema = entry_schema(read)
         batches = [self._read(manifest, None if read is None else schema.names) for manifest in manifests]
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
             entries = entries.filter(from_numpy(self._wanted.mask(entries)))
-        return entries if read == asked else entries.select(entry_schema(asked).names)
+        return entries if read == returned else entries.select(entry_schema(returned).names)
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).
 
         What identifies a file is read only where an entry deletes one. Arguments as those of `entries`.
         """
-        asked = None if columns is None else frozenset(columns)
-        read = None if asked is None else asked.union(("kind",))
+        returned = None if columns is None else frozenset(columns)
+        read = None if returned is None else returned.union(("kind",))
         identified = None if read is None else read.union(IDENTITY_COLUMNS)
         manifests = self._relevant(manifests)
         if any(m.num_deleted_files for m in manifests):
@@ -106,7 +106,7 @@ class ManifestReader:
             if read != identified:  # they are not counted by their list
                 entries = self._entries(manifests, read := identified)
             entries = live_entries([entries])
-        return one_batch(entries if read == asked else entries.select(entry_schema(asked).names))
+        return one_batch(entries if read == returned else entries.select(entry_schema(returned).names))
 
     def live_files(self, snapshot: Snapshot | None, columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of a snapshot's files; none for a table that was never written."""
@@ -114,9 +114,9 @@ class ManifestReader:
 
     def added(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
-        asked = None if columns is None else frozenset(columns)
-        entries = self.entries(manifests, None if asked is None else asked.union(("kind",)))
-        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(asked).names))
+        returned = None if columns is None else frozenset(columns)
+        entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
+        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size)
