@@ -12,8 +12,7 @@ from paimon_pyds import formats
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.index.config import IndexSpec, supports
-from paimon_pyds.metadata.entry_filter import EntryFilter
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

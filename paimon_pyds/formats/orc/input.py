@@ -15,7 +15,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.os_errors import storage_error
+from paimon_pyds.storage.base import storage_error
 
 __all__ = ["CheckedRanges", "CountedInput", "SingleStripeFile", "checked"]
 
