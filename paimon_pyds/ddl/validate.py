@@ -17,8 +17,7 @@ from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
-from paimon_pyds.types.names import is_system_name
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, is_system_name
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 
