@@ -81,7 +81,7 @@ def sort_key(value: Any) -> object:
 
 
 def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:
-    """The same conditions, with the ranges of a column as one `Or`, first the part of other kinds."""
+    """The same conditions, with very many ranges of a column as one `Or` behind the others."""
     ranges: dict[ColumnRef, list[tuple[int, int]]] = defaultdict(list)
     others: list[Predicate] = []
     members: dict[ColumnRef, list[Predicate]] = defaultdict(list)
