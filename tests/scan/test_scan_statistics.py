@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.metadata.row_statistics import RowStatistics, _unpadded
+from paimon_pyds.metadata.manifest_reader import RowStatistics, _unpadded
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import may_match

@@ -235,7 +235,6 @@ def _orc_field(field: DataField) -> pa.Field:
 
 
 def _orc_arrow(type_: DataType) -> pa.DataType:
-    """The Arrow type that pyarrow writes as ORC's type for Paimon's type."""
     match type_:
         case RowType():
             return pa.struct([_orc_field(f) for f in type_.fields])
