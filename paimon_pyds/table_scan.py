@@ -278,8 +278,6 @@ class Scan:
         columns = visible(", ".join(f.name for f in self._fields))
         return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
 
-    # ----------------------------------------------------------------------------------------------- for operations
-
     @property
     def row_limit(self) -> int | None:
         """The rows that the scan gives at most, by its limit or its order; None when it is not limited."""

@@ -77,9 +77,6 @@ def system(arguments: argparse.Namespace) -> None:
         show.json_rows(batch)
 
 
-# ------------------------------------------------------------------------------------------------------------- dump
-
-
 def dump(arguments: argparse.Namespace) -> None:
     """Print the indexes of a container, or of a table."""
     from paimon_pyds.cli import show
@@ -131,9 +128,6 @@ def _facts(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in facts.items())
 
 
-# ------------------------------------------------------------------------------------------------------------- eval
-
-
 def evaluate(arguments: argparse.Namespace) -> None:
     """Print what an index container says: REMAIN, SKIP, or positions."""
     from paimon_pyds.cli import show
@@ -146,9 +140,6 @@ def evaluate(arguments: argparse.Namespace) -> None:
         show.json_value(answer)
     else:
         print(answer)
-
-
-# ----------------------------------------------------------------------------------------------------------- verify
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -175,9 +166,6 @@ def verify(arguments: argparse.Namespace) -> int:
     if faults:
         print("`paimon-pyds index rewrite --rebuild` builds them again")
     return int(faults > 0)
-
-
-# ------------------------------------------------------------------------------------------------------------- cost
 
 
 def cost(arguments: argparse.Namespace) -> None:
@@ -227,9 +215,6 @@ def _show_cost(report: CostReport) -> None:
 
 def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.2%})"
-
-
-# ----------------------------------------------------------------------------------------------------------- advise
 
 
 def advise(arguments: argparse.Namespace) -> None:
@@ -283,9 +268,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
         print("  ".join([*cells, row[-1]]).rstrip())
-
-
-# ---------------------------------------------------------------------------------------------------------- rewrite
 
 
 def rewrite(arguments: argparse.Namespace) -> None:

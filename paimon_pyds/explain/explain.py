@@ -128,9 +128,6 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
         return list(pool.map(ask, range(len(plan.files)), plan.files))
 
 
-# ------------------------------------------------------------------------------------------------------------ steps
-
-
 def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneStep]:
     """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
     gone = [s for s in plan.skips if s.step == "deletion vectors"]

@@ -98,9 +98,6 @@ def kept_text(rows: int, of: int) -> str:
     return "no row" if not rows else counted(rows, "row")
 
 
-# ------------------------------------------------------------------------------------------------------------ pages
-
-
 def _pages(live: LiveRows) -> PagePlan:
     file, spec = live.file, live.spec
     format_ = formats.by_path(file.path)

@@ -73,9 +73,6 @@ def _title(e: ExplainedScan) -> str:
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- funnel
-
-
 def _funnel(e: ExplainedScan) -> str:
     if not e.steps:
         return ""
@@ -108,9 +105,6 @@ def _step(s: PruneStep, whole: int) -> str:
 def _row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
     inner = "".join(f'<{tag} style="{style}">{text}</{tag}>' for text, style in cells)
     return f'<tr style="background:none">{inner}</tr>'
-
-
-# ---------------------------------------------------------------------------------------------------------- pictures
 
 
 def _bar(e: ExplainedScan) -> str:
@@ -151,9 +145,6 @@ def _strips(e: ExplainedScan) -> str:
 
 def _shown(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
     return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
-
-
-# -------------------------------------------------------------------------------------------------------------- files
 
 
 def _details(e: ExplainedScan) -> str:

@@ -117,8 +117,6 @@ class Answers:
         """The first rows in an order, such as ``"amount desc nulls last, 10"``: see `Table.scan`."""
         return self._scan.ordered(order).top_rows()
 
-    # ------------------------------------------------------------------------------------------------------ files
-
     def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
         """How to read these columns, and the files of the scan."""
         plan = self._scan.plan_with_bounds(fields)

@@ -65,8 +65,6 @@ class IndexedFile:
             self._index_bytes = self._live.index_bytes
             self._live.close()
 
-    # ------------------------------------------------------------------------------------------------------- rows
-
     def count(self) -> int | None:
         """How many live rows the filter keeps; None when only reading can tell."""
         if self.is_counted_by_metadata:
@@ -93,8 +91,6 @@ class IndexedFile:
         except FileNotFoundError as error:
             raise SnapshotNotFoundError.of_file(error.filename or self.file.path) from error
         self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
-
-    # ---------------------------------------------------------------------------------------------------- columns
 
     def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:
         """What indexes of some types know of a column, cheapest first.

@@ -97,15 +97,11 @@ class _Run:
             return self._read_unsorted(_positions(self._unsorted))
         return self._read_rows(*self._best.result())
 
-    # ------------------------------------------------------------------------------------------------------ bounds
-
     def _can_matter(self, file: PlannedFile) -> bool:
         possible, worst = best_possible(self._first, file.bounds_of(self._first.column.name)), self._best.worst
         if possible is None or worst is None:
             return True
         return possible.before(worst) if self._one else not worst.before(possible)
-
-    # ------------------------------------------------------------------------------------------------------- files
 
     def _look_into(self, number: int) -> None:
         file = IndexedFile(self._query.spec, self._query.files[number])
@@ -185,8 +181,6 @@ class _Run:
             yield some, pa.nulls(len(some), none) if keys else None
         if values:
             yield values, found
-
-    # ----------------------------------------------------------------------------------------------------- reading
 
     def _read(self, number: int, file: IndexedFile, chosen: BitMap | None = None, *, narrow: bool = True) -> int:
         """Read the sort columns of a file, at some positions or all that may match; how many rows passed the filter.

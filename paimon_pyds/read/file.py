@@ -162,8 +162,6 @@ class FileReading:
             if not window.is_none:
                 yield window, bool(self.output_only) and window.count(rows) > _ONE_PASS_ROWS
 
-    # ------------------------------------------------------------------------------------------------------ passes
-
     def _unfiltered(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         output = self.output
         if not output.file_fields:  # no column of the file is wanted: rows are counted, not read

@@ -134,8 +134,6 @@ class LiveRows:
     def _devolves_exactly(self) -> bool:
         return self.filtering.devolves_exactly(self.spec.predicate)
 
-    # ----------------------------------------------------------------------------------------------------- indexes
-
     @cached_property
     def indexes(self) -> list[FileIndex]:
         """The file's index containers, opened: the embedded one, the side file. None of them when they are not used."""
@@ -192,8 +190,6 @@ class LiveRows:
     def index_is_exact(self) -> bool:
         """Whether an index says that the filter on the file's own columns is true for all `candidates`."""
         return self._by_index[1]
-
-    # -------------------------------------------------------------------------------------------------------- rows
 
     @cached_property
     def candidates(self) -> RowSelection:

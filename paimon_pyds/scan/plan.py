@@ -168,8 +168,6 @@ class Planner:
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
 
-    # ------------------------------------------------------------------------------------------------- manifests
-
     def entries(self) -> pa.RecordBatch:
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
@@ -230,8 +228,6 @@ class Planner:
                 for manifest in self.reader.delta(snapshot)
             ]
         return self.reader.manifests(self.request.state.snapshot)
-
-    # --------------------------------------------------------------------------------------------------- entries
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
@@ -297,8 +293,6 @@ class Planner:
         self.skips += answers.skips
         keep = answers.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
-
-    # ----------------------------------------------------------------------------------------------------- files
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
         files = []

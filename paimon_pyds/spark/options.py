@@ -102,9 +102,6 @@ class WriteOptions:
         object.__setattr__(self, "storage", RedactedDict(self.storage))
 
 
-# --------------------------------------------------------------------------------------------------------- reading
-
-
 def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) -> ReadOptions:
     """The options of a read.
 
@@ -191,9 +188,6 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
     if shaping:
         raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table already exists")
     return operation
-
-
-# ---------------------------------------------------------------------------------------------------------- values
 
 
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
@@ -289,9 +283,6 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
     if name.branch is not None and branch not in (None, name.branch):
         raise OptionError(f"the option table names the branch {name.branch!r}, the option branch {branch!r}")
     return f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}", name.branch or branch
-
-
-# ----------------------------------------------------------------------------------------------------------- names
 
 
 def _checked(options: Mapping[str, str]) -> dict[str, str]:

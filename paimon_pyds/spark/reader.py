@@ -212,9 +212,6 @@ class PaimonPushdownReader(PaimonReader):
         return found
 
 
-# -------------------------------------------------------------------------------------------------------- planning
-
-
 def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
     """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most.
 

@@ -82,8 +82,6 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         batches = (self._conformed(batch) for batch in iterator)
         return self._send_keys(batches) if self._keys else self._write_versions(batches)
 
-    # --------------------------------------------------------------------------------------------------- in each task
-
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch.column(at) for at in self._at]
         loose = pa.schema([pa.field(f.name, c.type) for f, c in zip(self._incoming, columns, strict=True)])
@@ -106,8 +104,6 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
                     writer.write(batch.select(batch.schema.names[: -len(POSITION_COLUMNS)]))
             written = None if self._delete else writer.prepare_commit()
         return PaimonRowMessage(written, positions={path: rows.serialize() for path, rows in positions.items()})
-
-    # ---------------------------------------------------------------------------------------------------- on the driver
 
     def _publish(self, messages: Sequence[PaimonRowMessage]) -> None:
         if self._keys:
@@ -192,9 +188,6 @@ def _named_twice(path: str) -> OptionError:
         f"a row of {path.rpartition('/')[2]} is named twice by __paimon_file_path and __paimon_row_index",
         hint="a join may have doubled it: drop the duplicates first",
     )
-
-
-# ----------------------------------------------------------------------------------------------------------- opening
 
 
 def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWriter:

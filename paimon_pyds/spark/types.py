@@ -72,9 +72,6 @@ _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
 }
 
 
-# --------------------------------------------------------------------------------------------------- Paimon → Spark
-
-
 def spark_schema(fields: Sequence[DataField]) -> spark.StructType:
     """Spark's schema of these columns.
 
@@ -116,9 +113,6 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
             hint="leave it out: option('columns', …) or .schema(…) with the other columns",
         )
     return known()
-
-
-# --------------------------------------------------------------------------------------------------- Spark → Paimon
 
 
 def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:

@@ -64,9 +64,6 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         )
 
 
-# ---------------------------------------------------------------------------------------------------- on the driver
-
-
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
     """The writer for a DataFrame of this schema; makes the table when it is missing.
 

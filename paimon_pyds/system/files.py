@@ -41,9 +41,6 @@ FILE_INDEXES = {
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------ files
-
-
 def files_table(store: TableStore) -> pa.Table:
     """Every live data file with its statistics, which read as Java prints them, under the schema of the state."""
     state = stored_state(store)
@@ -178,9 +175,6 @@ def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, fi
     if decoded.unknown is not None:
         texts = ["?" if unknown else text for text, unknown in zip(texts, decoded.unknown, strict=True)]
     return texts
-
-
-# ----------------------------------------------------------------------------------------------------- file_indexes
 
 
 @dataclass(frozen=True, slots=True)

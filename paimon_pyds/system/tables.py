@@ -58,9 +58,6 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, SYSTEM_TABLES, "system tables"))
 
 
-# ------------------------------------------------------------------------------------------ snapshots and schemas
-
-
 def _snapshots(store: TableStore) -> pa.Table:
     columns = {
         "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
@@ -170,9 +167,6 @@ def _branches(store: TableStore) -> pa.Table:
     found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
     rows = [(s.name.removeprefix("branch-"), s.modified_ms or None) for s in found]
     return table_of({"branch_name": _TEXT, "create_time": _TIME}, rows)
-
-
-# ------------------------------------------------------------------------------------------ manifests, partitions
 
 
 def _manifests(store: TableStore) -> pa.Table:
