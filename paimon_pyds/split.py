@@ -1,7 +1,7 @@
 """Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
 
 A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
-and what reading it told (`read.trace.FileTrace`).
+and what reading it told (`read.live_rows.FileTrace`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PlannedFile:
         write_cols: the columns that it holds; None for all of its schema.
         bounds: what metadata settles of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
-        instants: see `scan.instants`.
+        instants: see `scan.statistics.instant_bounds`.
         run: its sorted run; None in append tables.
     """
 

@@ -21,9 +21,7 @@ from paimon_pyds.options.arguments import condition, integer, mapping, text, tex
 from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.incremental import Difference, resolve_between
-from paimon_pyds.scan.state_options import state_options
-from paimon_pyds.scan.travel import resolve_state
+from paimon_pyds.scan.travel import Difference, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema
 from paimon_pyds.types.names import fields_named

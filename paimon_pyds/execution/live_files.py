@@ -20,8 +20,8 @@ from paimon_pyds.options.arguments import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.planned_files import file_locations
+from paimon_pyds.scan.statistics import instant_bounds
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 

@@ -13,7 +13,7 @@ from paimon_pyds.explain.order import PlannedVisit
 from paimon_pyds.formats.base import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows
-from paimon_pyds.scan.index_answer import IndexAnswer, index_answers, row_strip
+from paimon_pyds.scan.result import IndexAnswer, index_answers, row_strip
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 

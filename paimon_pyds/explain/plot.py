@@ -13,7 +13,7 @@ import numpy as np
 
 from paimon_pyds.explain.data import NOT_NEEDED, READ_PART, READ_WHOLE, ExplainedFile
 from paimon_pyds.redaction import visible
-from paimon_pyds.scan.index_answer import STRIP_BINS
+from paimon_pyds.scan.result import STRIP_BINS
 
 __all__ = ["colour_of", "escape", "files_bar", "joined_strip", "row_strips"]
 

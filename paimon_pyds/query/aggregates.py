@@ -20,7 +20,7 @@ from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
 from paimon_pyds.query.answer import Answer, Tally
 from paimon_pyds.query.indexed_file import IndexedFile
 from paimon_pyds.read import read_splits
-from paimon_pyds.read.row_counts import check_row_counts
+from paimon_pyds.read.split_read import check_row_counts
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
@@ -121,7 +121,7 @@ class Answers:
         """How to read these columns, and the files of the scan."""
         plan = self._scan.plan_with_bounds(fields)
         if plan.rows_in_doubt:
-            check_row_counts(plan.spec.io, plan.files)
+            check_row_counts(plan.spec, plan.files)
         spec = replace(plan.spec, fields=fields, metadata_columns=())
         return spec, [IndexedFile(spec, file) for file in plan.files]
 

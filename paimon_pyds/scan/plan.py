@@ -33,11 +33,9 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.partitions import partition_filter
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.bucket_filter import bucket_mask
-from paimon_pyds.scan.index_answer import IndexAnswer
-from paimon_pyds.scan.left_out import left_out
 from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile, ReadSpec
@@ -278,7 +276,6 @@ class Planner:
         embedded = entries.column("embedded_index")
         if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
             return entries, ""
-        from paimon_pyds.scan.embedded import ask_embedded
 
         def devolved(row: int) -> Predicate:
             name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)

@@ -16,7 +16,7 @@ from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
-from paimon_pyds.scan.state_options import stored_state
+from paimon_pyds.scan.travel import stored_state
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.system.rows import partition_row_text, table_of
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal

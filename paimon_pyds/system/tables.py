@@ -25,8 +25,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
-from paimon_pyds.scan.state_options import stored_state
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.travel import TableState, stored_state
 from paimon_pyds.system.files import file_indexes_table, files_table
 from paimon_pyds.system.rows import partition_row_text, table_of, value_text
 from paimon_pyds.types import field_to_json

@@ -17,8 +17,7 @@ from paimon_pyds.explain.data import READ_PART, ExplainedFile, PagePlan, outcome
 from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.plot import files_bar, joined_strip, row_strips
 from paimon_pyds.explain.text import rows_text, short_path, strip_text
-from paimon_pyds.scan.index_answer import STRIP_BINS, IndexAnswer, row_strip
-from paimon_pyds.scan.result import PruneStep, SkippedFile
+from paimon_pyds.scan.result import STRIP_BINS, IndexAnswer, PruneStep, SkippedFile, row_strip
 from paimon_pyds.selection import RowSelection
 
 HOSTILE = "<script>alert('x')</script>&\"'"
