@@ -27,7 +27,7 @@ from paimon_pyds.types import DataField, arrow_schema
 from paimon_pyds.types.names import fields_named
 
 if TYPE_CHECKING:
-    from paimon_pyds.explain.explanation import Explanation
+    from paimon_pyds.explain.explain import Explanation
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.query.answer import Answer
     from paimon_pyds.query.top_n import TopN

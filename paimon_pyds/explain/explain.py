@@ -5,24 +5,27 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from paimon_pyds.explain.data import Actual, ExplainedFile, counted, top_reasons
-from paimon_pyds.explain.explanation import Explanation
-from paimon_pyds.explain.file import explain_file
-from paimon_pyds.explain.order import PlannedVisit, in_visiting_order, planned_visits
+from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted, top_reasons
+from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits
+from paimon_pyds.explain.html import to_html, to_page
+from paimon_pyds.explain.text import to_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, computed_parts
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
+from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile
 
-__all__ = ["FOOTERS", "explain", "explain_run"]
+__all__ = ["Explanation", "FOOTERS", "explain", "explain_run"]
 
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
@@ -217,3 +220,43 @@ def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
     more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
     detail = f"{step.detail}: {parts}{more}" if step.detail else f"{parts}{more}"
     return replace(step, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(ExplainedScan):
+    """How a scan narrows down. ``print`` it, let a notebook show it, or take it as Arrow tables."""
+
+    @property
+    def text(self) -> str:
+        """The explanation as lines of text."""
+        return to_text(self)
+
+    @property
+    def html(self) -> str:
+        """The explanation as a piece of HTML with inline SVG, as notebooks show it."""
+        return to_html(self)
+
+    @property
+    def page(self) -> str:
+        """The same as an HTML document of its own."""
+        return to_page(self)
+
+    def rendered(self, path: str) -> str:
+        """What belongs into a file of this name: a page for ``.html``, JSON for ``.json``, else text."""
+        suffix = path.lower().rpartition(".")[2]
+        if suffix in ("html", "htm"):
+            return self.page
+        return f"{json.dumps(self.as_dict(), ensure_ascii=False) if suffix == 'json' else self.text}\n"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        left = self.steps[-1] if self.steps else PruneStep("table", 0, 0, 0)
+        return f"Explanation({redact(self.table)!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
+
+    def _repr_html_(self) -> str:
+        return self.html

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
-from paimon_pyds.query.answer import Answer, Tally
-from paimon_pyds.query.indexed_file import IndexedFile
+from paimon_pyds.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.read import read_splits
 from paimon_pyds.read.split_read import check_row_counts
 from paimon_pyds.split import PlannedFile, ReadSpec

@@ -23,11 +23,9 @@ from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.index.slices.aggregate import first_of
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
-from paimon_pyds.query.answer import Tally
-from paimon_pyds.query.indexed_file import IndexedFile
+from paimon_pyds.query.answer import IndexedFile, Tally
 from paimon_pyds.query.top_n import TopN
-from paimon_pyds.query.top_n_bounds import best_possible, by_best_value, files_that_matter
-from paimon_pyds.query.top_n_rows import BestRows, SortKey
+from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.read import FileTrace, read_file, read_splits
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection

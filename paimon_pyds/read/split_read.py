@@ -77,12 +77,7 @@ def read_splits(
         yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=on_file)
         return
     reads = (_run(spec, file, batch_rows) for file in files)
-    for item in in_order(
-        reads,
-        threads=threads,
-        held=_HELD_BYTES,
-        size=lambda item: 0 if isinstance(item, FileTrace) else int(item.nbytes),
-    ):
+    for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
         if not isinstance(item, FileTrace):
             yield item
         elif on_file is not None:

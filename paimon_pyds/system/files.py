@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.travel import stored_state
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.system.rows import partition_row_text, table_of
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
 
-__all__ = ["file_indexes_table", "files_table"]
+__all__ = ["file_indexes_table", "files_table", "partition_row_text", "table_of", "value_text"]
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
@@ -228,3 +227,25 @@ def file_indexes_table(store: TableStore) -> pa.Table:
                 index_type, kind, ref.index_path, size, head.size, is_empty,
             ))  # fmt: skip
     return table_of(FILE_INDEXES, rows)
+
+
+Rows = Iterable[Sequence[Any]]
+
+
+def table_of(columns: Mapping[str, pa.DataType], rows: Rows) -> pa.Table:
+    """Rows of Python values as an Arrow table."""
+    listed = list(rows)
+    arrays = [pa.array([row[i] for row in listed], type_) for i, type_ in enumerate(columns.values())]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def partition_row_text(fields: Sequence[DataField], partition: bytes) -> str:
+    """A partition row (arity + BinaryRow) as Java casts it to text: ``{1, a}``."""
+    values = decode_row(partition, [f.type for f in fields])
+    texts = [value_text(value, f) for value, f in zip(values, fields, strict=True)]
+    return "{" + ", ".join("null" if text is None else text for text in texts) + "}"
+
+
+def value_text(value: Any, field: DataField) -> str | None:
+    """A partition value as text; None for NULL."""
+    return None if value is None else partition_text(value, field.type, legacy=False)

@@ -26,8 +26,7 @@ from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
 from paimon_pyds.scan.travel import TableState, stored_state
-from paimon_pyds.system.files import file_indexes_table, files_table
-from paimon_pyds.system.rows import partition_row_text, table_of, value_text
+from paimon_pyds.system.files import file_indexes_table, files_table, partition_row_text, table_of, value_text
 from paimon_pyds.types import field_to_json
 
 __all__ = ["SYSTEM_TABLES", "system_table"]
