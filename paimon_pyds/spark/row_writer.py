@@ -22,8 +22,7 @@ from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
 from paimon_pyds.spark.clear_errors import clear_errors
-from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
-from paimon_pyds.spark.writer import dynamic_options
+from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.table import Table
 from paimon_pyds.types import NESTED_KINDS, DataField, arrow_schema
