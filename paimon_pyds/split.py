@@ -165,6 +165,11 @@ class PlannedFile:
         return self.run is not None and self.run.merged
 
     @property
+    def embedded_index(self) -> bytes | None:
+        """The index container that its manifest entry holds, where that is known and there is one."""
+        return None if self.bounds is None else self.bounds.embedded_index
+
+    @property
     def residual(self) -> Predicate | None:
         """The part of the plan's filter that metadata does not settle; None where that wasn't asked."""
         return None if self.bounds is None else self.bounds.residual
@@ -222,6 +227,11 @@ class ReadSpec:
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
         return ReadHints(self.options or {}, file.instants)
+
+    def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
+        """The columns that a file holds, under the names of its own schema."""
+        fields, held = self.schemas[file.schema_id], file.write_cols
+        return fields if held is None else tuple(f for f in fields if f.name in held)
 
     def for_file(self, file: PlannedFile) -> ReadSpec:
         """The same with that part of the filter only that metadata does not settle for a file."""

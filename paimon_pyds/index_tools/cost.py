@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
+from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import parse_head, write_container
@@ -26,6 +26,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import Predicate, root_columns
 from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.types import DataField
 
 __all__ = ["CostReport", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options"]
 
@@ -132,14 +133,16 @@ def index_cost(
     specs = parse_index_specs(merged, schema.fields)
     conditions = [condition("filters: each", f) for f in filters]
     predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in conditions]
-    live = refs_of(store, schema, live_in(store, schema, store.latest_snapshot(), where, "index cost"))
+    entries = live_in(store, schema, store.latest_snapshot(), where, "index cost")
+    read, live = planned_live_files(store, schema, entries)
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)
     report.filters = [FilterCost(text if isinstance(text, str) else str(text)) for text in filters]
     costs: dict[tuple[str, str], IndexCost] = {}
     for file in sample_files(live, files):
-        own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, file.fields)]
-        sample = read_sample(store.io, file, _columns([mine for _, mine in own], predicates, schema, file))
+        own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, read.fields_of(file))]
+        columns = _columns([mine for _, mine in own], predicates, schema, read.fields_of(file))
+        sample = read_sample(read, file, columns)
         container = _build(sample, own, report, costs)
         for predicate, cost in zip(predicates, report.filters, strict=True):
             _ask(sample, container, predicate, schema, cost)
@@ -155,11 +158,14 @@ def _projected(amount: int, rows: int, sampled: int) -> int:
 
 
 def _columns(
-    specs: Sequence[IndexSpec], predicates: Sequence[Predicate], schema: TableSchema, file: DataFileRef
+    specs: Sequence[IndexSpec],
+    predicates: Sequence[Predicate],
+    schema: TableSchema,
+    file_fields: Sequence[DataField],
 ) -> set[str]:
     wanted = {name for predicate in predicates for name in root_columns(predicate)}
     ids = {f.id for f in schema.fields if f.name in wanted}
-    return {spec.column for spec in specs} | {f.name for f in file.fields if f.id in ids}
+    return {spec.column for spec in specs} | {f.name for f in file_fields if f.id in ids}
 
 
 def _build(

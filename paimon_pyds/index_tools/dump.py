@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.execution.live_files import live_in, refs_of
+from paimon_pyds.execution.live_files import live_in, planned_live_files
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import IndexRange, parse_head
@@ -67,11 +67,11 @@ def dump_table(store: TableStore, where: str | Predicate | None = None) -> list[
     schema = store.latest_schema()
     entries = live_in(store, schema, store.latest_snapshot(), where, "index dump")
     found: list[IndexDump] = []
-    for file in refs_of(store, schema, entries):
+    for file in planned_live_files(store, schema, entries)[1]:
         if file.index_path is not None:
             found += _dumped(file.index_path, "FILE", partial(store.io.read_bytes, file.index_path))
-        elif file.embedded is not None:
-            found += _dumped(file.path, "EMBEDDED", partial(bytes, file.embedded))
+        elif file.embedded_index is not None:
+            found += _dumped(file.path, "EMBEDDED", partial(bytes, file.embedded_index))
     return found
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from paimon_pyds.errors import CorruptFileError, OptionError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.execution.live_files import live_of, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.java_answer import java_answer
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.parse import parse_filter
-from paimon_pyds.predicate.tree import Predicate, root_columns
+from paimon_pyds.predicate.tree import root_columns
 from paimon_pyds.predicate.written import bind_as_written
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import BytesSource
-from paimon_pyds.types import DataField
 
 __all__ = ["index_eval"]
 
@@ -38,9 +36,10 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
     """
     schema = store.latest_schema()
     predicate = bind_as_written(parse_filter(filter_), schema.fields)
-    file = _file_of(store, schema, path) if rows is None or schema.id else None  # without need, no manifest is read
-    if file is not None and file.schema_id != schema.id:
-        predicate = _devolved(predicate, schema.fields, file)
+    read, file = _file_of(store, schema, path) if rows is None or schema.id else (None, None)  # else spares manifests
+    if read is not None and file is not None and file.schema_id != schema.id:
+        wanted = tuple(f for f in schema.fields if f.name in root_columns(predicate))
+        predicate = plan_evolution(read.fields_of(file), wanted).devolve(predicate)
     if rows is None and file is None:
         raise OptionError(
             "the container belongs to no live file of the table", hint="give --rows, the rows of its file"
@@ -54,13 +53,9 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
         raise OptionError(f"--rows {row_count} is wrong: {error.message}") from error
 
 
-def _file_of(store: TableStore, schema: TableSchema, path: str) -> DataFileRef | None:
-    """The live file whose container has this name; names are unique in a table."""
+def _file_of(store: TableStore, schema: TableSchema, path: str) -> tuple[ReadSpec, PlannedFile | None]:
+    """The live file whose container has this name, and how to read it; names are unique in a table."""
     name = path.replace("\\", "/").rpartition("/")[2]
-    files = refs_of(store, schema, live_of(store, store.latest_snapshot()))
-    return next((f for f in files if f.index_path is not None and f.index_path.rpartition("/")[2] == name), None)
-
-
-def _devolved(predicate: Predicate, fields: Sequence[DataField], file: DataFileRef) -> Predicate:
-    names = root_columns(predicate)
-    return plan_evolution(file.fields, tuple(f for f in fields if f.name in names)).devolve(predicate)
+    read, files = planned_live_files(store, schema, live_of(store, store.latest_snapshot()))
+    found = (f for f in files if f.index_path is not None and f.index_path.rpartition("/")[2] == name)
+    return read, next(found, None)

@@ -17,7 +17,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds import formats
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
@@ -28,8 +27,7 @@ from paimon_pyds.errors import (
     StorageError,
 )
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.execution.live_files import file_specs, index_source, live_in, live_of, planned_live_files
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
@@ -40,7 +38,9 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.read.file import open_data_file
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import ByteSource, FileIO
 from paimon_pyds.storage.cleanup import discard
 
@@ -87,8 +87,8 @@ class RewriteTask:
     """One data file: what it has, and the indexes it is to have. It pickles."""
 
     number: int
-    io: FileIO
-    file: DataFileRef
+    read: ReadSpec
+    file: PlannedFile
     specs: tuple[IndexSpec, ...]
     threshold: int
     rebuild: bool
@@ -162,13 +162,14 @@ def _tasks(
     rebuild: bool,
 ) -> list[RewriteTask]:
     threshold = int(options.get("file-index.in-manifest-threshold"))
-    wanted: dict[int, tuple[IndexSpec, ...]] = {}
+    wanted: dict[tuple[int, tuple[str, ...] | None], tuple[IndexSpec, ...]] = {}
     tasks = []
-    for number, file in enumerate(refs_of(store, schema, entries)):
-        key = id(file.fields)  # files of one schema share the tuple, and comparing tuples would cost more
+    read, files = planned_live_files(store, schema, entries)
+    for number, file in enumerate(files):
+        key = file.schema_id, file.write_cols
         if key not in wanted:
-            wanted[key] = file_specs(specs, schema.fields, file.fields)
-        tasks.append(RewriteTask(number, store.io, file, wanted[key], threshold, rebuild))
+            wanted[key] = file_specs(specs, schema.fields, read.fields_of(file))
+        tasks.append(RewriteTask(number, read, file, wanted[key], threshold, rebuild))
     return tasks
 
 
@@ -206,18 +207,18 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
 
 def _rewritten(task: RewriteTask) -> RewriteResult:
     file = task.file
-    source = file.index_source(task.io)
+    source = index_source(task.read.io, file)
     head, repaired = _head(source)
     plan = plan_indexes(head, task.specs, rebuild=task.rebuild)
     if not plan.changes and not repaired:
         return RewriteResult(task.number, file.row_count, changed=False)
-    container = merged_container(plan, source, head, _build(task.io, file, plan.build))
+    container = merged_container(plan, source, head, _build(task.read, file, plan.build))
     embedded, side = None, None
     if container is not None and len(container) > task.threshold:
-        side = _write_side(task.io, file, container)
+        side = _write_side(task.read.io, file, container)
     else:
         embedded = container
-    if side is None and file.index_path is None and embedded == file.embedded:
+    if side is None and file.index_path is None and embedded == file.embedded_index:
         # An entry equal to the one that it replaces would be taken away by that one's deletion.
         return RewriteResult(task.number, file.row_count, changed=False)
     return RewriteResult(
@@ -244,27 +245,20 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
         return None, True
 
 
-def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes | None:
+def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> bytes | None:
     """The container of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
-    fields = [f for f in file.fields if f.name in names]
+    fields = [f for f in read.fields_of(file) if f.name in names]
     if not fields:
         return None
     builder = FileIndexBuilder(specs, fields)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
+    with open_data_file(read, file) as reader:
         for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
             builder.update(batch)
-    finally:
-        reader.close()
-    if builder.rows != file.row_count:
-        raise CorruptFileError(
-            f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
-        )
     return builder.finish(checksums=True)
 
 
-def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:
+def _write_side(io: FileIO, file: PlannedFile, container: bytes) -> str:
     """Write a side file under a name that no file has; its path."""
     directory, _, name = file.path.rpartition("/")
     side = f"{name}.index" if file.index_path is None else next_index_name(file.index_path.rpartition("/")[2])

@@ -167,7 +167,7 @@ class LiveRows:
         if not self.spec.use_index:
             return []
         found = []
-        embedded = None if self.file.bounds is None else self.file.bounds.embedded_index
+        embedded = self.file.embedded_index
         if embedded is not None:
             found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
         if self.file.index_path is not None:
