@@ -7,7 +7,7 @@ here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any
@@ -110,34 +110,38 @@ def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array | None:
     """None where pyarrow has to do it."""
-    kinds = {type(value) for value in values}
+    kinds = set(map(type, values))
     valid = None
-    if type(None) in kinds:
-        kinds.remove(type(None))
+    if _NONE in kinds:
+        if len(kinds) == 1:
+            return pa.nulls(len(values), type_)
+        kinds.remove(_NONE)
         valid = _bits(np.array([value is not None for value in values], np.bool_))
-    if pa.types.is_list(type_) and kinds <= {list, tuple}:
-        return _lists(values, valid, type_)
-    if type_ in _INTEGERS and kinds <= {int}:
-        return _integers(values, valid, type_)
-    if kinds <= {float} and type_ == pa.float64():
-        data = pa.py_buffer(np.array([0.0 if value is None else value for value in values], np.float64))
-        return pa.Array.from_buffers(type_, len(values), [valid, data])
-    if kinds <= {bool} and type_ == pa.bool_():
-        return pa.Array.from_buffers(type_, len(values), [valid, _bits(np.array(values, np.bool_))])
-    if (kinds <= {str} and type_ == pa.string()) or (kinds <= {bytes} and type_ == pa.binary()):
-        return _texts(values, valid, type_)
-    return None
+    found = _BUILDERS.get(type_)
+    if found is not None:
+        accepted, build = found
+        return build(values, valid, type_) if kinds <= accepted else None
+    return _lists(values, valid, type_) if pa.types.is_list(type_) and kinds <= _SEQUENCES else None
 
 
 def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
     try:
-        numbers = np.array([0 if value is None else value for value in values], np.int64)
+        numbers = np.array(values if valid is None else [0 if value is None else value for value in values], np.int64)
     except OverflowError:
         return None
     narrow = numbers.astype(_INTEGERS[type_], copy=False)
     if narrow is not numbers and (narrow != numbers).any():
         return None
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(narrow)])
+
+
+def _floats(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
+    numbers = np.array([0.0 if value is None else value for value in values], np.float64)
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(numbers)])
+
+
+def _booleans(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(values), [valid, _bits(np.array(values, np.bool_))])
 
 
 def _texts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
@@ -163,3 +167,15 @@ def _lists(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType
 def _offsets(lengths: Sequence[int]) -> pa.Buffer | None:
     ends = list(accumulate(lengths, initial=0))
     return pa.py_buffer(np.array(ends, np.int32)) if ends[-1] <= _MAX_OFFSET else None
+
+
+_NONE = type(None)
+_SEQUENCES = frozenset({list, tuple})
+_BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
+    **{type_: (frozenset({int}), _integers) for type_ in _INTEGERS},
+    pa.float64(): (frozenset({float}), _floats),
+    pa.bool_(): (frozenset({bool}), _booleans),
+    pa.string(): (frozenset({str}), _texts),
+    pa.binary(): (frozenset({bytes}), _texts),
+}
+"""Of each type: the Python types of its values besides None, and what makes an array of them."""

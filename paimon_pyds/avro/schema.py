@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paimon_pyds.errors import CorruptFileError
@@ -53,6 +53,13 @@ class Record:
     """Named fields in order."""
 
     fields: tuple[tuple[str, Node], ...]
+    _hash: int = field(init=False, repr=False, compare=False)  # taken once: schemas are keys of caches
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.fields))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def field(self, name: str) -> Node | None:
         """The type of a field, None when there is no such field."""

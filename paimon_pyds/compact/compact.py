@@ -240,4 +240,4 @@ def _tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
 def _files(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[PlannedFile]:
     for file in planned_files(store, plan.schema, picked):
         vector = plan.vectors.get(file.name)
-        yield file if vector is None else replace(file, deletion=vector.file)
+        yield file if vector is None else file._replace(deletion=vector.file)

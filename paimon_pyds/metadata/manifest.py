@@ -8,6 +8,7 @@ row form for the few that survive, and for commits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = [
     "ManifestFile",
     "SimpleStats",
     "entries_to_batch",
+    "entry_schema",
     "entry_at",
     "file_identities",
     "live_entries",
@@ -134,6 +136,13 @@ ENTRY_SCHEMA = pa.schema(
         pa.field("write_cols", pa.list_(pa.string())),
     ]
 )
+
+
+@functools.lru_cache(maxsize=64)
+def entry_schema(columns: frozenset[str] | None) -> pa.Schema:
+    """`ENTRY_SCHEMA`, or some columns of it in its order."""
+    return ENTRY_SCHEMA if columns is None else pa.schema([field for field in ENTRY_SCHEMA if field.name in columns])
+
 
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """What tells a file from all others: the same file with another embedded index is another one."""

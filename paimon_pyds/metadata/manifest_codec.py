@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.batch_decode import PADDING, to_arrow
@@ -17,7 +18,7 @@ from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, pa
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata import manifest_schemas
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, entry_schema
 from paimon_pyds.metadata.manifest_schemas import MANIFEST_VERSION
 from paimon_pyds.metadata.manifest_walk import walk_manifest
 from paimon_pyds.metadata.record_codec import Misfit, check_version
@@ -56,7 +57,8 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
     schema = container.schema
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
-    fields = [field for field in ENTRY_SCHEMA if columns is None or field.name in columns]
+    entries = entry_schema(None if columns is None else frozenset(columns))
+    fields = list(entries)
     try:
         present = _present(schema, tuple(field.name for field in fields))
         arrays = _read_arrays(container, schema, fields, present)
@@ -69,14 +71,18 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
             raise CorruptFileError(
                 "an entry lacks a value", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
             )
-        if field.name == "kind" and not set(column.unique().to_pylist()) <= {FileKind.ADD, FileKind.DELETE}:
+        if field.name == "kind" and not _are_kinds(to_numpy(column)):
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
         least = _LEAST.get(field.name)
         if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
             raise CorruptFileError(
                 f"an entry says {found}", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
             )
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays(arrays, schema=entries)
+
+
+def _are_kinds(values: npt.NDArray[np.int8]) -> bool:
+    return bool(((values == FileKind.ADD) | (values == FileKind.DELETE)).all())
 
 
 def _resolve(schema: Record, path: str) -> Node | None:
@@ -172,7 +178,7 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
             continue
         values: list[Any] = records
         for name in place.split("."):
-            if any(value is None for value in values):
+            if None in values:
                 raise Misfit(place, "the record around it is null")
             values = [value[name] for value in values]
         arrays.append(array(values, field.type))

@@ -5,16 +5,16 @@ Whatever reads entries passes here, so that each manifest is held against what i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, scalar
+from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.entry_filter import EntryFilter
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS, FileKind, ManifestFile, live_entries
+from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 
@@ -73,13 +73,12 @@ class ManifestReader:
 
     def _entries(self, manifests: Sequence[ManifestFile], asked: frozenset[str] | None) -> pa.Table:
         read = asked if asked is None or self._wanted is None else asked.union(self._wanted.columns)
-        names = _in_order(read)
-        batches = [self._read(manifest, None if read is None else names) for manifest in manifests]
-        schema = pa.schema([ENTRY_SCHEMA.field(name) for name in names])
+        schema = entry_schema(read)
+        batches = [self._read(manifest, None if read is None else schema.names) for manifest in manifests]
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
             entries = entries.filter(from_numpy(self._wanted.mask(entries)))
-        return entries if read == asked else entries.select(_in_order(asked))
+        return entries if read == asked else entries.select(entry_schema(asked).names)
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).
@@ -93,10 +92,11 @@ class ManifestReader:
         if any(m.num_deleted_files for m in manifests):
             read = identified
         entries = self._entries(manifests, read)
-        if read != identified and pc.any(_is_kind(entries, FileKind.DELETE)).as_py():  # not counted by its list
-            entries = self._entries(manifests, read := identified)
-        entries = live_entries([entries])
-        return one_batch(entries if read == asked else entries.select(_in_order(asked)))
+        if _has_deletes(entries):
+            if read != identified:  # they are not counted by their list
+                entries = self._entries(manifests, read := identified)
+            entries = live_entries([entries])
+        return one_batch(entries if read == asked else entries.select(entry_schema(asked).names))
 
     def live_files(self, snapshot: Snapshot | None, columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of a snapshot's files; none for a table that was never written."""
@@ -106,7 +106,7 @@ class ManifestReader:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
         asked = None if columns is None else frozenset(columns)
         entries = self.entries(manifests, None if asked is None else asked.union(("kind",)))
-        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(_in_order(asked)))
+        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(asked).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size)
@@ -119,8 +119,8 @@ class ManifestReader:
         return entries
 
 
-def _in_order(columns: Collection[str] | None) -> list[str]:
-    return [name for name in ENTRY_SCHEMA.names if columns is None or name in columns]
+def _has_deletes(entries: pa.Table) -> bool:
+    return any((to_numpy(kinds) == FileKind.DELETE).any() for kinds in entries["kind"].chunks)
 
 
 def _is_kind(entries: pa.Table, kind: int) -> pa.ChunkedArray:

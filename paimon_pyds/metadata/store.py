@@ -266,7 +266,7 @@ class TableStore(SchemaStore):
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
         def weigh(batch: pa.RecordBatch) -> int:
-            return int(batch.nbytes) + 4096
+            return int(batch.get_total_buffer_size()) + 4096
 
         path = self.paths.manifest(name)
         if columns is None:

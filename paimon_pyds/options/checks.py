@@ -93,7 +93,7 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
 def zoned_partitions(schema: SchemaLike) -> list[str]:
     """The partition columns whose directories Java names in the time zone of its process."""
-    if TableOptions(schema.options).get("partition.legacy-name"):
+    if not schema.partition_keys or TableOptions(schema.options).get("partition.legacy-name"):
         return []
     instants = {field.name for field in schema.fields if field.type.kind is Kind.TIMESTAMP_LTZ}
     return [name for name in schema.partition_keys if name in instants]

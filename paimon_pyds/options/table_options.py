@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -86,6 +87,13 @@ def option_of(key: str) -> Option | None:
     return found or dynamic_option(key)
 
 
+@functools.lru_cache(maxsize=512)
+def _default_value(key: str) -> Any:
+    """The typed default of an option of `OPTIONS` or of a dynamic one."""
+    option = option_of(key)
+    return None if option is None else option.default_value
+
+
 class HasBucketKeys(Protocol):
     """A schema that knows its bucket keys."""
 
@@ -141,7 +149,7 @@ class TableOptions(Mapping[str, str]):
             raise OptionError(f"Paimon has no option {key}", hint=suggest(key, OPTIONS, "options"))
         text = self._text(option, key)
         if text is None:
-            return option.default_value if default is None else default
+            return _default_value(option.key) if default is None else default
         value = self._typed[key] = option.parse(text)
         return value
 

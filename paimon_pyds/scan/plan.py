@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true
+from paimon_pyds.buffers import from_numpy, is_true, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
@@ -161,8 +161,8 @@ class Planner:
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
-        rows = (pc.sum(entries.column("row_count")).as_py() or 0) - self.rows_left_out
-        size = pc.sum(entries.column("file_size")).as_py() or 0
+        rows = _total(entries, "row_count") - self.rows_left_out
+        size = _total(entries, "file_size")
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
 
@@ -194,7 +194,7 @@ class Planner:
         """
         snapshot = self.request.state.snapshot
         told = None if snapshot is None else snapshot.total_record_count
-        found = pc.sum(entries.column("row_count")).as_py() or 0
+        found = _total(entries, "row_count")
         if snapshot is not None and told is not None and told != found:
             self.rows_in_doubt = True
             warnings.warn(
@@ -326,3 +326,8 @@ class Planner:
             rest = [(f.name, f.row_count, f.size) for f in files[len(kept) :]]
             self.skips += [SkippedFile(*of, f"LIMIT {limit}", "limit") for of in rest]
         return kept
+
+
+def _total(entries: pa.RecordBatch, column: str) -> int:
+    """The sum of a column of integers without nulls."""
+    return int(to_numpy(entries.column(column)).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -160,7 +159,7 @@ def planned_files(
     )  # fmt: skip
     instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
     if instants is not None:
-        files = (replace(file, instants=bounds) for file, bounds in zip(files, instants, strict=True))
+        files = (file._replace(instants=bounds) for file, bounds in zip(files, instants, strict=True))
     return _in_runs(files, entries) if schema.primary_keys else files
 
 
@@ -179,7 +178,7 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
     merged = entries.column(MERGED).to_pylist() if MERGED in entries.schema.names else repeat(True)
     levels, *keys = (entries.column(name).to_pylist() for name in ("level", "min_key", "max_key"))
     for file, level, low, high, merge in zip(files, levels, *keys, merged, strict=False):
-        yield replace(file, run=SortedRun(level, (low, high), merge))
+        yield file._replace(run=SortedRun(level, (low, high), merge))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -152,7 +152,7 @@ def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:
     if step > _GROUP_ROWS:
         step = round(step / _GROUP_ROWS) * _GROUP_ROWS
     for start in range(0, file.row_count, step):
-        yield replace(file, window=(start, min(start + step, file.row_count)))
+        yield file._replace(window=(start, min(start + step, file.row_count)))
 
 
 STRIP_BINS = 120

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
@@ -41,7 +39,7 @@ def test_candidates_are_the_live_rows_that_may_match(
 ) -> None:
     plan = table.scan(filter_, columns=["id", ROW_INDEX]).plan_with_bounds(())
     for file in plan.files:
-        file = replace(file, window=window)
+        file = file._replace(window=window)
         batches = list(read_file(plan.spec, file))
         found = {row for batch in batches for row in batch.column(1).to_pylist()}
         live = LiveRows(plan.spec, file)
