@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
     "WHERE_PARTITIONS",
     "Commands",
-    "RowsProgress",
     "add_common_arguments",
     "add_query_arguments",
     "add_table_command",

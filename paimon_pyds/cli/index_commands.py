@@ -74,7 +74,6 @@ def add_index_commands(commands: Commands) -> None:
 
 
 def _dump(arguments: argparse.Namespace) -> None:
-    """Print the indexes of a container, or of a table."""
     from paimon_pyds.index_tools.dump import dump_container
 
     path = arguments.table
@@ -120,7 +119,6 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    """Print what an index container says: REMAIN, SKIP, or positions."""
     from paimon_pyds.index_tools.evaluate import index_eval
 
     path, store = arguments.container, open_table(arguments).store
@@ -155,7 +153,6 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _cost(arguments: argparse.Namespace) -> None:
-    """Print what indexes would cost, and what they leave of filters."""
     options = table_options(arguments) or None
     table = open_table(arguments)
     report = table.index_cost(options, arguments.filter, files=arguments.files, where=arguments.where)
@@ -199,7 +196,6 @@ def _share(part: int, whole: int) -> str:
 
 
 def _advise(arguments: argparse.Namespace) -> None:
-    """Print advice on indexes, and the options that make it true."""
     from paimon_pyds.index_tools.needs import read_recorded
 
     table = open_table(arguments)
@@ -249,7 +245,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _rewrite(arguments: argparse.Namespace) -> None:
-    """Rewrite the indexes; print what was done."""
     from dataclasses import asdict
 
     from paimon_pyds.explain.data import counted, human_bytes

@@ -118,7 +118,6 @@ def _answer(arguments: argparse.Namespace) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    """Print how a scan narrows down, or write it to a file."""
     scan = scan_of(arguments, columns=arguments.columns, limit=arguments.limit, top_n=arguments.topn)
     explanation = scan.explain(analyze=arguments.analyze)
     if arguments.html is not None:
@@ -134,7 +133,6 @@ def _explain(arguments: argparse.Namespace) -> None:
 
 
 def _describe(arguments: argparse.Namespace) -> None:
-    """Print the schema and the options."""
     from paimon_pyds.types import type_to_json
 
     table = open_table(arguments)
@@ -161,7 +159,6 @@ def _describe(arguments: argparse.Namespace) -> None:
 
 
 def _snapshots(arguments: argparse.Namespace) -> None:
-    """Print snapshots and tags."""
     table = open_table(arguments)
     rows = [show.snapshot_row(s) for s in table.snapshots()]
     tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags().items())]
@@ -177,7 +174,6 @@ def _snapshots(arguments: argparse.Namespace) -> None:
 
 
 def _system(arguments: argparse.Namespace) -> None:
-    """Print a system table."""
     table = open_table(arguments).system(arguments.name)
     if arguments.output == "text":
         show.text_table(table)

@@ -112,7 +112,6 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
-    """Append or overwrite rows from files."""
     schema, batches = _open_inputs(arguments.inputs)
     table, options = _opened_or_created(arguments, schema)
     partition = key_values(arguments.partition, "--partition") or None
@@ -155,7 +154,6 @@ def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tupl
 
 
 def _delete(arguments: argparse.Namespace) -> None:
-    """Delete rows."""
     table = open_table(arguments)
     with rows_progress("looking for rows") as progress:
         summary = table.delete(arguments.where, options=table_options(arguments), progress=progress)
@@ -163,7 +161,6 @@ def _delete(arguments: argparse.Namespace) -> None:
 
 
 def _update(arguments: argparse.Namespace) -> None:
-    """Update rows."""
     table = open_table(arguments)
     options = table_options(arguments)
     with rows_progress("looking for rows") as progress:
@@ -189,7 +186,6 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S], str]) -> None:
-    """Print what an operation did."""
     if arguments.output == "json":
         show.json_value(asdict(summary))
     else:
@@ -211,7 +207,6 @@ def _rows_text(s: RowSummary) -> str:
 
 
 def _merge(arguments: argparse.Namespace) -> None:
-    """Merge a source into a table."""
     if not (arguments.when_matched or arguments.when_not_matched or arguments.when_not_matched_by_source):
         raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
     table = open_table(arguments)
@@ -245,7 +240,6 @@ def _source(paths: Sequence[str], storage_options: dict[str, str]) -> Any:
 
 
 def _compact(arguments: argparse.Namespace) -> None:
-    """Compact a table."""
     table = open_table(arguments)
     with rows_progress("compacting") as progress:
         summary = table.compact(

@@ -202,7 +202,6 @@ def _sums(skips: Iterable[SkippedFile]) -> tuple[int, int]:
 
 
 def _leaves(files: Iterable[ExplainedFile]) -> str:
-    """Which kinds of index on which columns were asked."""
     asked = {f"{v.index}({v.column})": None for f in files for v in f.index_answers if v.index is not None}
     if not asked:
         return ""

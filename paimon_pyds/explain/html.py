@@ -23,19 +23,7 @@ from paimon_pyds.explain.data import (
     human_bytes,
     outcome_counts,
 )
-from paimon_pyds.explain.text import (
-    ENDS,
-    REST,
-    SPARED,
-    actual_text,
-    cost_text,
-    interesting,
-    label,
-    positions_text,
-    rows_text,
-    short_path,
-    visit_text,
-)
+from paimon_pyds.explain.text import ENDS, REST, file_lines, interesting, label, rows_text, short_path
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.result import STRIP_BINS, PruneStep
 
@@ -102,10 +90,10 @@ def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
     counts = max([_COUNT, *(_LETTER * len(count) + 12 for _, _, count in rows)])
     width = _WIDTH - _LABEL - counts
     for i, (name, strip, count) in enumerate(rows):
-        y = i * step
+        y, fitting = i * step, name if len(name) <= 36 else f"{name[:35]}…"
         body.append(
             f'<svg x="0" y="{y}" width="{_LABEL - 8}" height="{step}">'  # cuts off what is too long
-            f'<text x="0" y="12" {_FONT}>{escape(_fitting(name, 36))}<title>{escape(name)}</title></text></svg>'
+            f'<text x="0" y="12" {_FONT}>{escape(fitting)}<title>{escape(name)}</title></text></svg>'
             f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{_TRACK}"/>'
             f"{_marks(strip, _LABEL, y, width, height)}"
             f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {_FONT}>{escape(count)}</text>'
@@ -145,10 +133,6 @@ def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
     seen = np.bincount(part, weights, STRIP_BINS)
     share = np.divide(kept, seen, out=np.zeros(STRIP_BINS), where=seen > 0)
     return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()
-
-
-def _fitting(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _svg(height: float, title: str, body: str) -> str:
@@ -247,20 +231,15 @@ def _bar(e: ExplainedScan) -> str:
     legend = "".join(
         f'<span style="display:inline-block;margin-right:16px;white-space:nowrap">'
         f'<span style="display:inline-block;width:10px;height:10px;background:{colour_of(name)};margin-right:5px">'
-        f"</span>{n:,} {escape(_said(name))}</span>"
+        f"</span>{n:,} {escape(name if name in NOT_SKIPPED else f'skipped by {name}')}</span>"
         for name, n in outcomes.items()
     )
-    noun = "file" if total == 1 else "files"
-    head = f'<div style="{_HEAD}">What happened to {total:,} {noun}</div>'
+    head = f'<div style="{_HEAD}">What happened to {counted(total, "file")}</div>'
     return f'{head}{files_bar(outcomes)}<div style="margin-top:4px">{legend}</div>'
 
 
-def _said(outcome: str) -> str:
-    return outcome if outcome in NOT_SKIPPED else f"skipped by {outcome}"
-
-
 def _strips(e: ExplainedScan) -> str:
-    shown = _shown(e.files)
+    shown = [f for f in interesting(e.files) if 0 < f.rows_kept < f.rows]
     if not shown:
         return ""
     rows = [(label(f.path, e.table), f.strip, rows_text(f.rows_kept, f.rows)) for f in shown[:_SHOWN_STRIPS]]
@@ -273,10 +252,6 @@ def _strips(e: ExplainedScan) -> str:
     faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
     return f"{head}{row_strips(rows)}{rest}"
-
-
-def _shown(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
-    return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
 
 
 def _details(e: ExplainedScan) -> str:
@@ -295,41 +270,13 @@ def _file(f: ExplainedFile, table: str) -> str:
     dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
-    lines = [_line(_index_name(v.index, v.column), v.leaf, _kept(v.rows, v.of, v.positions), v.bytes_read)
-             for v in f.index_answers]  # fmt: skip
-    if f.rows_after_index != f.rows_kept:
-        lines.append(_line("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", 0))
-    if f.top_n is not None:
-        lines.append(_line("top n", "", visit_text(f.top_n), 0))
-    if f.pages is not None and f.pages.rows != f.rows_kept:
-        lines.append(_line("page statistics", "", f"keep {rows_text(f.pages.rows, f.rows_kept)}", 0))
-    if f.pages is not None and f.pages.rows:
-        p = f.pages
-        most = "at most " if p.at_most else ""
-        sizes = f"{most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}"
-        lines.append(_line("to read", sizes, cost_text(p), 0))
-    if f.spared:
-        lines.append(_line("not read", "", SPARED, 0))
-    if f.actual is not None:
-        lines.append(_line("was read", "", actual_text(f.actual), 0))
-    if not lines and f.reason:
-        lines.append(_line(f.reason, "", "", 0))
+    lines = [_line(*line) for line in file_lines(f)]
     body = f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>'
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 
-def _index_name(index: str | None, column: str) -> str:
-    return "no index" if index is None else f"{index}({column})"
-
-
-def _kept(rows: int, of: int, positions: Sequence[int]) -> str:
-    return "keeps all rows" if rows == of else f"keeps {rows:,}{positions_text(positions, rows)}"
-
-
-def _line(what: str, leaf: str, said: str, spent: int) -> str:
+def _line(what: str, leaf: str, result: str, bytes_read: str) -> str:
     fits = "white-space:nowrap" if len(leaf) < 48 else ""
-    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf and what != "to read" else escape(leaf)
-    cost = f"{spent:,} bytes read" if spent else ""
-    return _row(
-        "td", [(escape(what), f"{_LEFT}white-space:nowrap;"), (code, _LEFT), (escape(said), _LEFT), (cost, _RIGHT)]
-    )
+    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf else ""
+    first = f"{_LEFT}white-space:nowrap;"
+    return _row("td", [(escape(what), first), (code, _LEFT), (escape(result), _LEFT), (bytes_read, _RIGHT)])

@@ -135,21 +135,16 @@ class BestRows:
 
 def best_possible(key: SortKey, bounds: ColumnBounds) -> Rank | None:
     """No row of the file comes before this; None when that is not known."""
-    if bounds.constant:
-        return key.rank(bounds.low)
-    if key.column.nulls_first and bounds.nulls != 0:
-        return key.rank(None)
-    bound = bounds.high if key.column.descending else bounds.low
-    return None if bound is None else key.rank(bound)
+    return _extreme(key, bounds, first=True)
 
 
-def worst_possible(key: SortKey, bounds: ColumnBounds) -> Rank | None:
-    """No row of the file comes after this; None when that is not known."""
+def _extreme(key: SortKey, bounds: ColumnBounds, *, first: bool) -> Rank | None:
+    """No row of the file comes before this (``first``), or after it; None when that is not known."""
     if bounds.constant:
         return key.rank(bounds.low)
-    if not key.column.nulls_first and bounds.nulls != 0:
+    if key.column.nulls_first == first and bounds.nulls != 0:
         return key.rank(None)
-    bound = bounds.low if key.column.descending else bounds.high
+    bound = bounds.high if key.column.descending == first else bounds.low
     return None if bound is None else key.rank(bound)
 
 
@@ -179,8 +174,8 @@ def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tup
     """
     certain: list[tuple[Rank, int]] = []
     for file in files:
-        worst = worst_possible(key, file.bounds_of(key.column.name))
-        rows = _certain_rows(file)
+        worst = _extreme(key, file.bounds_of(key.column.name), first=False)
+        rows = (file.live_row_count or 0) if file.residual is Const.TRUE else 0
         if worst is not None and rows:
             certain.append((worst, rows))
     by_rank = functools.cmp_to_key(_compare)
@@ -191,10 +186,6 @@ def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tup
         if total >= n:
             return tuple(file for file in files if not _after(key, file, worst))
     return tuple(files)
-
-
-def _certain_rows(file: PlannedFile) -> int:
-    return (file.live_row_count or 0) if file.residual is Const.TRUE else 0
 
 
 def _after(key: SortKey, file: PlannedFile, rank: Rank) -> bool:

@@ -58,8 +58,6 @@ def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[
 
 
 class _BoundsPlanner(Planner):
-    """A planner that tells what is known of its files."""
-
     def __init__(self, store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> None:
         super().__init__(store, request)
         self.bounded = columns
@@ -114,7 +112,6 @@ class _BoundsPlanner(Planner):
 
 
 def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
-    """The column in the files of a group."""
     unknown = [ColumnBounds()] * len(group.rows)
     source = group.evolution.sources[0]
     if source is None:
@@ -161,8 +158,6 @@ def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 class _Partitions:
-    """The distinct partitions of some entries."""
-
     def __init__(self, entries: pa.RecordBatch, fields: Sequence[DataField]) -> None:
         self.fields = fields
         coded = entries.column("partition").dictionary_encode()
@@ -186,7 +181,6 @@ class _Partitions:
 
 
 def _residuals(predicate: Predicate, partitions: _Partitions, certain: Mapping[Leaf, Mask]) -> list[Predicate]:
-    """What is left of the predicate in each file."""
     files = len(partitions.codes)
     if not certain:
         return [predicate] * files

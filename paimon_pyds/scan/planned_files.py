@@ -32,8 +32,6 @@ from paimon_pyds.types.time_units import NANOS_PER_UNIT
 __all__ = [
     "FileDetails",
     "FileKey",
-    "FileLocations",
-    "ZonedPartitions",
     "deletion_files",
     "file_locations",
     "has_stray_vectors",

@@ -25,7 +25,6 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 __all__ = [
     "Difference",
-    "INCREMENTAL_OPTIONS",
     "TIME_TRAVEL_OPTIONS",
     "TableState",
     "parse_timestamp",

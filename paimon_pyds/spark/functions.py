@@ -60,7 +60,6 @@ def write(
 
 
 def _option_text(name: str, value: Any) -> str:
-    """An option's value as Spark carries it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -254,7 +254,6 @@ def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
 
 
 def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
-    """The path of the table, and its branch when one is named."""
     path, warehouse, branch = given.get("path"), given.get("warehouse"), given.get("branch")
     if path is not None:
         clash = [name for name in ("warehouse", "database", "table") if name in given]

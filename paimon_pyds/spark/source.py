@@ -25,13 +25,7 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
-__all__ = [
-    "PaimonDataSource",
-    "PaimonPushdownDataSource",
-    "PaimonPydsDataSource",
-    "PaimonPydsPushdownDataSource",
-    "register",
-]
+__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "register"]
 
 _LEAK_WARNING = (
     "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "

@@ -116,7 +116,6 @@ def try_load(options: Mapping[str, str]) -> Loaded | None:
 
 
 def _schema_of(store: TableStore, loaded: Loaded, newest: TableSchema) -> TableSchema:
-    """The schema of the load."""
     try:
         schema = newest if newest.id == loaded.schema_id else store.schema(loaded.schema_id)
     except NotFoundError:

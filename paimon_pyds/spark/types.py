@@ -57,16 +57,9 @@ _TO_SPARK: dict[Kind, type[spark.DataType]] = {
     Kind.TIMESTAMP_LTZ: spark.TimestampType,
 }
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
-    spark.BooleanType: AtomicType(Kind.BOOLEAN),
-    spark.ByteType: AtomicType(Kind.TINYINT),
-    spark.ShortType: AtomicType(Kind.SMALLINT),
-    spark.IntegerType: AtomicType(Kind.INT),
-    spark.LongType: AtomicType(Kind.BIGINT),
-    spark.FloatType: AtomicType(Kind.FLOAT),
-    spark.DoubleType: AtomicType(Kind.DOUBLE),
+    **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},
     spark.StringType: AtomicType(Kind.VARCHAR, length=_MAX_LENGTH),
     spark.BinaryType: AtomicType(Kind.VARBINARY, length=_MAX_LENGTH),
-    spark.DateType: AtomicType(Kind.DATE),
     spark.TimestampNTZType: AtomicType(Kind.TIMESTAMP, precision=6),
     spark.TimestampType: AtomicType(Kind.TIMESTAMP_LTZ, precision=6),
 }

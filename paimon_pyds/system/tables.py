@@ -150,7 +150,6 @@ def _java_local_time(parts: Any) -> int | None:
 
 
 def _java_duration(seconds: float) -> str:
-    """The text of a Java Duration."""
     whole, millis = int(seconds), round((seconds - int(seconds)) * 1000)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
