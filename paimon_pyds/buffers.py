@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array", "from_numpy", "is_true", "keep_freed_memory", "scalar", "to_numpy"]
+__all__ = ["array", "from_numpy", "is_true", "keep_freed_memory", "one_array", "one_batch", "scalar", "to_numpy"]
 
 _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
     pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
@@ -75,8 +75,7 @@ def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
 
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """The same as ``values.to_numpy(zero_copy_only=False)``."""
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
+    values = one_array(values)
     dtype = _DTYPES.get(values.type)
     if values.null_count or (dtype is None and values.type != pa.bool_()):
         found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
@@ -87,6 +86,23 @@ def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     if data is None:
         return np.zeros(0, dtype)
     return np.frombuffer(data, dtype, len(values), values.offset * dtype.itemsize)
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece; its memory is shared where it is in one already."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table in one piece, as `one_array`."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], schema=table.schema)
 
 
 def is_true(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:

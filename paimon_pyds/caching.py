@@ -53,7 +53,9 @@ class ByteLimitedCache:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
+        """Value, weight and place in ``_keys``, the least recently used first."""
+        self._keys: list[Hashable] = []
         self._weight = 0
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
@@ -73,9 +75,9 @@ class ByteLimitedCache:
         weight = weigh(value)
         with self._lock:
             if key not in self._entries and weight <= self._limit:
-                self._entries[key] = (value, weight)
-                self._weight += weight
-                self._shrink()
+                while self._weight + weight > self._limit:
+                    self._remove(next(iter(self._entries)))
+                self._add(key, value, weight)
         return value
 
     def peek(self, key: Hashable) -> Any:
@@ -87,9 +89,7 @@ class ByteLimitedCache:
     def take(self, key: Hashable) -> Any:
         """The value of a key, which is no longer here afterwards; None when it was not here."""
         with self._lock:
-            value, weight = self._entries.pop(key, (None, 0))
-            self._weight -= weight
-            return value
+            return self._remove(key) if key in self._entries else None
 
     def put(self, key: Hashable, value: Any, weight: int) -> None:
         """Keep a value of ``weight`` bytes; what had the key before is forgotten.
@@ -100,13 +100,13 @@ class ByteLimitedCache:
         import random
 
         with self._lock:
-            self._weight -= self._entries.pop(key, (None, 0))[1]
+            if key in self._entries:
+                self._remove(key)
             if weight > self._limit:
                 return
             while self._weight + weight > self._limit:
-                self._weight -= self._entries.pop(random.choice(tuple(self._entries)))[1]
-            self._entries[key] = (value, weight)
-            self._weight += weight
+                self._remove(random.choice(self._keys))
+            self._add(key, value, weight)
 
     @property
     def weight(self) -> int:
@@ -122,6 +122,7 @@ class ByteLimitedCache:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
+            self._keys.clear()
             self._weight = 0
 
     def _forked(self) -> None:
@@ -129,7 +130,16 @@ class ByteLimitedCache:
             self._lock = threading.Lock()
             self.clear()
 
-    def _shrink(self) -> None:
-        while self._weight > self._limit:
-            _, (_, weight) = self._entries.popitem(last=False)
-            self._weight -= weight
+    def _add(self, key: Hashable, value: Any, weight: int) -> None:
+        self._entries[key] = (value, weight, len(self._keys))
+        self._keys.append(key)
+        self._weight += weight
+
+    def _remove(self, key: Hashable) -> Any:
+        value, weight, place = self._entries.pop(key)
+        last = self._keys.pop()
+        if place < len(self._keys):  # the last key takes the place that is free now
+            self._keys[place] = last
+            self._entries[last] = (*self._entries[last][:2], place)
+        self._weight -= weight
+        return value

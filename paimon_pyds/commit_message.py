@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from paimon_pyds.metadata.index_manifest import IndexEntry
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import DataFile, IndexEntry
 
 __all__ = ["BucketFiles", "CommitMessage", "CompactIncrement", "IndexIncrement", "WriteOrigin"]
 

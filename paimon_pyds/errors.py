@@ -26,6 +26,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from paimon_pyds.redaction import redact, visible
 
@@ -52,6 +53,7 @@ __all__ = [
     "TableNotFoundError",
     "TagNotFoundError",
     "UnsupportedError",
+    "suggest",
 ]
 
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
@@ -224,3 +226,19 @@ class CommitOutcomeUnknownError(CommitError):
 
 class SecurityError(PaimonError, PermissionError):
     """A path in the table's metadata leaves the table."""
+
+
+def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:
+    """A hint for a name that was not found: ``did you mean …`` for similar
+    names, else a list of a few, after ``what`` they are; None when there is none."""
+    import difflib
+
+    names = sorted(set(candidates))
+    if not names:
+        return None
+    folded = {n.lower(): n for n in names}
+    similar = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    if similar:
+        return f"did you mean {' or '.join(folded[n] for n in similar)}?"
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{what}: {', '.join(names[:8])}{more}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.metadata.external import ExternalPaths
+from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -71,7 +71,7 @@ class Table:
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
             branch: a branch of the table; the main one by default.
-            storage_options: credentials and endpoints of the storage, and what `paimon_pyds.metadata.external` allows.
+            storage_options: credentials and endpoints of the storage, and what `paimon_pyds.metadata.paths` allows.
 
         Raises:
             TableNotFoundError: there is no table.

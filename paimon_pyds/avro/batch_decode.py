@@ -18,8 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
-from paimon_pyds.row.layout import Words, slices, unaligned_words
-from paimon_pyds.row.varints import LONGER, signed, unsigned
+from paimon_pyds.row.layout import LONGER, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
 __all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", "walk_records"]
 
@@ -164,12 +163,12 @@ class _Walker:
         if not (first & np.uint8(0x80)).any():
             values = first.astype(np.int64)
             return (values >> 1) ^ -(values & 1), at + 1
-        group, size = unsigned(self._words[where])
+        group, size = unsigned_varints(self._words[where])
         after = at + size
         longer = np.flatnonzero(size == LONGER)
         if len(longer):
             self._long_tail(longer, where, group, after)
-        return signed(group), after
+        return zigzag_decoded(group), after
 
     def _long_tail(self, numbers: _Numbers, where: Positions, group: Words, after: Positions) -> None:
         """Numbers of nine and ten bytes."""

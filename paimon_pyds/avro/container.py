@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from paimon_pyds.avro import schema as avro_schema
 from paimon_pyds.avro.compression import compressor, decompressor
-from paimon_pyds.avro.values import Overrun, put_bytes, put_long, read_long, reader_of
+from paimon_pyds.avro.schema import Overrun, put_bytes, put_long, read_long, reader_of
 from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import CorruptFileError
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, write_container
-from paimon_pyds.avro.schema import Node, Primitive, Record, Union, parse_schema
-from paimon_pyds.avro.values import Overrun, put_value, reader_of
+from paimon_pyds.avro.schema import Node, Overrun, Primitive, Record, Union, parse_schema, put_value, reader_of
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = ["BRANCH", "Container", "decode_records", "encode_records", "first_record", "read_container"]

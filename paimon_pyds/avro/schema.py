@@ -1,13 +1,36 @@
-"""Avro schemas as trees of types, names resolved (Apache Avro specification 1.11, Schema Declaration)."""
+"""Avro schemas as trees of types, names resolved, and values of them read and written one by one (Apache Avro
+specification 1.11, Schema Declaration and Binary Encoding).
+
+Of manifests, which have many records, `batch_decode` reads the values and `encode` writes them.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paimon_pyds.errors import CorruptFileError
 
-__all__ = ["Array", "Mapping", "Node", "Primitive", "Record", "Sized", "Union", "optional", "parse_schema"]
+__all__ = [
+    "Array",
+    "Mapping",
+    "Node",
+    "Overrun",
+    "Primitive",
+    "Reader",
+    "Record",
+    "Sized",
+    "Union",
+    "optional",
+    "parse_schema",
+    "put_bytes",
+    "put_long",
+    "put_value",
+    "read_long",
+    "reader_of",
+]
 
 MAX_DEPTH = 32
 MAX_FIXED_BYTES = 256 * 2**20
@@ -137,3 +160,199 @@ def _takes_bytes(node: Node) -> bool:
     if isinstance(node, Record):
         return any(_takes_bytes(member) for _, member in node.fields)
     return node not in (_PRIMITIVES["null"], Sized(0))
+
+
+# ----------------------------------------------------------------------------------------------------------- values
+
+
+class Overrun(Exception):
+    """The bytes end before the value does, or hold no such value."""
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """An int or long, and the place after it. Raises Overrun."""
+    value = shift = 0
+    end = min(len(data), at + 10)
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                raise Overrun
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    raise Overrun
+
+
+def _int(data: bytes, at: int) -> tuple[int, int]:
+    value, at = read_long(data, at)
+    if not -(2**31) <= value < 2**31:
+        raise Overrun
+    return value, at
+
+
+def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Bytes that follow their length, and the place after them. Raises Overrun."""
+    size, at = read_long(data, at)
+    if not 0 <= size <= len(data) - at:
+        raise Overrun
+    return data[at : at + size], at + size
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    value, at = read_bytes(data, at)
+    try:
+        return value.decode(), at
+    except UnicodeDecodeError:
+        raise Overrun from None
+
+
+def _boolean(data: bytes, at: int) -> tuple[bool, int]:
+    if at >= len(data) or data[at] > 1:
+        raise Overrun
+    return data[at] == 1, at + 1
+
+
+Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+_READERS: dict[str, Reader] = {
+    "null": lambda data, at: (None, at),
+    "boolean": _boolean,
+    "int": _int,
+    "long": read_long,
+    "bytes": read_bytes,
+    "string": _string,
+}
+
+
+@functools.lru_cache(maxsize=16)
+def reader_of(node: Node) -> Reader:
+    """A function from data and a place in it to a value and the place after it; it raises Overrun."""
+    return _reader(node)
+
+
+def _reader(node: Node) -> Reader:
+    match node:
+        case Primitive("float"):
+            return _raw_reader(4)
+        case Primitive("double"):
+            return _raw_reader(8)
+        case Primitive(name):
+            return _READERS[name]
+        case Sized(size):
+            return _raw_reader(size)
+        case Array(item):
+            return _array_reader(_reader(item))
+        case Mapping(value):
+            pairs = _array_reader(_pair_reader(_reader(value)))
+            return lambda data, at: (lambda found: (dict(found[0]), found[1]))(pairs(data, at))
+        case Union(branches):
+            return _union_reader([_reader(branch) for branch in branches])
+        case Record(fields):
+            return _record_reader([(name, _reader(member)) for name, member in fields])
+
+
+def _raw_reader(size: int) -> Reader:
+    """Values that are only skipped: floats and fixed do not occur in Paimon's metadata."""
+
+    def read(data: bytes, at: int) -> tuple[bytes, int]:
+        if size > len(data) - at:
+            raise Overrun
+        return data[at : at + size], at + size
+
+    return read
+
+
+def _pair_reader(value: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[tuple[str, Any], int]:
+        key, at = _string(data, at)
+        found, at = value(data, at)
+        return (key, found), at
+
+    return read
+
+
+def _array_reader(item: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        while True:
+            count, at = read_long(data, at)
+            if count == 0:
+                return values, at
+            if count < 0:
+                count = -count
+                _, at = read_long(data, at)
+            if count > len(data) - at:
+                raise Overrun
+            for _ in range(count):
+                value, at = item(data, at)
+                values.append(value)
+
+    return read
+
+
+def _union_reader(branches: Sequence[Reader]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        branch, at = read_long(data, at)
+        if not 0 <= branch < len(branches):
+            raise Overrun
+        return branches[branch](data, at)
+
+    return read
+
+
+def _record_reader(fields: Sequence[tuple[str, Reader]]) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        record = {}
+        for name, reader in fields:
+            record[name], at = reader(data, at)
+        return record, at
+
+    return read
+
+
+def put_long(out: bytearray, value: int) -> None:
+    """Append an int or long."""
+    value = (value << 1) ^ (value >> 63)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def put_bytes(out: bytearray, value: bytes) -> None:
+    """Append bytes after their length."""
+    put_long(out, len(value))
+    out += value
+
+
+def put_value(out: bytearray, node: Node, value: Any) -> None:
+    """Append a value: ints, bytes, strings, arrays and records, nullable or not."""
+    match node:
+        case Primitive("int" | "long"):
+            put_long(out, value)
+        case Primitive("bytes"):
+            put_bytes(out, value)
+        case Primitive("string"):
+            put_bytes(out, value.encode())
+        case Array(item):
+            if value:
+                put_long(out, len(value))
+                for element in value:
+                    put_value(out, item, element)
+            out.append(0)
+        case Record(fields):
+            for name, member in fields:
+                put_value(out, member, value[name])
+        case Union():
+            found = optional(node)
+            if found is None:
+                raise TypeError(f"only unions of null and one type are written, not {node}")
+            member, null = found
+            if value is None:
+                put_long(out, null)
+            else:
+                put_long(out, 1 - null)
+                put_value(out, member, value)
+        case _:
+            raise TypeError(f"no writer for {node}")

@@ -14,8 +14,8 @@ from paimon_pyds.errors import (
     StorageError,
     TableNotFoundError,
     UnsupportedError,
+    suggest,
 )
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import open_file_io
 

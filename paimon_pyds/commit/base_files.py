@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile
 from paimon_pyds.metadata.manifest_reader import ManifestReader

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles, IndexIncrement
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.manifest import DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.manifest import (
+    DELETION_VECTORS,
+    DataFile,
+    FileKind,
+    IndexEntry,
+    ManifestEntry,
+    entries_to_batch,
+)
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 

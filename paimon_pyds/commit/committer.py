@@ -17,6 +17,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.base_files import read_base_files
 from paimon_pyds.commit.changes import Changes
 from paimon_pyds.commit.conflicts import Conflicts
@@ -28,7 +29,6 @@ from paimon_pyds.commit.replaced import has_all, remember, replaced_since
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
@@ -45,7 +45,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 
 __all__ = ["commit"]
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.changes import Increment, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
 
 __all__ = ["Conflicts"]
 

@@ -11,7 +11,7 @@ from paimon_pyds.buffers import array
 from paimon_pyds.commit.changes import Increment, vector_places
 from paimon_pyds.commit.conflicts import Conflicts
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.manifest import IndexEntry
 
 __all__ = ["check_vector_files", "next_index_entries"]
 

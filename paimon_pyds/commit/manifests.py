@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
-from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.manifest_reader import ManifestReader

@@ -8,8 +8,7 @@ file that was created in between. Nothing here can prevent that, so the snapshot
 from __future__ import annotations
 
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, SnapshotNotFoundError
-from paimon_pyds.metadata.publisher import SnapshotPublisher
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 
 __all__ = ["FileSystemPublisher", "publisher_of"]

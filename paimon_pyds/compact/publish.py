@@ -27,8 +27,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
-from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import FileIO, discard
 
 __all__ = ["check_gone", "publish", "remove"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.read import read_split
 from paimon_pyds.sort.external import SortSpec, sorted_batches

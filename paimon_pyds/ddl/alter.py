@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
 
 from paimon_pyds.commit.retry import Retries
-from paimon_pyds.ddl.changed_options import changed_options, renamed_options
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
@@ -20,19 +19,18 @@ from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_no_secrets
+from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["UNCHANGED", "ColumnType", "NewColumns", "SchemaChanges", "alter_table"]
-
-UNCHANGED: Final[Any] = type("Unchanged", (), {"__repr__": lambda self: "UNCHANGED"})()
-"""The default of ``comment``: None is a value there, no comment."""
+__all__ = ["ColumnType", "NewColumns", "SchemaChanges", "alter_table"]
 
 _RETRIES = 100
+_TRUE_STAYS = ("ignore-delete", "ignore-update-before")
+"""Options that can't be changed from true to false."""
 
 
 class SchemaChanges(TypedDict, total=False):
@@ -60,46 +58,6 @@ class SchemaChanges(TypedDict, total=False):
     """The table's comment; None removes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    set_options: Mapping[str, str]
-    unset_options: Sequence[str]
-    add_columns: Sequence[tuple[str, DataField]]
-    drop_columns: Sequence[str]
-    rename_columns: Mapping[str, str]
-    change_types: Mapping[str, ColumnType]
-    change_nullability: Mapping[str, bool]
-    column_comments: Mapping[str, str | None]
-    column_defaults: Mapping[str, str | None]
-    move_columns: Mapping[str, str]
-    comment: Any
-
-    @classmethod
-    def of(
-        cls, set_options: Mapping[str, object] | None, unset_options: Sequence[str], changes: SchemaChanges
-    ) -> _Changes:
-        unknown = sorted(changes.keys() - SchemaChanges.__annotations__)
-        if unknown:
-            allowed = ", ".join(SchemaChanges.__annotations__)
-            raise TypeError(f"a table can't be altered by {', '.join(unknown)}, but by {allowed}")
-        drop_columns = changes.get("drop_columns", ())
-        if isinstance(drop_columns, str) or isinstance(unset_options, str):
-            raise SchemaError("drop_columns and unset_options take a list of names")
-        return cls(
-            set_options=texts(set_options or {}),
-            unset_options=tuple(unset_options),
-            add_columns=new_columns(changes.get("add_columns")),
-            drop_columns=tuple(drop_columns),
-            rename_columns=dict(changes.get("rename_columns") or {}),
-            change_types=dict(changes.get("change_types") or {}),
-            change_nullability=dict(changes.get("change_nullability") or {}),
-            column_comments=dict(changes.get("column_comments") or {}),
-            column_defaults=dict(changes.get("column_defaults") or {}),
-            move_columns=dict(changes.get("move_columns") or {}),
-            comment=changes.get("comment", UNCHANGED),
-        )
-
-
 def alter_table(
     store: TableStore,
     set_options: Mapping[str, object] | None = None,
@@ -123,12 +81,19 @@ def alter_table(
         UnsupportedError: a type or option value that is refused by name.
         CommitError: others changed the schema concurrently, too many times.
     """
-    wanted = _Changes.of(set_options, unset_options, changes)
-    check_no_secrets(wanted.set_options)
+    unknown = sorted(changes.keys() - SchemaChanges.__annotations__)
+    if unknown:
+        allowed = ", ".join(SchemaChanges.__annotations__)
+        raise TypeError(f"a table can't be altered by {', '.join(unknown)}, but by {allowed}")
+    if isinstance(changes.get("drop_columns"), str) or isinstance(unset_options, str):
+        raise SchemaError("drop_columns and unset_options take a list of names")
+    changes["drop_columns"] = tuple(changes.get("drop_columns", ()))  # it is looked at again in every attempt
+    added, options, unset = new_columns(changes.get("add_columns")), texts(set_options or {}), tuple(unset_options)
+    check_no_secrets(options)
     retries = Retries(_RETRIES)
     while True:
         old = store.latest_schema()
-        new = _altered(old, wanted, has_snapshots=store.latest_snapshot_id() is not None)
+        new = _altered(old, changes, added, options, unset, has_snapshots=store.latest_snapshot_id() is not None)
         if new is None:
             return old
         new = _with_instants_option(store, new)
@@ -166,33 +131,146 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
         )
 
 
-def _altered(old: TableSchema, changes: _Changes, *, has_snapshots: bool) -> TableSchema | None:
+def _altered(
+    old: TableSchema,
+    changes: SchemaChanges,
+    added: Sequence[tuple[str, DataField]],
+    set_options: Mapping[str, str],
+    unset_options: Sequence[str],
+    *,
+    has_snapshots: bool,
+) -> TableSchema | None:
     """The schema after the changes; None when it is the same."""
-    options = TableOptions(old.options)
-    editor = ColumnEditor(old, options)
-    editor.drop(changes.drop_columns)
-    editor.rename(changes.rename_columns)
-    editor.add(changes.add_columns)
-    editor.change_types(changes.change_types)
-    editor.change_nullability(changes.change_nullability)
-    for name, text in changes.column_comments.items():
+    renamed = changes.get("rename_columns") or {}
+    editor = ColumnEditor(old, TableOptions(old.options))
+    editor.drop(changes.get("drop_columns", ()))
+    editor.rename(renamed)
+    editor.add(added)
+    editor.change_types(changes.get("change_types") or {})
+    editor.change_nullability(changes.get("change_nullability") or {})
+    for name, text in (changes.get("column_comments") or {}).items():
         editor.update(name, lambda f, text=text: replace(f, description=text))  # type: ignore[misc]
-    for name, text in changes.column_defaults.items():
+    for name, text in (changes.get("column_defaults") or {}).items():
         editor.update(name, lambda f, text=text: replace(f, default=text))  # type: ignore[misc]
-    editor.move(changes.move_columns)
-    renamed = renamed_options(old.options, changes.rename_columns)
-    new = TableSchema(
-        id=old.id + 1,
+    editor.move(changes.get("move_columns") or {})
+    options = renamed_options(old.options, renamed)
+    change_options(options, old, set_options, unset_options, has_snapshots=has_snapshots)
+    new = replace(
+        old,
         fields=tuple(editor.fields),
+        primary_keys=tuple(renamed.get(name, name) for name in old.primary_keys),
+        options=options,
+        comment=changes.get("comment", old.comment),
+    )
+    if new == old:
+        return None
+    return replace(
+        new,
+        id=old.id + 1,
         highest_field_id=next(editor.ids) - 1,
-        partition_keys=old.partition_keys,
-        primary_keys=tuple(changes.rename_columns.get(name, name) for name in old.primary_keys),
-        options=changed_options(renamed, old, changes.set_options, changes.unset_options, has_snapshots=has_snapshots),
-        comment=old.comment if changes.comment is UNCHANGED else changes.comment,
         time_millis=time.time_ns() // 1_000_000,
         version=CURRENT_SCHEMA_VERSION,
     )
-    same = replace(
-        new, id=old.id, time_millis=old.time_millis, version=old.version, highest_field_id=old.highest_field_id
-    )
-    return None if same == old else new
+
+
+# ---------------------------------------------------------------------------------------------------------- options
+
+
+def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Options that name columns, with the new names of those that were renamed."""
+    if not names:
+        return dict(options)
+    result = {}
+    for key, value in options.items():
+        parts = key.split(".")
+        if parts[0] == "fields" and len(parts) > 2:
+            inner = ",".join(names.get(c, c) for c in parts[1].split(","))
+            key = ".".join(("fields", inner, *parts[2:]))
+            if parts[-1] in ("sequence-group", "nested-key"):
+                value = ",".join(names.get(c.strip(), c.strip()) for c in value.split(","))
+        elif parts[0] == "file-index" and parts[-1] == "columns":
+            value = ",".join(_renamed_index(part, names) for part in value.split(","))
+        elif parts[0] == "file-index" and len(parts) > 3:
+            column = _renamed_index(".".join(parts[2:-1]), names)
+            key = ".".join((*parts[:2], column, parts[-1]))
+        elif key in ("bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns"):
+            value = ",".join(names.get(c.strip(), c.strip()) for c in value.split(","))
+        result[key] = value
+    return result
+
+
+def _renamed_index(column: str, names: Mapping[str, str]) -> str:
+    name, bracket, key = column.strip().partition("[")
+    return names.get(name, name) + bracket + key
+
+
+def change_options(
+    options: dict[str, str],
+    schema: TableSchema,
+    set_options: Mapping[str, str],
+    unset_options: Sequence[str],
+    *,
+    has_snapshots: bool,
+) -> None:
+    """Unset some options, then set others.
+
+    Args:
+        options: those before; they are changed in place.
+        schema: the one before.
+        set_options: new values.
+        unset_options: names of options that get their defaults again.
+        has_snapshots: whether the table may hold data, which some options must keep describing.
+
+    Raises:
+        OptionError: an option that can't be changed (any more).
+    """
+    for key in unset_options:
+        fixed = key == "type" or (has_snapshots and (key in IMMUTABLE_OPTIONS or key == "bucket"))
+        if fixed and key in options:
+            raise OptionError(f"option {key} can't be reset", hint=_why_fixed(key))
+        if key in options and has_snapshots:
+            _check_transition(key, options, None)
+        options.pop(key, None)
+    for key, value in set_options.items():
+        if options.get(key) == value or _is_normalised(key, value, schema):
+            continue
+        if key in ("path", "type", "primary-key", "partition"):
+            raise OptionError(f"option {key} of a table can't be changed", hint="create another table")
+        if has_snapshots:
+            if key in IMMUTABLE_OPTIONS:
+                raise OptionError(f"option {key} can't be changed", hint=_why_fixed(key))
+            _check_transition(key, options, value)
+        options[key] = value
+
+
+def _why_fixed(key: str) -> str:
+    return "the table has data that was written with it" if key != "type" else "create another table"
+
+
+def _is_normalised(key: str, value: str, schema: TableSchema) -> bool:
+    """Whether an option says what the schema says already."""
+    named = tuple(part.strip() for part in value.split(",") if part.strip())
+    if key == "primary-key":
+        return named == schema.primary_keys
+    if key == "partition":
+        return named == schema.partition_keys
+    return key == "type" and value.lower() == schema.options.get("type", "table").lower()
+
+
+def _check_transition(key: str, options: Mapping[str, str], value: str | None) -> None:
+    """Changes of value that would make the data of a table that has some unreadable."""
+    before = TableOptions(options).get(key) if key in ("bucket", "deletion-vectors.enabled", *_TRUE_STAYS) else None
+    if key == "bucket":
+        after = TableOptions({"bucket": value or "-1"}).get("bucket")
+        if before == -1 or after == -1:
+            raise OptionError(f"bucket can't be changed from {before} to {after}", hint=_why_fixed(key))
+    elif key == "deletion-vectors.enabled":
+        after = TableOptions({key: value or "false"}).get(key)
+        if before != after and not TableOptions(options).get("deletion-vectors.modifiable"):
+            raise OptionError(
+                f"deletion-vectors.enabled can't be changed from {str(before).lower()} to {str(after).lower()}: "
+                "rows could come twice",
+                hint="compact the table fully and set deletion-vectors.modifiable=true to allow it",
+            )
+    elif key in _TRUE_STAYS and before and not TableOptions({key: value or "false"}).get(key):
+        raise OptionError(f"option {key} can't be changed from true to false")

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from paimon_pyds.ddl.create import fresh_ids
 from paimon_pyds.ddl.type_changes import evolve_type
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import SchemaError, suggest
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.types import (
     ArrayType,
     DataField,

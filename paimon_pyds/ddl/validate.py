@@ -6,25 +6,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.config import BSI, parse_index_specs
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
+from paimon_pyds.types.names import is_system_name
 from paimon_pyds.write.checks import check_files
 from paimon_pyds.write.defaults import check_default
 
-__all__ = ["SYSTEM_NAMES", "check_new_fields", "validate_schema"]
+__all__ = ["check_new_fields", "validate_schema"]
 
-SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
-_KEY_PREFIX = "_KEY_"
 _COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns")
 
 
@@ -75,7 +73,7 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     for field in fields:
         if not field.name or "\0" in field.name:
             raise SchemaError(f"{field.name!r} is not a column name")
-        if field.name in SYSTEM_NAMES or field.name.startswith(_KEY_PREFIX):
+        if is_system_name(field.name):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:
             raise SchemaError(

@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
-from paimon_pyds.metadata.external import file_paths
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
+from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import FileSource
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import FileSource, discard
 
 __all__ = ["NewVectors", "VectorFiles"]
 

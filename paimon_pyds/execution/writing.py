@@ -8,7 +8,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.instant_writers import check_instant_writers
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.checks import check_files
 

@@ -17,7 +17,6 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import by_distinct, filled, valid
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
 from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
-from paimon_pyds.row.texts import java_float_text
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.literal import Literal
 from paimon_pyds.types import (
@@ -34,6 +33,7 @@ from paimon_pyds.types import (
     internal_to_scalar,
     timestamp_unit,
 )
+from paimon_pyds.types.java_text import java_float_text
 from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
 __all__ = ["can_cast", "cast_array"]

@@ -37,6 +37,7 @@ from paimon_pyds.types import (
     Kind,
     scalar_to_internal,
 )
+from paimon_pyds.types.names import is_system_name
 
 __all__ = [
     "EMPTY_ROW",
@@ -59,7 +60,6 @@ KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 DEFAULT_MODE = "truncate(16)"
 _SYSTEM_MODE = "truncate(128)"
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)", re.ASCII)
-_SYSTEM_FIELDS = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 _MAX_CODE_POINT = 0x10FFFF
 
 
@@ -127,7 +127,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
         if own is not None:
             parse_mode(own, option)
             modes.append(own)
-        elif field.name.startswith("_KEY_") or field.name in _SYSTEM_FIELDS:
+        elif is_system_name(field.name):
             modes.append(_SYSTEM_MODE)
             continue
         else:

@@ -13,8 +13,8 @@ from typing import Any
 from paimon_pyds.errors import OptionError
 from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE
 from paimon_pyds.index.bloom.filter import DEFAULT_FPP, DEFAULT_ITEMS, bloom_size
-from paimon_pyds.options.values import Kind as OptionKind
-from paimon_pyds.options.values import parse_value
+from paimon_pyds.options.option import Kind as OptionKind
+from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
     BINARY_KINDS,
     INTEGER_KINDS,

@@ -41,8 +41,7 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import open_data_file
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import ByteSource, FileIO
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import ByteSource, FileIO, discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
 

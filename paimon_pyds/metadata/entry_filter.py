@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, is_true, to_numpy
+from paimon_pyds.buffers import array, is_true, one_array, to_numpy
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.partition import partition_mask, partition_values
 from paimon_pyds.metadata.row_statistics import RowStatistics
@@ -65,16 +65,16 @@ class EntryFilter:
         keep = np.ones(entries.num_rows, np.bool_)
         if self.partitions is not None:
             wanted = array(sorted(self.partitions), pa.binary())
-            keep &= is_true(pc.is_in(_one_array(entries.column("partition")), wanted))
+            keep &= is_true(pc.is_in(one_array(entries.column("partition")), wanted))
         elif self.predicate is not Const.TRUE:
             keep &= self.partitions_kept(entries)[0]
         if self.buckets is not None:
-            keep &= np.isin(to_numpy(_one_array(entries.column("bucket"))), list(self.buckets))
+            keep &= np.isin(to_numpy(one_array(entries.column("bucket"))), list(self.buckets))
         return keep
 
     def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
         """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
-        coded = _one_array(entries.column("partition")).dictionary_encode()
+        coded = one_array(entries.column("partition")).dictionary_encode()
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
@@ -117,9 +117,3 @@ class EntryFilter:
         if self.buckets is None or low is None or high is None:
             return True
         return any(low <= bucket <= high for bucket in self.buckets)
-
-
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -1,5 +1,5 @@
-"""Manifest files: which data files a commit added and deleted (specification: Paimon documentation,
-concepts/spec/manifest).
+"""Manifests, which data files a commit added and deleted, and index manifests, all deletion-vector and hash-index files
+of a snapshot (specification: Paimon documentation, concepts/spec/manifest).
 
 Entries are held as columns (an Arrow RecordBatch of `ENTRY_SCHEMA`), because planning looks at a few fields of very
 many entries: a hundred thousand Python objects would cost more than the answer. `DataFile` and `ManifestEntry` are the
@@ -15,13 +15,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, scalar
+from paimon_pyds.buffers import array, one_array, scalar
 
 __all__ = [
+    "DELETION_VECTORS",
     "ENTRY_SCHEMA",
+    "HASH",
     "IDENTITY_COLUMNS",
     "DataFile",
+    "DeletionRange",
     "FileKind",
+    "GlobalIndex",
+    "IndexEntry",
     "ManifestEntry",
     "ManifestFile",
     "SimpleStats",
@@ -31,6 +36,10 @@ __all__ = [
     "file_identities",
     "live_entries",
 ]
+
+
+DELETION_VECTORS = "DELETION_VECTORS"
+HASH = "HASH"
 
 
 class FileKind:
@@ -102,6 +111,43 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRange:
+    """Where the vector of one data file lies: ``offset`` of its length field, ``length`` of magic and bitmap."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalIndex:
+    """What an index over rows of many files covers: row ids ``row_range_start`` … ``row_range_end``, both included."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry:
+    """One index file of one (partition, bucket). ``partition`` is arity + BinaryRow."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_ranges: tuple[DeletionRange, ...] | None = None
+    external_path: str | None = None
+    global_index: GlobalIndex | None = None
+    kind: int = 0
 
 
 ENTRY_SCHEMA = pa.schema(
@@ -251,7 +297,5 @@ def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
         return pa.nulls(0, pa.binary())
     pieces: list[pa.Array] = []
     for name, type_ in zip(IDENTITY_COLUMNS, types, strict=True):
-        column = entries.column(name)
-        whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-        pieces.extend(encode_field(parse_schema(type_), whole))
+        pieces.extend(encode_field(parse_schema(type_), one_array(entries.column(name))))
     return join(pieces)

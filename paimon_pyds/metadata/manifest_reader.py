@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.snapshot import Snapshot

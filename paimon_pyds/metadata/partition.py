@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, is_true
-from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types.java_text import partition_text
 
 __all__ = [
     "PartitionBucket",
@@ -56,7 +56,7 @@ def partition_texts(fields: Sequence[DataField], partition: bytes, options: Mapp
     legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
     values = decode_row(partition, [f.type for f in fields])
     return {
-        f.name: None if v is None else partition_text(v, f.type, legacy=legacy, zone="UTC")
+        f.name: None if v is None else partition_text(v, f.type, legacy=legacy)
         for f, v in zip(fields, values, strict=True)
     }
 

@@ -4,37 +4,59 @@
     branch/branch-NAME/{schema,snapshot,tag}                 manifests, index and data files stay in the main ones
     [data-file.path-directory/]k=v/…/bucket-B/data-….parquet bucket -2 is "bucket-postpone"
 
-File names come from metadata, which may be hostile: a name that would leave its directory raises SecurityError.
+File names come from metadata, which may be hostile: a name that would leave its directory raises SecurityError. A file
+outside of the table has to lie below a directory that the table's own options name (``data-file.external-paths``, in
+any version of its schema), or that the caller allows by the storage option ``external-paths.allow``. Who can write a
+manifest may be able to write options too: with ``external-paths.trust-table`` false only what the caller allows counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
-from paimon_pyds.metadata.external import ALLOW, is_absolute, lies_below
-from paimon_pyds.metadata.java_text import partition_text
+from paimon_pyds.options.option import Kind, parse_value
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.storage.location import normalise_location, scheme_of
+from paimon_pyds.storage import normalise_location
+from paimon_pyds.storage.base import scheme_of
 from paimon_pyds.types import DataField
+from paimon_pyds.types.java_text import partition_text
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.store import TableStore
 
 __all__ = [
+    "ALLOW",
     "DEFAULT_PARTITION_NAME",
     "MAIN_BRANCH",
     "POSTPONE_BUCKET",
+    "TRUST",
+    "ExternalPaths",
     "TablePaths",
     "check_names",
     "checked_name",
     "escape_path_name",
+    "file_paths",
+    "is_absolute",
+    "lies_below",
     "partition_path",
 ]
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+_EXTERNAL = "external-paths."
+ALLOW = f"{_EXTERNAL}allow"
+"""The storage option with directories, separated by commas, whose files tables may name."""
+TRUST = f"{_EXTERNAL}trust-table"
+"""The storage option that says whether the directories that a table's own options name count; true by default."""
+
+_OPTION = "data-file.external-paths"
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]+:")
 
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _JAVA_WHITESPACE = frozenset(
@@ -47,9 +69,7 @@ def escape_path_name(name: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
 
 
-def partition_path(
-    fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None, zone: str = "UTC"
-) -> str:
+def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None) -> str:
     """The directory of a partition, ``k=v/k2=v2``, byte for byte as Java names it; ``""`` without partition columns.
 
     NULL, empty and blank values all go to the directory of ``partition.default-name``.
@@ -58,8 +78,6 @@ def partition_path(
         fields: the partition columns, in partition order.
         values: their internal values; None is NULL.
         options: the table's options (partition.default-name, partition.legacy-name).
-        zone: time zone for TIMESTAMP WITH LOCAL TIME ZONE when partition.legacy-name is false. Java takes the zone of
-            its process, so a reader in another zone looks in another directory; UTC is what clusters run in.
 
     Raises:
         UnsupportedError: a type without a stable directory name.
@@ -72,7 +90,7 @@ def partition_path(
     default = options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     parts = []
     for column, value in zip(fields, values, strict=True):
-        text = "" if value is None else partition_text(value, column.type, legacy=legacy, zone=zone)
+        text = "" if value is None else partition_text(value, column.type, legacy=legacy)
         if all(c in _JAVA_WHITESPACE for c in text):
             text = default
         parts.append(f"{escape_path_name(column.name)}={escape_path_name(text)}")
@@ -269,3 +287,75 @@ class TablePaths:
                 f"a data file lies on {scheme_of(path)}: and the table on {scheme_of(self.root)}:", path=external_path
             )
         return path
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalPaths:
+    """What the caller allows: directories, and whether those of the table's options count too."""
+
+    allowed: tuple[str, ...] = ()
+    trust_table: bool = True
+
+    @classmethod
+    def of(cls, storage_options: Mapping[str, str] | None) -> ExternalPaths:
+        """What storage options say. Raises OptionError for a directory that is none, and for an unknown option."""
+        given = {k: str(v) for k, v in (storage_options or {}).items() if k.lower().startswith(_EXTERNAL)}
+        for key in given:
+            if key.lower() not in (ALLOW, TRUST):
+                raise OptionError(f"unknown storage option {key}", hint=f"known: {ALLOW}, {TRUST}")
+        options = {k.lower(): v for k, v in given.items()}
+        allowed = []
+        for text in _listed(options.get(ALLOW, "")):
+            root = _root(text)
+            if root is None:
+                raise OptionError(
+                    f"{ALLOW}: {text!r} is no absolute directory", hint="such as file:/data or s3://b/dir"
+                )
+            allowed.append(root)
+        trust = parse_value(TRUST, Kind.BOOLEAN, options.get(TRUST, "true"))
+        return cls(tuple(allowed), bool(trust))
+
+    def roots(self, options: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+        """The directories that files may lie in, given the options of all versions of a table's schema."""
+        of_table = [text for o in options for text in _listed(o.get(_OPTION, ""))] if self.trust_table else []
+        roots = (*self.allowed, *(root for text in of_table if (root := _root(text)) is not None))
+        return tuple(dict.fromkeys(roots))
+
+
+def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) -> TablePaths:
+    """Where data and index files lie under the options of a schema.
+
+    Args:
+        store: the table.
+        options: of the schema.
+        outside: whether the metadata gives external paths of some; then all schemas of the table are read.
+    """
+    paths = store.paths.with_options(options)
+    if not outside:
+        return paths
+    stores = [store] if store.branch == MAIN_BRANCH else [store, store.for_branch(MAIN_BRANCH)]
+    return paths.with_external(store.external.roots(schema.options for each in stores for schema in each.schemas()))
+
+
+def is_absolute(location: str) -> bool:
+    """Whether a location is a path from the root or has a scheme."""
+    return _ABSOLUTE.match(location) is not None
+
+
+def lies_below(path: str, roots: Iterable[str]) -> bool:
+    """Whether a path, as `normalise_location` spells it, lies in one of these directories."""
+    return any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _root(text: str) -> str | None:
+    """The one spelling of a directory; None when it is not absolute, or climbs."""
+    if not is_absolute(text) or ".." in re.split(r"[/\\]", text):
+        return None
+    try:
+        return normalise_location(text)
+    except OptionError:
+        return None

@@ -12,8 +12,14 @@ from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.records import decode_records, encode_records, read_container
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_schemas
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
-from paimon_pyds.metadata.manifest import ManifestFile, SimpleStats
+from paimon_pyds.metadata.manifest import (
+    DELETION_VECTORS,
+    DeletionRange,
+    GlobalIndex,
+    IndexEntry,
+    ManifestFile,
+    SimpleStats,
+)
 from paimon_pyds.metadata.manifest_schemas import INDEX_MANIFEST_VERSION, MANIFEST_VERSION
 
 __all__ = [

@@ -18,13 +18,13 @@ from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
     CorruptFileError,
     NotFoundError,
+    PaimonError,
     SchemaError,
     TableNotFoundError,
+    suggest,
 )
-from paimon_pyds.metadata.missing_table import missing_table_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["SchemaStore", "utf8_bytes"]
@@ -183,7 +183,7 @@ class SchemaStore:
         return TableNotFoundError(
             "no Paimon table is here: there is no schema/schema-N",
             path=self.root,
-            hint=missing_table_hint(self.io, self.root),
+            hint=_missing_table_hint(self.io, self.root),
         )
 
 
@@ -196,3 +196,27 @@ def utf8_bytes(json: str, what: str) -> bytes:
         raise SchemaError(
             f"half of a surrogate pair can't be written to {what}: {shown!r}", hint="correct the text"
         ) from None
+
+
+def _missing_table_hint(io: FileIO, root: str) -> str:
+    """What lies at a location that is no table, and tables of a similar name nearby."""
+    try:
+        here = io.list(root)
+        if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
+            return f"this is a warehouse: name a table in it, such as {root}/DATABASE.db/TABLE"
+        parent, _, name = root.rpartition("/")
+        table, _, part = name.partition("$")
+        if part and io.exists(f"{parent}/{table}/schema"):
+            branch = part.removeprefix("branch_")
+            then = f"give branch {branch!r} too" if branch != part else f"ask for its system table {part!r}"
+            return f"name the table, {parent}/{table}, and {then}"
+        inside = [e.name for e in here if e.is_dir and io.exists(f"{root}/{e.name}/schema")]
+        if inside:
+            return suggest(name, inside, "the tables in it") or ""
+        beside = [e.name for e in io.list(parent or "/")[:1000] if e.is_dir]
+        tables = [n for n in beside if n != name and io.exists(f"{parent}/{n}/schema")]
+        found = "there is no such directory" if not here else "the directory holds something else"
+        similar = suggest(name, tables, "tables beside it")
+        return f"{found}; {similar}" if similar else found
+    except PaimonError as error:
+        return str(error)

@@ -1,14 +1,26 @@
-"""The snapshot file: ``snapshot/snapshot-N`` (specification: Paimon documentation, concepts/spec/snapshot)."""
+"""The snapshot file: ``snapshot/snapshot-N``, and the seam through which it is published (specification: Paimon
+documentation, concepts/spec/snapshot)."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 
-__all__ = ["BATCH_COMMIT_IDENTIFIER", "CommitKind", "Operation", "Snapshot", "parse_snapshot", "snapshot_to_json"]
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.store import TableStore
+
+__all__ = [
+    "BATCH_COMMIT_IDENTIFIER",
+    "CommitKind",
+    "Operation",
+    "Snapshot",
+    "SnapshotPublisher",
+    "parse_snapshot",
+    "snapshot_to_json",
+]
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The commit identifier of every batch commit (Java's Long.MAX_VALUE)."""
@@ -158,3 +170,27 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
         "operation": snapshot.operation,
     }
     return to_java_json({name: value for name, value in members.items() if value is not None})
+
+
+class SnapshotPublisher(Protocol):
+    """Makes snapshots visible, one at a time: the file system (`paimon_pyds.commit.publisher`), or another that
+    decides which snapshot is a table's latest, such as a REST catalog or an object store with conditional writes.
+
+    It pickles, as stores do.
+    """
+
+    def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        """Make a snapshot the latest of its branch, in one atomic step; False when another commit was faster.
+
+        Args:
+            store: names the table and the branch.
+            snapshot: its number is the next after ``latest``; all files that it names are written.
+            latest: the snapshot that it was built on; None for a table's first.
+
+        Raises:
+            CommitOutcomeUnknownError: it may have been published.
+            PaimonError: it was not published.
+        """
+
+    def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """Whether there is another snapshot in the place of one that `publish` has published."""

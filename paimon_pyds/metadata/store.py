@@ -10,41 +10,42 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import (
     CorruptFileError,
     NotFoundError,
     SnapshotNotFoundError,
+    StorageError,
     TagNotFoundError,
+    suggest,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.external import ExternalPaths
-from paimon_pyds.metadata.hints import read_hint, write_hint
-from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
+from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.cleanup import discard
-from paimon_pyds.storage.location import is_path
+from paimon_pyds.storage import is_path, open_file_io
+from paimon_pyds.storage.base import FileIO, discard
 
 if TYPE_CHECKING:
     import os
 
     import pyarrow as pa
 
-    from paimon_pyds.metadata.index_manifest import IndexEntry
-    from paimon_pyds.metadata.manifest import ManifestFile
-    from paimon_pyds.metadata.publisher import SnapshotPublisher
+    from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
+    from paimon_pyds.metadata.snapshot import SnapshotPublisher
 
-__all__ = ["TableStore"]
+__all__ = ["METADATA_CACHE", "TableStore"]
 
 T = TypeVar("T")
+
+METADATA_CACHE = ByteLimitedCache(256 << 20)
+"""Decoded manifests and manifest lists of this process, by storage, path and size. Names are unique, so nothing gets
+stale; another storage may have other credentials."""
 
 _HINT_STEPS = 32
 _PARALLEL_READS = 16
@@ -117,7 +118,7 @@ class TableStore(SchemaStore):
         The hint is believed when its snapshot is there and the next is not; a hint that lags is followed up. With
         ``refresh`` it is not looked at, and the directory listed.
         """
-        hint = None if refresh else read_hint(self.io, self.paths.latest_hint)
+        hint = None if refresh else _read_hint(self.io, self.paths.latest_hint)
         if hint is not None and self.snapshot_exists(hint):
             for id_ in range(hint, hint + _HINT_STEPS):
                 if not self.snapshot_exists(id_ + 1):
@@ -127,7 +128,7 @@ class TableStore(SchemaStore):
 
     def earliest_snapshot_id(self) -> int | None:
         """The lowest number of a snapshot that has not expired; None when there is none."""
-        hint = read_hint(self.io, self.paths.earliest_hint)
+        hint = _read_hint(self.io, self.paths.earliest_hint)
         if hint is not None and self.snapshot_exists(hint) and not self.snapshot_exists(hint - 1):
             return hint
         ids = self.snapshot_ids()
@@ -210,7 +211,8 @@ class TableStore(SchemaStore):
         data = utf8_bytes(snapshot_to_json(snapshot), "a snapshot")
         if not self.io.create_if_absent(self.paths.snapshot(snapshot.id), data):
             return False
-        write_hint(self.io, self.paths.latest_hint, snapshot.id)
+        with suppress(StorageError):  # the table is right without it
+            self.io.replace(self.paths.latest_hint, str(snapshot.id).encode())
         return True
 
     # ------------------------------------------------------------------------------ tags and branches
@@ -243,10 +245,9 @@ class TableStore(SchemaStore):
         """The manifests of a manifest list, in order. Errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
 
-        def weigh(files: Sequence[ManifestFile]) -> int:
-            return _MANIFEST_FILE_WEIGHT * (1 + len(files))
-
-        return self._cached(name, size, "list", decode_manifest_list, weigh)
+        return self._cached(
+            name, size, "list", decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
+        )
 
     def read_manifest(self, name: str, columns: Sequence[str] | None = None, size: int | None = None) -> pa.RecordBatch:
         """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
@@ -271,7 +272,7 @@ class TableStore(SchemaStore):
         path = self.paths.manifest(name)
         if columns is None:
             return self._cached(name, size, None, decode_manifest, weigh)
-        whole = METADATA_CACHE.peek((path, size, None))
+        whole = METADATA_CACHE.peek((self.io, path, size, None))
         if whole is not None:
             return whole.select(list(columns))
         wanted = tuple(columns)
@@ -294,11 +295,11 @@ class TableStore(SchemaStore):
         return self._write("manifest", data, commit_id, number)
 
     def write_manifest_list(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
-        """Write an encoded manifest list as ``manifest-list-<commit id>-<number>``; otherwise as `write_manifest`."""
+        """The same for a manifest list."""
         return self._write("manifest-list", data, commit_id, number)
 
     def write_index_manifest(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
-        """Write an encoded index manifest as ``index-manifest-<commit id>-<number>``; otherwise as `write_manifest`."""
+        """The same for an index manifest."""
         return self._write("index-manifest", data, commit_id, number)
 
     def missing(self, path: str) -> NotFoundError:
@@ -337,7 +338,7 @@ class TableStore(SchemaStore):
                 raise CorruptFileError(f"the file has {len(data)} bytes, what names it says {size}", path=path)
             return decode(data, path)
 
-        return METADATA_CACHE.get_or_load((path, size, key), load, weigh)
+        return METADATA_CACHE.get_or_load((self.io, path, size, key), load, weigh)
 
     def _snapshots(self, ids: Sequence[int]) -> list[Snapshot]:
         return [snapshot for snapshot in self._map(self._snapshot_or_none, ids) if snapshot is not None]
@@ -369,6 +370,18 @@ class TableStore(SchemaStore):
             path=self.root,
             hint="tags keep a snapshot from expiring" if expired else None,
         )
+
+
+def _read_hint(io: FileIO, path: str) -> int | None:
+    """The number in a hint file (LATEST or EARLIEST: ASCII); None when the file is absent or holds something else.
+
+    Hints may lag behind: they only save a directory listing, and what they say is checked.
+    """
+    try:
+        text = io.read_bytes(path)
+    except (FileNotFoundError, StorageError):
+        return None
+    return int(text) if text.isdigit() and len(text) < 19 else None
 
 
 def _is_file_name(name: str) -> bool:

@@ -12,9 +12,8 @@ from paimon_pyds.options.checks import (
     describe_options,
     restore_case,
 )
-from paimon_pyds.options.option import Option, Scope, Status
+from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, OPTIONS, TableOptions, option_of
-from paimon_pyds.options.values import Kind, parse_duration_ms, parse_memory, parse_value
 
 __all__ = [
     "IMMUTABLE_OPTIONS",

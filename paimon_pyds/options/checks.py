@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, INDEX_TYPES, OPTIONS, TableOptions, option_of
 from paimon_pyds.redaction import holds_secret, names_secret, shown
 from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind

@@ -5,8 +5,7 @@ Defaults are those of Java Paimon's CoreOptions.
 
 from __future__ import annotations
 
-from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.values import Kind
+from paimon_pyds.options.option import Kind, Option, Scope, Status
 
 __all__ = ["CORE_OPTIONS"]
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paimon_pyds.options.option import Option, Status
-from paimon_pyds.options.values import Kind
+from paimon_pyds.options.option import Kind, Option, Status
 
 __all__ = ["ENGINE_OPTIONS"]
 

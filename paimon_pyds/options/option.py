@@ -1,14 +1,149 @@
-"""One table option: its type and default, and whether this package honours it."""
+"""One table option: its type and default, whether this package honours it, and the typed values of its texts, as Java
+Paimon reads them (its MemorySize and TimeUtils)."""
 
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_pyds.options.values import Kind, parse_value
+from paimon_pyds.errors import OptionError
 
-__all__ = ["Option", "Scope", "Status"]
+__all__ = ["Kind", "Option", "Scope", "Status", "parse_duration_ms", "parse_memory", "parse_value"]
+
+_AMOUNT = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*", re.ASCII | re.IGNORECASE)
+_MEMORY_UNITS = {
+    1: ("", "b", "bytes"),
+    1 << 10: ("k", "kb", "kibibytes"),
+    1 << 20: ("m", "mb", "mebibytes"),
+    1 << 30: ("g", "gb", "gibibytes"),
+    1 << 40: ("t", "tb", "tebibytes"),
+}
+_MEMORY = {name: factor for factor, names in _MEMORY_UNITS.items() for name in names}
+_TIME_UNITS = {
+    86_400_000_000_000: ("d", "day", "days"),
+    3_600_000_000_000: ("h", "hour", "hours"),
+    60_000_000_000: ("m", "min", "minute", "minutes"),
+    1_000_000_000: ("s", "sec", "secs", "second", "seconds"),
+    1_000_000: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
+    1_000: ("µs", "us", "micro", "micros", "microsecond", "microseconds"),
+    1: ("ns", "nano", "nanos", "nanosecond", "nanoseconds"),
+}
+_TIME = {name: nanos for nanos, names in _TIME_UNITS.items() for name in names}
+_MAX_LONG = 2**63 - 1
+_INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
+
+
+class Kind(enum.Enum):
+    """What an option's value is, and the Python type of it."""
+
+    STRING = "string"
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    MEMORY = "memory"
+    DURATION = "duration"
+    ENUM = "enum"
+    MAP = "map"
+    LIST = "list"
+
+
+def parse_value(key: str, kind: Kind, text: str, choices: Sequence[str] = ()) -> Any:
+    """The typed value of an option's text.
+
+    STRING str · BOOLEAN bool · INT, LONG int · DOUBLE float · MEMORY int (bytes) · DURATION int (milliseconds) ·
+    ENUM str (one of ``choices``) · MAP dict of str (``k:v,k2:v2``) · LIST tuple of str (comma-separated).
+
+    Raises:
+        OptionError: the text is not a value of that kind; the message names the key and what is allowed.
+    """
+    text = str(text).strip() if kind is not Kind.STRING else str(text)
+    match kind:
+        case Kind.STRING:
+            return text
+        case Kind.BOOLEAN:
+            return _boolean(key, text)
+        case Kind.INT | Kind.LONG:
+            return _integer(key, text, kind.value)
+        case Kind.DOUBLE:
+            return _double(key, text)
+        case Kind.MEMORY:
+            return parse_memory(text, key)
+        case Kind.DURATION:
+            return parse_duration_ms(text, key)
+        case Kind.ENUM:
+            return _choice(key, text, choices)
+        case Kind.MAP:
+            return _map(key, text)
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _bad(key: str, text: str, wanted: str) -> OptionError:
+    return OptionError(f"option {key} must be {wanted}, not {text!r:.100}")
+
+
+def _boolean(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise _bad(key, text, "true or false")
+    return text.lower() == "true"
+
+
+def _integer(key: str, text: str, kind: str) -> int:
+    low, high = _INT_RANGES[kind]
+    try:
+        value = int(text) if len(text) < 25 else None
+    except ValueError:
+        value = None
+    if value is None or not low <= value <= high:
+        raise _bad(key, text, f"a whole number from {low} to {high}")
+    return value
+
+
+def _double(key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _bad(key, text, "a number") from None
+
+
+def _choice(key: str, text: str, choices: Sequence[str]) -> str:
+    folded = text.lower().replace("_", "-")
+    for choice in choices:
+        if folded == choice.replace("_", "-"):
+            return choice
+    raise _bad(key, text, f"one of {', '.join(choices)}")
+
+
+def _map(key: str, text: str) -> dict[str, str]:
+    result = {}
+    for part in text.split(","):
+        if part.strip():
+            name, colon, value = part.partition(":")
+            if not colon:
+                raise _bad(key, text, "pairs like 0:avro,3:parquet")
+            result[name.strip()] = value.strip()
+    return result
+
+
+def parse_memory(text: str, key: str = "") -> int:
+    """Bytes of a size such as ``128 mb``, ``16kb``, ``500 B`` or ``1024``, in powers of 1024. Raises OptionError."""
+    match = _AMOUNT.fullmatch(str(text))
+    factor = None if match is None else _MEMORY.get(match[2].lower())
+    if match is None or factor is None or int(match[1]) * factor > _MAX_LONG:
+        raise _bad(key, text, "a size such as 128 mb, 16 kb or 500 b")
+    return int(match[1]) * factor
+
+
+def parse_duration_ms(text: str, key: str = "") -> int:
+    """Milliseconds of a duration such as ``1 h``, ``10 ms``, ``3d`` or ``500`` (milliseconds). Raises OptionError."""
+    match = _AMOUNT.fullmatch(str(text))
+    nanos = None if match is None else _TIME.get(match[2].lower())
+    if match is None or nanos is None or int(match[1]) * nanos > _MAX_LONG * 1_000_000:
+        raise _bad(key, text, "a duration such as 1 h, 30 s or 10 ms")
+    return int(match[1]) * nanos // 1_000_000
 
 
 class Status(enum.Enum):

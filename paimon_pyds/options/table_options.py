@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
-from paimon_pyds.options.option import Option, Scope, Status
-from paimon_pyds.options.suggestions import suggest
-from paimon_pyds.options.values import Kind
+from paimon_pyds.options.option import Kind, Option, Scope, Status
 from paimon_pyds.redaction import RedactedDict
 
 __all__ = ["IMMUTABLE_OPTIONS", "OPTIONS", "TableOptions", "dynamic_option", "option_of"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, one_array
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.row.layout import (
     FIXED,
@@ -21,9 +22,9 @@ from paimon_pyds.row.layout import (
     slices,
     unaligned_words,
 )
-from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
+from paimon_pyds.types import DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 
-__all__ = ["DecodedColumn", "decode_column", "decode_rows"]
+__all__ = ["DecodedColumn", "decode_column", "decode_row", "decode_rows"]
 
 _Mask = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.int64]
@@ -70,6 +71,17 @@ def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path:
     return columns
 
 
+def decode_row(row: bytes, types: Sequence[DataType], *, path: object = None) -> tuple[Any, ...]:
+    """The internal values of one row in manifest form.
+
+    Raises:
+        CorruptFileError: the bytes are not a row of these types.
+        UnsupportedError: a nested type, or a timestamp outside the range of its Arrow type.
+    """
+    columns = decode_rows(array([row], pa.binary()), types, arity=True, path=path)
+    return tuple(scalar_to_internal(column[0]) for column in columns)
+
+
 def decode_column(
     rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool, path: object = None
 ) -> DecodedColumn:
@@ -82,8 +94,7 @@ class _Rows:
 
     def __init__(self, rows: pa.Array, fields: int, arity: bool, path: object) -> None:
         self._path = path
-        if isinstance(rows, pa.ChunkedArray):
-            rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
+        rows = one_array(rows)
         if rows.null_count:
             raise self._corrupt("a row is missing", "row")
         data, starts, ends = binary_parts(rows)

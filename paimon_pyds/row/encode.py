@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, one_array
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.layout import (
     FIXED,
@@ -24,7 +25,10 @@ from paimon_pyds.row.layout import (
 )
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
-__all__ = ["encode_rows", "row_words"]
+__all__ = ["EMPTY_ROW", "encode_row", "encode_rows", "row_words"]
+
+EMPTY_ROW = bytes(12)
+"""The row without fields, in manifest form: the partition of an unpartitioned table, the keys of an append table."""
 
 _Mask = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.int64]
@@ -72,6 +76,26 @@ def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType], *, arity
     is_body[heads] = False
     halves[is_body] = words.view("<u4")
     return _binary(halves, (starts * 2 + np.arange(count + 1)) * 4, count)
+
+
+def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
+    """One row of internal values in manifest form (4-byte big-endian arity in front).
+
+    Raises:
+        SchemaError: a value that its type can't hold, or as many values as types are not given.
+        UnsupportedError: a nested type.
+    """
+    if len(values) != len(types):
+        raise SchemaError(f"{len(values)} values for a row of {len(types)} fields")
+    if not types:
+        return EMPTY_ROW
+    columns = []
+    for value, type_ in zip(values, types, strict=True):
+        try:
+            columns.append(array([value], arrow_type(type_)))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise SchemaError(f"{value!r:.100} is not a value of {type_}") from error
+    return cast(bytes, encode_rows(columns, types, arity=True)[0].as_py())
 
 
 def _binary(data: npt.NDArray[np.generic], offsets: _Positions, count: int) -> pa.Array:
@@ -135,10 +159,7 @@ def _null_bits(fields: Sequence[_Field], header: int, count: int) -> list[Words 
 
 def _prepare(column: pa.Array, type_: DataType) -> _Field:
     form = form_of(type_)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # before pyarrow 17 an empty one stays chunked
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    column = one_array(column)
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     want = arrow_type(type_)
     if column.type != want and not (form is Form.BYTES and large):

@@ -1,4 +1,5 @@
-"""Where the parts of a BinaryRow lie, and the few array tricks that reading and writing rows share."""
+"""Where the parts of a BinaryRow lie, and how words and bytes are read at many places at once: in rows, and as LEB128
+numbers, the integers of Avro and of Thrift's compact protocol."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from paimon_pyds.types import AtomicType, DataType, Kind
 __all__ = [
     "FIXED",
     "INLINE_LIMIT",
+    "LONGER",
     "Form",
     "Words",
     "binary_parts",
@@ -23,7 +25,9 @@ __all__ = [
     "header_words",
     "slices",
     "unaligned_words",
+    "unsigned_varints",
     "valid_mask",
+    "zigzag_decoded",
 ]
 
 Words = npt.NDArray[np.uint64]
@@ -33,6 +37,14 @@ INLINE_LIMIT = 7
 
 COMPACT_DECIMAL_PRECISION = 18
 COMPACT_TIMESTAMP_PRECISION = 3
+
+LONGER = 9
+"""The size that `unsigned_varints` tells of numbers that do not end within their word."""
+
+_LOW_7 = np.uint64(0x7F7F7F7F7F7F7F7F)
+_STOP = np.uint64(0x8080808080808080)
+_U1 = np.uint64(1)
+_HAS_BITCOUNT = hasattr(np, "bitwise_count")
 
 
 class Form(enum.Enum):
@@ -137,3 +149,29 @@ def build(
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffer = values if isinstance(values, pa.Buffer) else pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(type_, count, [bits, buffer])
+
+
+def unsigned_varints(words: Words) -> tuple[Words, npt.NDArray[np.uint8]]:
+    """The unsigned number that begins each word, and its bytes; of those of `LONGER` size the lowest 56 bits."""
+    # The lowest byte without the continuation bit ends the number; what lies above it is cut off.
+    stop = ~words & _STOP
+    stop &= np.uint64(0) - stop
+    group = words & (stop | (stop - _U1)) & _LOW_7
+    size = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1) if _HAS_BITCOUNT else _stop_bytes(stop)
+    group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
+    group = ((group & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)) | (group & np.uint64(0x00003FFF00003FFF))
+    group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
+    return group, size
+
+
+def zigzag_decoded(numbers: Words) -> npt.NDArray[np.int64]:
+    """The signed numbers behind unsigned ones (zigzag): 0, -1, 1, -2, …"""
+    return (numbers >> _U1).view(np.int64) ^ -(numbers & _U1).view(np.int64)
+
+
+def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
+    """Bytes up to the one whose highest bit is set (numpy before 2.0 can't count bits)."""
+    size = np.full(stop.shape, LONGER, np.uint8)
+    for byte in range(8):
+        size[stop == np.uint64(0x80 << (8 * byte))] = byte + 1
+    return size

@@ -15,7 +15,7 @@ from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.instant_writers import check_instant_writers
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.index_manifest import IndexEntry
+from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

@@ -12,10 +12,9 @@ import pyarrow as pa
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED
-from paimon_pyds.metadata.external import file_paths
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
-from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, partition_path
+from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.buffers import one_batch
 from paimon_pyds.sort.keys import CURVES, SortKeys, sort_positions
 from paimon_pyds.sort.merge import merge_sorted
 from paimon_pyds.sort.spill import SpillFile

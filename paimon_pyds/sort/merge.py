@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.metadata.batches import one_batch
+from paimon_pyds.buffers import one_batch
 from paimon_pyds.sort.keys import sort_positions
 
 __all__ = ["merge_sorted"]

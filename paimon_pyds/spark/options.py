@@ -311,8 +311,8 @@ _OWN = frozenset((*WHERE, *READ, *WRITE))
 
 def _paimon_name(key: str) -> str:
     """Paimon's own spelling of a lower-cased key. Raises OptionError for a key that is no option."""
+    from paimon_pyds.errors import suggest
     from paimon_pyds.options import OPTIONS, option_of
-    from paimon_pyds.options.suggestions import suggest
 
     for name in OPTIONS:
         if name.lower() == key:

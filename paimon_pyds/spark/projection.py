@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.options.suggestions import suggest
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.spark.arrow import check_castable, find_name
 from paimon_pyds.types import DataField, RowType, arrow_type
 

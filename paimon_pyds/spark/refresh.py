@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.metadata.external import ALLOW, TRUST
+from paimon_pyds.metadata.paths import ALLOW, TRUST
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.reader import PaimonReader, rows_of
 from paimon_pyds.spark.state import open_state
-from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.open import options_of_store
+from paimon_pyds.storage import open_file_io, options_of_store
 
 if TYPE_CHECKING:
     import pyarrow as pa

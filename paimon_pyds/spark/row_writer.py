@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
-from paimon_pyds.metadata.external import ExternalPaths
+from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name

@@ -24,7 +24,7 @@ from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.commit.retry import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
-from paimon_pyds.metadata.external import ExternalPaths
+from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import restore_case
 from paimon_pyds.spark import compat

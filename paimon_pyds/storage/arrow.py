@@ -19,10 +19,8 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
-from paimon_pyds.storage.base import FileStatus, OutputFile
-from paimon_pyds.storage.location import scheme_of
+from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced, scheme_of
 from paimon_pyds.storage.os_errors import storage_faults
-from paimon_pyds.storage.ranges import check_range, read_coalesced
 
 __all__ = ["ArrowFileIO", "concerns"]
 
@@ -131,13 +129,11 @@ class ArrowFileIO:
     # ------------------------------------------------------------------------------------------------- reading
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole object. Raises FileNotFoundError when it is not there."""
         fs, inner = self._at(path)
         with self._faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
             return cast(bytes, stream.read())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the object ends before."""
         return self.read_ranges(path, [(offset, length)])[0]
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -159,13 +155,11 @@ class ArrowFileIO:
             return read_coalesced(read, ranges, _GAP, _MAX_REQUEST)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
         fs, inner = self._at(path)
         with self._faults("open", path, missing_passes=True):
             return fs.open_input_file(inner)
 
     def size(self, path: str) -> int:
-        """The object's size in bytes. Raises FileNotFoundError."""
         info = self._info(path)
         if info.type.name == "NotFound":
             raise FileNotFoundError(2, "No such file or directory", redact(path, self._secrets))
@@ -193,7 +187,6 @@ class ArrowFileIO:
     # ------------------------------------------------------------------------------------------------- writing
 
     def open_output(self, path: str) -> OutputFile:
-        """A new object."""
         fs, inner = self._at(path)
         with self._faults("create", path):
             if _family(scheme_of(path)) == "hdfs":
@@ -219,7 +212,6 @@ class ArrowFileIO:
         )
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Create an object of a unique name. Raises StorageError when it exists."""
         if self.exists(path):
             raise StorageError("can't write: the file exists", path=path)
         self.replace(path, data)
@@ -236,14 +228,12 @@ class ArrowFileIO:
         output.close()
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove objects; those that are gone are fine."""
         for path in paths:
             fs, inner = self._at(path)
             with self._faults("delete", path), suppress(FileNotFoundError):
                 fs.delete_file(inner)
 
     def delete_tree(self, path: str) -> None:
-        """Remove everything below a prefix; fine when gone."""
         fs, inner = self._at(path)
         with self._faults("delete", path), suppress(FileNotFoundError):
             fs.delete_dir(inner)

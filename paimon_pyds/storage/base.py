@@ -1,14 +1,34 @@
-"""FileIO: the one seam through which bytes reach the disk or an object store."""
+"""FileIO: the one seam through which bytes reach the disk or an object store; what its implementations and its users
+share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-__all__ = ["ByteSource", "BytesSource", "FileIO", "FileSource", "FileStatus", "OutputFile"]
+from paimon_pyds.errors import CorruptFileError
+
+__all__ = [
+    "SCHEME",
+    "ByteSource",
+    "BytesSource",
+    "FileIO",
+    "FileSource",
+    "FileStatus",
+    "OutputFile",
+    "check_range",
+    "discard",
+    "read_coalesced",
+    "scheme_of",
+]
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+"""What a URI begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +53,7 @@ class OutputFile(Protocol):
         """Bytes written so far."""
 
     def close(self) -> int:
-        """Flush, make durable, close; the size in bytes."""
+        """Flush, make durable, close; the size in bytes. A failure removes the file and raises StorageError."""
 
     def abort(self) -> None:
         """Close and remove. Never raises for a file that is gone."""
@@ -43,7 +63,8 @@ class OutputFile(Protocol):
 class FileIO(Protocol):
     """Byte storage. Paths are absolute, as `open_file_io` normalised them; errors are StorageError and its kin.
 
-    Implementations pickle: Spark sends them to tasks.
+    Implementations pickle: Spark sends them to tasks. They hash, and are equal when they reach the same files with the
+    same rights: what one has read of a table's metadata is kept for those that equal it.
     """
 
     def read_bytes(self, path: str) -> bytes:
@@ -56,10 +77,10 @@ class FileIO(Protocol):
         """Several (offset, length) ranges; near ones are read together."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable input for pyarrow's readers."""
+        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
 
     def open_output(self, path: str) -> OutputFile:
-        """A new file; parent directories are made."""
+        """A new file; parent directories are made. Raises StorageError when it exists."""
 
     def size(self, path: str) -> int:
         """The file's size in bytes. Raises FileNotFoundError."""
@@ -77,7 +98,7 @@ class FileIO(Protocol):
         """Create the file with this content in one atomic step, or return False when it is there already."""
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Create a file of a unique name, durably. Raises when it exists."""
+        """Create a file of a unique name, durably. Raises StorageError when it exists."""
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or replace a small file (hints) in one atomic step."""
@@ -122,12 +143,7 @@ class BytesSource:
         return len(self.data)
 
     def read(self, offset: int, length: int) -> bytes:
-        if offset < 0 or length < 0 or offset + length > len(self.data):
-            from paimon_pyds.errors import CorruptFileError
-
-            raise CorruptFileError(
-                f"{length} bytes wanted, the file has {len(self.data)}", path=self.name, offset=offset
-            )
+        check_range(self.name, offset, length, len(self.data))
         return self.data[offset : offset + length]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -156,3 +172,58 @@ class FileSource:
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.bytes_read += sum(n for _, n in ranges)
         return self._io.read_ranges(self.name, ranges)
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a path in lower case; ``"file"`` for a path without one."""
+    match = SCHEME.match(path)
+    return match[1].lower() if match else "file"
+
+
+def check_range(path: str, offset: int, length: int, size: int) -> None:
+    """Raises CorruptFileError unless the range lies inside a file of ``size`` bytes."""
+    if offset < 0 or length < 0 or offset + length > size:
+        raise CorruptFileError(
+            f"{length} bytes wanted at {offset}, the file has {size}: it is truncated or something points past its end",
+            path=path,
+            offset=offset,
+        )
+
+
+def read_coalesced(
+    read: Callable[[int, int], bytes], ranges: Sequence[tuple[int, int]], gap: int, max_request: int
+) -> list[bytes]:
+    """The bytes of each (offset, length), in the order given.
+
+    Ranges at most ``gap`` bytes apart are read in one request of at most ``max_request`` bytes (a single range may be
+    longer). Ranges may overlap and come in any order.
+    """
+    order = sorted(range(len(ranges)), key=lambda i: ranges[i])
+    result = [b""] * len(ranges)
+    first = 0
+    while first < len(order):
+        start, length = ranges[order[first]]
+        stop, after = start + length, first + 1
+        while after < len(order):
+            offset, length = ranges[order[after]]
+            end = max(stop, offset + length)
+            if offset - stop > gap or end - start > max_request:
+                break
+            stop, after = end, after + 1
+        data = read(start, stop - start)
+        for i in order[first:after]:
+            offset, length = ranges[i]
+            result[i] = data if after == first + 1 else data[offset - start : offset - start + length]
+        first = after
+    return result
+
+
+def discard(io: FileIO, paths: Iterable[str]) -> None:
+    """Remove files, best effort: what stays harms nobody, and the error that led here is the one to report."""
+    listed = list(paths)
+    try:
+        io.delete(listed)
+    except OSError:
+        for path in listed:  # the storage may have stopped at the first that it could not remove
+            with suppress(OSError):
+                io.delete([path])

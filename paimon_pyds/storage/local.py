@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import FileStatus, OutputFile
+from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced
 from paimon_pyds.storage.os_errors import storage_error, storage_faults
 from paimon_pyds.storage.publish import create_new, publish, rename_noreplace, write_new
-from paimon_pyds.storage.ranges import check_range, read_coalesced
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -48,21 +47,13 @@ class LocalFileIO:
     # ------------------------------------------------------------------------------------------------- reading
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises FileNotFoundError when it is not there, StorageError for anything else."""
         with storage_faults("read", path, missing_passes=True):
             fd, _ = _open_regular(path)
             with io.FileIO(fd) as file:
                 return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
-        with storage_faults("read", path, missing_passes=True):
-            fd, size = _open_regular(path)
-            try:
-                check_range(path, offset, length, size)
-                return _pread(fd, path, offset, length)
-            finally:
-                os.close(fd)
+        return self.read_ranges(path, [(offset, length)])[0]
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Several (offset, length) ranges; those at most 2 KiB apart are read together."""
@@ -78,20 +69,17 @@ class LocalFileIO:
                 os.close(fd)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
         with storage_faults("open", path, missing_passes=True):
             os.close(_open_regular(path)[0])
             return pa.OSFile(path, "rb")
 
     def size(self, path: str) -> int:
-        """The file's size in bytes. Raises FileNotFoundError."""
         with storage_faults("read", path, missing_passes=True):
             info = os.stat(path)
             _check_regular(info.st_mode, path)
             return info.st_size
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
         with storage_faults("look up", path):
             try:
                 os.stat(path)
@@ -100,7 +88,6 @@ class LocalFileIO:
             return True
 
     def list(self, path: str) -> list[FileStatus]:
-        """Entries of a directory, by name; empty when it does not exist."""
         entries = []
         with storage_faults("list", path):
             try:
@@ -116,11 +103,9 @@ class LocalFileIO:
     # ------------------------------------------------------------------------------------------------- writing
 
     def open_output(self, path: str) -> OutputFile:
-        """A new file; parent directories are made. Raises StorageError when it exists."""
         return _LocalOutput(path)
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; fine when it is there."""
         with storage_faults("create", path):
             os.makedirs(path, exist_ok=True)
 
@@ -145,7 +130,6 @@ class LocalFileIO:
             return False
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Create a file of a unique name, durably. Raises StorageError when it exists."""
         with storage_faults("write", path):
             write_new(path, data)
 
@@ -163,13 +147,11 @@ class LocalFileIO:
                 raise
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone are fine."""
         for path in paths:
             with storage_faults("delete", path), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(path)
 
     def delete_tree(self, path: str) -> None:
-        """Remove a directory and everything in it; fine when gone."""
         for attempt in range(3):
             try:
                 shutil.rmtree(path)
@@ -211,7 +193,6 @@ class _LocalOutput:
         return self._raw.written if self._buffer.closed else self._buffer.tell()
 
     def close(self) -> int:
-        """Flush, sync, close. The size in bytes. On failure the file is removed and StorageError raised."""
         if self._size is None:
             try:
                 with storage_faults("write", self._path):
@@ -225,7 +206,6 @@ class _LocalOutput:
         return self._size
 
     def abort(self) -> None:
-        """Close and remove the file, whatever state it is in."""
         self._raw.discard = True
         with suppress(OSError, ValueError):
             self._buffer.close()

@@ -12,7 +12,6 @@ import pyarrow as pa
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.execution.live_files import index_source, live_of, planned_live_files
 from paimon_pyds.index.container import parse_head
-from paimon_pyds.metadata.java_text import partition_text
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
@@ -20,6 +19,7 @@ from paimon_pyds.scan.travel import stored_state
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
+from paimon_pyds.types.java_text import partition_text
 
 __all__ = ["file_indexes_table", "files_table", "partition_row_text", "table_of", "value_text"]
 

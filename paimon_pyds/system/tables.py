@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError, suggest
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
@@ -22,7 +22,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.suggestions import suggest
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
 from paimon_pyds.scan.travel import TableState, stored_state

@@ -21,7 +21,7 @@ from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, enco
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.storage.cleanup import discard
+from paimon_pyds.storage.base import discard
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["RollingWriter", "RowMetadata", "RowMetadataCollector", "WriterThreads"]

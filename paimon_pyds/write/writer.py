@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.bucket import bucket_assigner
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError
-from paimon_pyds.metadata.batches import one_batch
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.sort.spill import SPILL_CODECS, SpillFile

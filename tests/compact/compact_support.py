@@ -15,7 +15,7 @@ import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit, vector_places
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.options import TableOptions
 

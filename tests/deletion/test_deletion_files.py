@@ -11,7 +11,7 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.deletion.files import NewVectors, VectorFiles
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW
 

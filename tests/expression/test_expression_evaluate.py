@@ -57,6 +57,7 @@ def values(text: Any, **options: Any) -> list[Any]:
         ("if(a > 1, 'big', 'small')", ["small", "big", "small"]),
         ("1.10 * 2", [Decimal("2.20")] * 3),
         ("-(a::string)::int", [-1, -2, None]),
+        ("CAST(4.9E-324D * a AS STRING)", ["4.9E-324", "9.9E-324", None]),
         (5, [5, 5, 5]),
         (None, [None, None, None]),
         (dt.date(2026, 1, 31), [dt.date(2026, 1, 31)] * 3),

@@ -18,8 +18,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.index.open_indexes import OPEN_INDEXES
 from paimon_pyds.metadata import schema_store
-from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from support.effort import LONG, SEED, sampled
 
 pytestmark = [pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning"), pytest.mark.timeout(120)]

@@ -16,9 +16,7 @@ from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.index_manifest import DeletionRange, IndexEntry
-from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.manifest import DeletionRange, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.record_codec import (
@@ -28,6 +26,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW
 

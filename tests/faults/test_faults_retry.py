@@ -22,9 +22,8 @@ from paimon_pyds.errors import (
     PaimonError,
     StorageError,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.options import TableOptions
 from support.increments import with_compaction
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written

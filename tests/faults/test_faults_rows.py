@@ -21,8 +21,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.index.open_indexes import OPEN_INDEXES
-from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from support.victims import PRELOAD, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])

@@ -11,7 +11,7 @@ import os
 import pytest
 from schedule_world import KINDS, World
 
-from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import LONG, SEED
 
 _SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "150"))

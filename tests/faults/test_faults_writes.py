@@ -28,8 +28,7 @@ import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.metadata.cache import METADATA_CACHE
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.types import from_arrow_schema
 from support.tiny_disk import mounted
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
-from paimon_pyds.avro.values import put_bytes
+from paimon_pyds.avro.schema import put_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats.avro.reader import AvroFormat
 from paimon_pyds.formats.avro.types import plain_schema, write_schema

@@ -22,10 +22,12 @@ from paimon_pyds.avro.records import Container, decode_records, read_container
 from paimon_pyds.avro.schema import Record, parse_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
-from paimon_pyds.metadata.index_manifest import DeletionRange, GlobalIndex, IndexEntry
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     DataFile,
+    DeletionRange,
+    GlobalIndex,
+    IndexEntry,
     ManifestEntry,
     ManifestFile,
     SimpleStats,

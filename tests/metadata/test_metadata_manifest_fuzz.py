@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.avro.container import write_container
 from paimon_pyds.avro.records import read_container
-from paimon_pyds.avro.values import put_long
+from paimon_pyds.avro.schema import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats, entries_to_batch

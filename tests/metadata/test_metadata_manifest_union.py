@@ -11,8 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.avro.container import write_container
 from paimon_pyds.avro.records import read_container
-from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema
-from paimon_pyds.avro.values import put_long, reader_of
+from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema, put_long, reader_of
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.record_codec import decode_manifest_list

@@ -21,10 +21,9 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import requires_shared, table_path
@@ -271,6 +270,30 @@ def test_manifests_are_cached_for_the_process() -> None:
     assert store.read_manifest(lists[0].file_name) is whole
     assert store.read_manifest(lists[0].file_name, ["file_name", "row_count"]).equals(some)
     assert 0 < METADATA_CACHE.weight <= METADATA_CACHE.limit
+
+
+@requires_shared
+def test_what_one_storage_read_is_not_given_to_another_with_other_credentials() -> None:
+    METADATA_CACHE.clear()
+    path = table_path("append_all_types")
+    store = TableStore.open(path)
+    snapshot = store.latest_snapshot()
+    assert snapshot is not None
+    store.read_manifest_list(snapshot.delta_manifest_list)
+    refused = TableStore(_Refusing(), store.root)
+    with pytest.raises(StorageError, match="no access"):
+        refused.read_manifest_list(snapshot.delta_manifest_list)
+
+
+class _Refusing(LocalFileIO):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Refusing)
+
+    def __hash__(self) -> int:
+        return hash(_Refusing)
+
+    def read_bytes(self, path: str) -> bytes:
+        raise StorageError("no access", path=path)
 
 
 def test_a_store_pickles_small(store: TableStore) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata import cache
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.table_scan import Scan
 
 _FORKS = """
@@ -91,11 +91,11 @@ def test_one_scan_does_not_wait_for_another_to_be_planned(table: pp.Table, monke
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_while_a_thread_holds_the_cache_can_scan(table: pp.Table) -> None:
-    with cache.METADATA_CACHE._lock:
+    with METADATA_CACHE._lock:
         child = os.fork()
         if not child:
             import signal
 
             signal.alarm(30)
-            os._exit(0 if table.scan().to_arrow().num_rows == 20_000 and cache.METADATA_CACHE.weight > 0 else 1)
+            os._exit(0 if table.scan().to_arrow().num_rows == 20_000 and METADATA_CACHE.weight > 0 else 1)
     assert os.waitpid(child, 0)[1] == 0

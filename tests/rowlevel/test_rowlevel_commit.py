@@ -17,7 +17,7 @@ from paimon_pyds.commit import Changes, Increment, VectorPlace, commit, vector_p
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.index_manifest import DELETION_VECTORS, DeletionRange, IndexEntry
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions

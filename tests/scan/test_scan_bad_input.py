@@ -21,7 +21,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.store import METADATA_CACHE
 
 _OPTIONS = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1b"}
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
 from paimon_pyds.storage import local as local_module
 from paimon_pyds.storage import publish as publish_module
-from paimon_pyds.storage.base import FileIO, FileSource
+from paimon_pyds.storage.base import FileIO, FileSource, read_coalesced
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.ranges import read_coalesced
 
 IO = LocalFileIO()
 

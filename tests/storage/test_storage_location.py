@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage import normalise_location, open_file_io
 from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.location import normalise_location
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import PaimonError, StorageError
-from paimon_pyds.metadata.cache import METADATA_CACHE
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage.local import LocalFileIO
 
 IO = LocalFileIO()

@@ -20,7 +20,7 @@ from paimon_pyds.formats.nested import list_window, rebuild
 from paimon_pyds.formats.orc.checksums import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
 from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
-from paimon_pyds.options.values import parse_memory
+from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,

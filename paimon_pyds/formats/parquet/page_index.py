@@ -32,8 +32,7 @@ from paimon_pyds.formats.parquet.thrift import (
     write_varint,
     zigzag,
 )  # fmt: skip
-from paimon_pyds.row.layout import unaligned_words
-from paimon_pyds.row.varints import LONGER, signed, unsigned
+from paimon_pyds.row.layout import LONGER, unaligned_words, unsigned_varints, zigzag_decoded
 
 __all__ = [
     "ColumnIndex", "PageTable", "decode_column_index", "decode_locations", "decode_offset_indexes",
@@ -159,10 +158,10 @@ def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:
     tokens = (np.append(-1, last)[of_pages] + 1).reshape(-1, _TOKENS_PER_PAGE)
     if (body[tokens[:, ::2]] != _HEADS).any():
         return None
-    numbers, size = unsigned(unaligned_words(body)[tokens[:, 1::2].T])
+    numbers, size = unsigned_varints(unaligned_words(body)[tokens[:, 1::2].T])
     if size.max() == LONGER:
         return None
-    columns = signed(numbers)
+    columns = zigzag_decoded(numbers)
     pages = pairwise(accumulate((size for size, _ in heads), initial=0))
     return [(columns[0, low:high], columns[1, low:high], columns[2, low:high]) for low, high in pages]
 

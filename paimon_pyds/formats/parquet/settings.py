@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.formats.parquet.encodings import DICTIONARY_LIMIT, choose_encodings, leaf_paths
-from paimon_pyds.options.values import Kind as ValueKind
-from paimon_pyds.options.values import parse_value
+from paimon_pyds.options.option import Kind as ValueKind
+from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
     NESTED_KINDS,
     TIMESTAMP_KINDS,

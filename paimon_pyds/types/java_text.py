@@ -1,4 +1,5 @@
-"""Partition values as text, exactly as the Java virtual machine spells them: they are names of directories.
+"""Values as text, exactly as the Java virtual machine spells them: casts give them, and directories of partitions have
+them as names.
 
 Sources: the documentation of Java's Float.toString, Double.toString (JDK 19 and later, the shortest digits that give
 the value back), LocalDateTime.toString and BigDecimal.toPlainString, and the directories that Java Paimon 1.4 makes.
@@ -8,30 +9,29 @@ from __future__ import annotations
 
 import decimal
 import math
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
 
-from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, timestamp_unit
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.types.arrow import timestamp_unit
+from paimon_pyds.types.model import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind
 from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
-__all__ = ["java_double", "java_float", "partition_text"]
+__all__ = ["java_float_text", "partition_text"]
 
 _DAY_MILLIS = 86_400_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UTC") -> str:
+def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:
     """The text of a partition value (an internal value).
 
     Args:
         value: not None.
         type_: of the column.
         legacy: option ``partition.legacy-name``, true by default: the Java form of the value, which is days for DATE,
-            milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise the SQL text.
-        zone: time zone of TIMESTAMP WITH LOCAL TIME ZONE when ``legacy`` is false (Java: the zone of the process).
+            milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise the SQL text, in which instants
+            stand in UTC (Java: in the zone of its process).
 
     Raises:
         UnsupportedError: a type whose text is not stable (BINARY with legacy names) or that has none.
@@ -41,15 +41,15 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UT
         return str(value)
     if kind is Kind.BOOLEAN:
         return "true" if value else "false"
-    if kind is Kind.FLOAT:
-        return java_float(value)
-    if kind is Kind.DOUBLE:
-        return java_double(value)
+    if kind in FLOAT_KINDS:
+        return java_float_text(value, kind is Kind.FLOAT)
     if kind is Kind.DECIMAL and isinstance(type_, AtomicType):
         return _plain_decimal(value, type_.scale or 0)
     if kind in TIMESTAMP_KINDS:
         seconds, nanos = _seconds_and_nanos(int(value), timestamp_unit(type_))
-        return _local_date_time(seconds, nanos) if legacy else _sql_timestamp(type_, seconds, nanos, zone)
+        if legacy:
+            return _local_date_time(seconds, nanos)
+        return _sql_timestamp(seconds, nanos, getattr(type_, "precision", 6))
     if not legacy and kind in (Kind.DATE, Kind.TIME, *BINARY_KINDS):
         return _sql_text(value, type_)
     if kind in BINARY_KINDS:
@@ -65,46 +65,27 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool, zone: str = "UT
 # -------------------------------------------------------------------------------------------------------- numbers
 
 
-def java_double(value: float) -> str:
-    """Double.toString: ``1.0E10``, ``0.001``, ``-0.0``, ``4.9E-324``, ``NaN``."""
-    return _java_floating(value, repr(abs(value)), float)
-
-
-def java_float(value: float) -> str:
-    """Float.toString of a single-precision value: ``1.4E-45``, ``868.8255``, ``3.4028235E38``."""
-    single = np.float32(value)
-    shortest = np.format_float_scientific(abs(single), unique=True, trim="-")
-    return _java_floating(float(single), shortest, lambda text: float(np.float32(text)))
-
-
-def _java_floating(value: float, shortest: str, parse: Any) -> str:
-    if math.isnan(value):
+def java_float_text(value: float, single: bool) -> str:
+    """Double.toString, or of a ``single`` Float.toString: ``1.0E10``, ``0.001``, ``-0.0``, ``4.9E-324``, ``NaN``."""
+    if value != value:
         return "NaN"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    if math.isinf(value):
-        return sign + "Infinity"
-    value = abs(value)
-    if value == 0:
-        return sign + "0.0"
-    digits, exponent = _digits(shortest)
-    if len(digits) == 1:
+    if value in (math.inf, -math.inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    exact = np.float32(value) if single else np.float64(value)
+    shortest = np.format_float_scientific(exact, unique=True, trim="0")
+    mantissa, exponent = shortest.split("e")
+    if len(mantissa.lstrip("-")) == 3 and mantissa.endswith("0"):
         # Java shows two digits at least, and takes the nearest two that mean the same number.
-        two, two_exponent = _digits(f"{value:.1e}")
-        if len(two) == 2 and parse(f"{value:.1e}") == value:
-            digits, exponent = two, two_exponent
-    if 1e-3 <= value < 1e7:
-        if exponent < 0:
-            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-        digits = digits.ljust(exponent + 1, "0")
-        return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
-
-
-def _digits(text: str) -> tuple[str, int]:
-    """Significant digits without trailing zeros, and the power of ten of the first one."""
-    _, digits, exponent = decimal.Decimal(text).as_tuple()
-    stripped = "".join(map(str, digits)).rstrip("0")
-    return stripped, len(digits) - 1 + int(exponent)
+        two = f"{exact:.1e}"
+        if type(exact)(two) == exact:
+            mantissa, exponent = two.split("e")
+    power = int(exponent)
+    if not value:
+        return mantissa
+    if -3 <= power < 7:
+        plain = format(decimal.Decimal(f"{mantissa}e{power}").normalize(), "f")
+        return plain if "." in plain else plain + ".0"
+    return f"{mantissa}E{power}"
 
 
 def _plain_decimal(value: decimal.Decimal, scale: int) -> str:
@@ -164,10 +145,7 @@ def _sql_text(value: Any, type_: DataType) -> str:
     return bytes(value).decode("utf-8", "replace")
 
 
-def _sql_timestamp(type_: DataType, seconds: int, nanos: int, zone: str) -> str:
-    precision = getattr(type_, "precision", 6)
-    if type_.kind is Kind.TIMESTAMP_LTZ:
-        seconds = _at_zone(seconds, zone)
+def _sql_timestamp(seconds: int, nanos: int, precision: int) -> str:
     days, second_of_day = divmod(seconds, 86_400)
     hour, minute, second = _clock(second_of_day)
     fraction = f"{nanos:09d}"
@@ -186,19 +164,3 @@ def _sql_time(millis: int, precision: int) -> str:
         return text
     fraction = f"{millis % 1000:03d}".rstrip("0") or "0"
     return f"{text}.{fraction[:precision]}"
-
-
-def _at_zone(seconds: int, zone: str) -> int:
-    """Wall-clock seconds of an instant in a time zone."""
-    if zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT"):
-        return seconds
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        moment = (_EPOCH + timedelta(seconds=seconds)).astimezone(ZoneInfo(zone))
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise OptionError(f"not a time zone: {zone!r}", hint="give a name such as Europe/Berlin, or UTC") from error
-    except OverflowError as error:
-        raise UnsupportedError("a timestamp outside the years 1 to 9999 in a partition") from error
-    offset = moment.utcoffset() or timedelta(0)
-    return seconds + int(offset.total_seconds())
