@@ -93,10 +93,10 @@ class Scan:
         if isinstance(between, Difference):
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
-        known = {k: v for k, v in given.items() if k != "timezone"}
-        check_known(known, own=False)
-        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
-        check_readable(latest, known)
+        options = {k: v for k, v in given.items() if k != "timezone"}
+        check_known(options, own=False)
+        self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
+        check_readable(latest, options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -21,7 +21,6 @@ __all__ = [
     "counted",
     "human_bytes",
     "outcome_counts",
-    "top_reasons",
 ]
 
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
@@ -214,12 +213,6 @@ def outcome_counts(explained: ExplainedScan) -> dict[str, int]:
     last = NOT_SKIPPED
     rank = {name: i for i, name in enumerate([*order, *(n for n in counted if n not in (*order, *last)), *last])}
     return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
-
-
-def top_reasons(skips: Iterable[SkippedFile]) -> list[tuple[str, str, int]]:
-    """(step, reason, files), the reasons of a step by falling number of files."""
-    counted = Counter((s.step, s.reason) for s in skips)
-    return [(step, reason, n) for (step, reason), n in counted.most_common()]
 
 
 def counted(n: int, one: str, many: str = "") -> str:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted, top_reasons
+from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted
 from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.text import to_text
@@ -202,23 +202,22 @@ def _sums(skips: Iterable[SkippedFile]) -> tuple[int, int]:
 
 
 def _leaves(files: Iterable[ExplainedFile]) -> str:
-    asked = {f"{v.index}({v.column})": None for f in files for v in f.index_answers if v.index is not None}
-    if not asked:
-        return ""
-    names = list(asked)
-    more = f" and {len(names) - _SHOWN_REASONS} more" if len(names) > _SHOWN_REASONS else ""
-    return f": {', '.join(names[:_SHOWN_REASONS])}{more}"
+    names = dict.fromkeys(f"{v.index}({v.column})" for f in files for v in f.index_answers if v.index is not None)
+    return f": {_first_of(list(names))}" if names else ""
+
+
+def _first_of(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN_REASONS} more" if len(texts) > _SHOWN_REASONS else ""
+    return f"{', '.join(texts[:_SHOWN_REASONS])}{more}"
 
 
 def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
     """The step with the parts of the filter that decided most."""
-    found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
+    found = Counter(skip.reason for skip in skips if skip.step == step.name).most_common()
     if not found:
         return step
-    parts = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
-    more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
-    detail = f"{step.detail}: {parts}{more}" if step.detail else f"{parts}{more}"
-    return replace(step, detail=detail)
+    reasons = _first_of([f"{reason} (−{n:,})" for reason, n in found])
+    return replace(step, detail=f"{step.detail}: {reasons}" if step.detail else reasons)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

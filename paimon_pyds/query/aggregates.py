@@ -43,7 +43,7 @@ class Answers:
 
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, work = Tally(), _Unread()
+        tally, unread = Tally(), _FilesToRead()
         spec, files = self._open(())
         total = 0
 
@@ -54,19 +54,19 @@ class Answers:
 
         for file, count in _gathered(ask, files, lambda file: file.is_counted_by_metadata):
             if count is None:
-                work.take(file)
+                unread.take(file)
             else:
                 total += count
                 tally.answered(file)
         limit = self._scan.row_limit
         left = None if limit is None else max(limit - total, 0)
         if left != 0:
-            total += sum(batch.num_rows for batch in work.batches(spec, tally, limit=left))
+            total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))
         return tally.answer(total if limit is None else min(total, limit))
 
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are asked one after the other, until one has a row."""
-        tally, work = Tally(), _Unread()
+        tally, unread = Tally(), _FilesToRead()
         if self._scan.row_limit == 0:
             return tally.answer(False)
         spec, files = self._open(())
@@ -74,12 +74,12 @@ class Answers:
             count = file.count()
             file.close()
             if count is None:
-                work.take(file)
+                unread.take(file)
                 continue
             tally.answered(file)
             if count:
                 return tally.answer(True)
-        found = any(batch.num_rows for batch in work.batches(spec, tally, limit=1))
+        found = any(batch.num_rows for batch in unread.batches(spec, tally, limit=1))
         return tally.answer(found)
 
     def distinct(self, column: str) -> Answer[pa.Table]:
@@ -128,7 +128,7 @@ class Answers:
         tally = Tally()
         if self._scan.row_limit is not None:
             return self._fold_rows(field, fold, tally)
-        work = _Unread()
+        unread = _FilesToRead()
         spec, files = self._open((field,))
 
         def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
@@ -136,20 +136,20 @@ class Answers:
             file.close()
             return file, parts
 
-        def at_hand(file: IndexedFile) -> bool:
+        def is_cheap(file: IndexedFile) -> bool:
             bounds = file.file.bounds_of(field.name)
             by_bounds = file.file.deletion is None and fold.of_bounds(bounds) is not None
             return file.is_counted_by_metadata and (bounds.constant or by_bounds)
 
-        for file, parts in _gathered(ask, _bounded_first(files, field, fold), at_hand):
+        for file, parts in _gathered(ask, _bounded_first(files, field, fold), is_cheap):
             if parts is None:
-                work.take(file)
+                unread.take(file)
                 continue
             tally.answered(file)
             for part in parts:
                 fold.add(part)
-        work.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
-        for batch in work.batches(spec, tally):
+        unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
+        for batch in unread.batches(spec, tally):
             fold.add(fold.of_values(batch.column(0)))
         return tally.answer(fold.result())
 
@@ -191,15 +191,15 @@ def _bounded_first(files: list[IndexedFile], field: DataField, fold: Fold) -> li
     return sorted(files, key=lambda f: fold.of_bounds(f.file.bounds_of(field.name)) is None)
 
 
-def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], bool]) -> Iterator[U]:
-    """``ask`` of each item: those ``at_hand`` at once, the others on a few threads, as storages answer slowly."""
-    far = []
+def _gathered(ask: Callable[[T], U], items: Sequence[T], is_cheap: Callable[[T], bool]) -> Iterator[U]:
+    """``ask`` of each item: those that are cheap at once, the others on a few threads, as storages answer slowly."""
+    others = []
     for item in items:
-        if at_hand(item):
+        if is_cheap(item):
             yield ask(item)
         else:
-            far.append(item)
-    items = far
+            others.append(item)
+    items = others
     if len(items) < 2:
         yield from map(ask, items)
         return
@@ -214,7 +214,7 @@ def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], 
             yield waiting.popleft().result()
 
 
-class _Unread:
+class _FilesToRead:
     """Files that have to be read: with the filter, or where their rows are known exactly, without."""
 
     def __init__(self) -> None:

@@ -193,13 +193,13 @@ class Planner:
         must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
-        told = None if snapshot is None else snapshot.total_record_count
+        total = None if snapshot is None else snapshot.total_record_count
         found = _total(entries, "row_count")
-        if snapshot is not None and told is not None and told != found:
+        if snapshot is not None and total is not None and total != found:
             self.rows_in_doubt = True
             warnings.warn(
-                f"snapshot {snapshot.id} counts {told} rows, the data files in its manifests have {found}: the table's "
-                f"metadata is damaged, or its writer counts wrongly ({self.store.root})",
+                f"snapshot {snapshot.id} counts {total} rows, the data files in its manifests have {found}: the "
+                f"table's metadata is damaged, or its writer counts wrongly ({self.store.root})",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -176,12 +176,12 @@ def left_out(
     kept = pc.is_in(before.column("file_name"), value_set=after.column("file_name"))
     dropped = before.filter(pc.invert(kept))
     reasons = np.full(dropped.num_rows, to_sql(predicate, shorten=True), dtype=object)
-    open_ = np.ones(dropped.num_rows, dtype=bool)
+    unexplained = np.ones(dropped.num_rows, dtype=bool)
     for part in conjuncts(predicate):
-        keeps = mask(part, dropped) if open_.any() else None
+        keeps = mask(part, dropped) if unexplained.any() else None
         if keeps is not None:
-            reasons[open_ & ~keeps] = to_sql(part, shorten=True)
-            open_ &= keeps
+            reasons[unexplained & ~keeps] = to_sql(part, shorten=True)
+            unexplained &= keeps
     columns = [dropped.column(name).to_pylist() for name in ("file_name", "row_count", "file_size")]
     return [
         SkippedFile(name, rows, size, reason, step)

@@ -170,8 +170,8 @@ def register(spark: Any, pushdown: bool = False) -> None:
                 _log.warning(_LEAK_WARNING)
         else:
             warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
-    known = _name_is_taken(spark, second)
-    if _name_is_taken(spark, first) and not known:
+    second_is_taken = _name_is_taken(spark, second)
+    if _name_is_taken(spark, first) and not second_is_taken:
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
 
 

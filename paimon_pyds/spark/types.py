@@ -99,13 +99,13 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
             time = compat.time_type(precision or 0)
             if time is not None:
                 return time
-    known = _TO_SPARK.get(type_.kind)
-    if known is None:
+    spark_type = _TO_SPARK.get(type_.kind)
+    if spark_type is None:
         raise UnsupportedError(
             f"column {column} has the type {type_}, which this Spark ({compat.version_text()}) can't read",
             hint="leave it out: option('columns', …) or .schema(…) with the other columns",
         )
-    return known()
+    return spark_type()
 
 
 def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:
@@ -151,13 +151,13 @@ def _from_spark(type_: spark.DataType, column: str, ids: Iterator[int]) -> DataT
     time_precision = _time_precision(type_)
     if time_precision is not None:
         return AtomicType(Kind.TIME, precision=time_precision)
-    known = _FROM_SPARK.get(type(type_))
-    if known is None:
+    found = _FROM_SPARK.get(type(type_))
+    if found is None:
         raise SchemaError(
             f"column {column}: Paimon has no type for Spark's {type_.simpleString()}",
             hint="cast it first, or leave it out",
         )
-    return known
+    return found
 
 
 def _member(field: spark.StructField, column: str, ids: Iterator[int]) -> DataField:

@@ -66,12 +66,8 @@ def _snapshots(store: TableStore) -> pa.Table:
     return table_of(
         columns,
         (
-            (
-                s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
-                s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count,
-                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id, s.operation,
-                s.writer_version,
-            )
+            (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
+             *(getattr(s, name) for name in list(columns)[6:]))
             for s in store.snapshots()
         ),
     )  # fmt: skip
@@ -179,12 +175,9 @@ def _manifests(store: TableStore) -> pa.Table:
     return table_of(
         columns,
         (
-            (
-                m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
-                partition_row_text(fields, m.partition_stats.min_values),
-                partition_row_text(fields, m.partition_stats.max_values),
-                m.min_row_id, m.max_row_id,
-            )
+            (m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
+             *(partition_row_text(fields, row) for row in (m.partition_stats.min_values, m.partition_stats.max_values)),
+             m.min_row_id, m.max_row_id)
             for m in found
         ),
     )  # fmt: skip
@@ -242,8 +235,8 @@ def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
     for entry in store.read_index_manifest(name):
         for vector in entry.deletion_ranges or ():
             before = counts.get(entry.partition, 0)
-            known = before is not None and vector.cardinality is not None
-            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if known else None
+            is_known = before is not None and vector.cardinality is not None
+            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if is_known else None
     return counts
 
 
