@@ -1,4 +1,4 @@
-"""Where the constants of `paimon_pyds.formats.parquet.cost` come from: ``python -m benchmarks.page_cost``.
+"""Where the constants of `paimon_pyds.formats.parquet.page_picks` come from: ``python -m benchmarks.page_cost``.
 
 Parquet files of one row group, one column each, with pages of two lengths, are read at more and more scattered rows:
 by single pages whatever that costs, and by row group. Each figure is the median of alternating runs, on one thread
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
-from paimon_pyds.formats.parquet.cost import choose
+from paimon_pyds.formats.parquet.page_picks import choose
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, parse_type

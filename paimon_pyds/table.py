@@ -16,7 +16,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.arguments import columns, keywords_of, mapping, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict, redact, visible
-from paimon_pyds.rowlevel.options import MergeOptions
+from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
-    from paimon_pyds.query.top_n import TopN
     from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.sql.order import TopN
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from paimon_pyds.explain.explain import Explanation
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.query.answer import Answer
-    from paimon_pyds.query.top_n import TopN
     from paimon_pyds.query.top_n_run import TopNQuery
     from paimon_pyds.read import FileTrace
     from paimon_pyds.scan.plan import ScanRequest
     from paimon_pyds.scan.result import ScanPlan
+    from paimon_pyds.sql.order import TopN
 
 __all__ = ["Scan"]
 
@@ -324,7 +324,8 @@ class Scan:
         return tally.answer(run_top_n(self.top_n_query(), tally))
 
     def _checked_order(self, top_n: str | TopN) -> TopN:
-        from paimon_pyds.query.top_n import TopN, check_order, parse_top_n
+        from paimon_pyds.query.top_n_run import check_order
+        from paimon_pyds.sql.order import TopN, parse_top_n
 
         if not isinstance(top_n, TopN):
             top_n = text("top_n", top_n)

@@ -128,7 +128,7 @@ def first_record(container: Container) -> dict[str, Any]:
 
 def encode_records(schema: object, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
     """A container file of some records, given as `decode_records` gives them."""
-    node = parse_schema(schema)
+    node = _schema(json.dumps(schema).encode())
     blocks: list[tuple[int, bytes]] = []
     out, count = bytearray(), 0
     for record in records:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.row import hash_rows
-from paimon_pyds.types import DataType, Kind
+from paimon_pyds.row.layout import binary_parts, valid_mask
+from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, DataType, Kind, arrow_type
 
 __all__ = ["bucket_of"]
 
@@ -45,9 +46,7 @@ def bucket_of(
         case "mod":
             return _mod(columns, types, num_buckets)
         case "hive":
-            from paimon_pyds.bucket.hive import hive_hash
-
-            return ((hive_hash(columns, types) & np.uint32(0x7FFFFFFF)) % np.uint32(num_buckets)).astype(np.int32)
+            return ((_hive_hash(columns, types) & np.uint32(0x7FFFFFFF)) % np.uint32(num_buckets)).astype(np.int32)
     raise OptionError(f"unknown bucket function {function!r}", hint="use default, mod or hive")
 
 
@@ -62,3 +61,103 @@ def _mod(columns: Sequence[pa.Array], types: Sequence[DataType], num_buckets: in
         keys = keys.fill_null(0)
     numbers = np.asarray(keys.to_numpy(zero_copy_only=False), np.int64)
     return np.asarray(np.mod(numbers, num_buckets), np.int32)
+
+
+_Hashes = npt.NDArray[np.uint32]
+_THIRTY_ONE = np.uint32(31)
+
+
+def _hive_hash(columns: Sequence[pa.Array], types: Sequence[DataType]) -> _Hashes:
+    """Hive's hash of every row, as unsigned 32-bit numbers.
+
+    Raises:
+        UnsupportedError: a key column of a timestamp or nested type.
+    """
+    total = np.zeros(len(columns[0]) if columns else 0, np.uint32)
+    for column, type_ in zip(columns, types, strict=True):
+        hashes = _column_hash(column, type_)
+        valid = valid_mask(column)
+        total = total * _THIRTY_ONE + (hashes if valid is None else np.where(valid, hashes, np.uint32(0)))
+    return total
+
+
+def _column_hash(column: pa.Array, type_: DataType) -> _Hashes:
+    kind = type_.kind
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
+        large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+        return _bytes_hash(column if large else column.cast(arrow_type(type_)))
+    if kind is Kind.DECIMAL:
+        return _decimal_hash(column.cast(arrow_type(type_)), getattr(type_, "scale", 0))
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        floats = column.cast(arrow_type(type_)).fill_null(0.0).to_numpy(zero_copy_only=False)
+        # Both zeros hash as +0, every NaN as the canonical one.
+        floats = np.where(np.isnan(floats), np.abs(np.full_like(floats, np.nan)), floats + floats.dtype.type(0))
+        if kind is Kind.FLOAT:
+            return np.asarray(floats.view(np.uint32))
+        return _long_hash(floats.view(np.uint64))
+    if kind is Kind.BOOLEAN:
+        return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.uint32)
+    if kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.DATE, Kind.TIME, Kind.BIGINT):
+        numbers = column.cast(arrow_type(type_)).cast(pa.int64() if kind is Kind.BIGINT else pa.int32())
+        values = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+        return _long_hash(values) if kind is Kind.BIGINT else values.astype(np.uint32)
+    raise UnsupportedError(
+        f"bucket function hive has no hash for {type_}", hint="use bucket-function.type=default or another bucket key"
+    )
+
+
+def _long_hash(values: npt.NDArray[np.uint64]) -> _Hashes:
+    return (values ^ (values >> np.uint64(32))).astype(np.uint32)
+
+
+def _bytes_hash(column: pa.Array) -> _Hashes:
+    data, starts, ends = binary_parts(column)
+    out = np.zeros(len(starts), np.uint32)
+    lengths = ends - starts
+    if len(starts) == 0 or not lengths.any():
+        return out
+    powers = np.empty(int(lengths.max()), np.uint32)
+    powers[0] = 1
+    if len(powers) > 1:
+        powers[1:] = _THIRTY_ONE
+        np.multiply.accumulate(powers, out=powers)
+    low, high = int(starts[0]), int(ends[-1])
+    to_end = np.repeat(ends - low, lengths) - 1 - np.arange(high - low)
+    signed = data[low:high].view(np.int8).astype(np.int32).view(np.uint32)
+    filled = np.flatnonzero(lengths)
+    out[filled] = np.add.reduceat(signed * powers[to_end], (starts - low)[filled])
+    return out
+
+
+def _decimal_hash(column: pa.Array, scale: int) -> _Hashes:
+    """``BigDecimal.hashCode`` of each value without trailing zeros after the point."""
+    data = column.buffers()[1]
+    if data is None or len(column) == 0:
+        return np.zeros(len(column), np.uint32)
+    raw = np.frombuffer(data, "<u8").reshape(-1, 2)[column.offset : column.offset + len(column)]
+    negative = raw[:, 1] >> np.uint64(63) != 0
+    low = np.where(negative, ~raw[:, 0] + np.uint64(1), raw[:, 0])
+    carry = negative & (low == 0)
+    high = np.where(negative, ~raw[:, 1] + carry.astype(np.uint64), raw[:, 1])
+    low_32 = np.uint64(0xFFFFFFFF)
+    limbs = np.stack([high >> np.uint64(32), high & low_32, low >> np.uint64(32), low & low_32])
+    scales = np.full(len(column), scale, np.uint32)
+    zero = ~limbs.any(axis=0)
+    scales[zero] = 0
+    live = np.flatnonzero(~zero)
+    for _ in range(scale):
+        quotient = np.empty((4, len(live)), np.uint64)
+        rest = np.zeros(len(live), np.uint64)
+        for limb in range(4):
+            part = (rest << np.uint64(32)) | limbs[limb, live]
+            quotient[limb], rest = np.divmod(part, np.uint64(10))
+        even = rest == 0
+        live = live[even]
+        if len(live) == 0:
+            break
+        limbs[:, live] = quotient[:, even]
+        scales[live] -= np.uint32(1)
+    hashes = np.zeros(len(column), np.uint32)
+    for limb in range(4):
+        hashes = hashes * _THIRTY_ONE + limbs[limb].astype(np.uint32)
+    return np.where(negative, np.uint32(0) - hashes, hashes) * _THIRTY_ONE + scales

@@ -70,13 +70,15 @@ class Increment:
             ones under other metadata, such as another file index. Of the same file, deletion vectors stay too.
         changelog: entries of changelog files.
         overwrite: live files to replace, looked up in the snapshot the commit lands on.
-        required: entries that stay and must still be live: files that get a new deletion vector.
+        required: entries (`IDENTITY_COLUMNS`) that stay and must still be live: files that get a new deletion vector.
         expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
         guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
             when the changes do not hold there.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
+        base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files
+            (`ENTRY_SCHEMA`): on top of it the commit reads none again. Without ``base_files`` it always reads them.
     """
 
     kind: CommitKind = CommitKind.APPEND
@@ -91,6 +93,8 @@ class Increment:
     guard: Callable[[Snapshot | None, TableSchema], None] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
+    base_snapshot: Snapshot | None = None
+    base_files: pa.RecordBatch | None = None
 
     @property
     def only_adds(self) -> bool:

@@ -10,22 +10,19 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch
-from paimon_pyds.commit.base_files import read_base_files
 from paimon_pyds.commit.changes import Changes
-from paimon_pyds.commit.conflicts import Conflicts
+from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.indexes import check_vector_files, next_index_entries
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import publisher_of
-from paimon_pyds.commit.replaced import has_all, remember, replaced_since
+from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
@@ -73,11 +70,9 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
-    lost = replaced_since(store)
-    if lost is not None:
-        _bring_back(store, lost, options)
     if not changes.commit_user:
-        changes = replace(changes, commit_user=_user(options))
+        prefix = options.get("commit.user-prefix")
+        changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
     published: Snapshot | None = None
     for increment in increments:
         one = replace(changes, increments=(increment,))
@@ -96,28 +91,17 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
 
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
+    """Commit again what another writer replaced since it was published here."""
     try:
-        _Commit(store, lost, options, replaced=True).run()
+        snapshot = _Commit(store, lost, options, replaced=True).run()
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
             path=store.root,
             hint="write its rows again, then these",
         ) from error
-
-
-def _user(options: TableOptions) -> str:
-    prefix = options.get("commit.user-prefix")
-    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """Files of one try that only this try refers to."""
-
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    written: list[str] = field(default_factory=list)
-    lists: int = 0
+    if snapshot is not None:
+        remember(store, snapshot, lost)  # it may be replaced in its turn
 
 
 class _Commit:
@@ -131,14 +115,15 @@ class _Commit:
         self.earlier = EarlierCommits(store, self.increment)
         self.replaced = replaced
         self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
-        self.attempt = _Attempt()
+        self.written: list[str] = []
+        """Names of the metadata files of this try."""
 
     def run(self) -> Snapshot | None:
         retries, publisher = Retries.of(self.options), publisher_of(self.store)
         while True:
-            self.attempt = _Attempt()
+            self.written = []
             with removing_unpublished(self.clean):
-                latest = self.store.latest_snapshot()
+                latest = self.latest()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
                 landed = self.landed_before(latest)
@@ -162,6 +147,15 @@ class _Commit:
                 )
             )
 
+    def latest(self) -> Snapshot | None:
+        """The latest snapshot, once it has all that this process committed last."""
+        while True:
+            latest = self.store.latest_snapshot()
+            lost = replaced_since(self.store, latest)
+            if lost is None:
+                return latest
+            _bring_back(self.store, lost, self.options)
+
     def landed_before(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that has all of this commit already, if there is one."""
         if self.replaced and latest is not None and has_all(self.store, latest, self.increment):
@@ -170,7 +164,7 @@ class _Commit:
 
     def clean(self) -> None:
         """Remove what this try wrote; best effort, as orphan files harm nobody."""
-        discard(self.store.io, (self.store.paths.manifest(name) for name in self.attempt.written))
+        discard(self.store.io, (self.store.paths.manifest(name) for name in self.written))
 
     # ------------------------------------------------------------------------------------------------------ build
 
@@ -179,10 +173,7 @@ class _Commit:
         if increment.guard is not None:
             increment.guard(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
-        live = read_base_files(self.store, schema, base, increment)
-        if live is not None:
-            self.conflicts.check_files(live)
-            self.conflicts.check_buckets(live)
+        live = self.live_files(latest, schema, base)
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         added = new if increment.replacements is None else _concat([new, increment.replacements])
@@ -190,15 +181,16 @@ class _Commit:
         indexes = increment.index_entries or increment.replaced_index_files
         if increment.overwrite is not None and not (removed.num_rows or added.num_rows or indexes):
             return None
-        writer = ManifestWriter(
-            self.store, self.options, [f.type for f in schema.partition_fields], schema.id, self.attempt.written
-        )
+        writer = ManifestWriter(self.store, self.options, schema, self.written)
         delta = writer.write(_concat([removed, added]))
-        base_list = self.write_list(merge_manifests(base, writer, full=self.comes_back(base, schema, added)))
-        delta_list = self.write_list(delta)
-        changelog_list = self.write_list(writer.write(increment.changelog)) if increment.changelog else (None, None)
+        lists = [merge_manifests(base, writer, full=self.comes_back(base, schema, added)), delta]
+        if increment.changelog:
+            lists.append(writer.write(increment.changelog))
+        base_list, delta_list, *others = self.write_lists(lists)
+        changelog_list = others[0] if others else (None, None)
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
+        watermarks = (changes.watermark, None if latest is None else latest.watermark)
         return Snapshot(
             id=1 if latest is None else latest.id + 1,
             schema_id=schema.id,
@@ -212,22 +204,30 @@ class _Commit:
             commit_user=changes.commit_user,
             commit_identifier=changes.identifier,
             commit_kind=increment.kind,
-            time_millis=self.now(latest),
+            # Never before the snapshot it follows: time travel searches by time.
+            time_millis=max(int(time.time() * 1000), 0 if latest is None else latest.time_millis),
             total_record_count=total + rows,
             delta_record_count=rows,
             changelog_record_count=_rows(increment.changelog) if increment.changelog else None,
-            watermark=_later(changes.watermark, None if latest is None else latest.watermark),
+            watermark=max((w for w in watermarks if w is not None), default=None),
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
             properties=changes.properties or None,
             next_row_id=next_row_id,
             operation=None if increment.operation is None else increment.operation.value,
         )
 
-    @staticmethod
-    def now(latest: Snapshot | None) -> int:
-        """Now, never before the snapshot it follows: time travel searches by time."""
-        now = int(time.time() * 1000)
-        return now if latest is None else max(now, latest.time_millis)
+    def live_files(
+        self, latest: Snapshot | None, schema: TableSchema, base: Sequence[ManifestFile]
+    ) -> pa.RecordBatch | None:
+        """The live files that the commit has to know of; those that it builds on are still among them."""
+        live = self.increment.base_files
+        if live is None or self.increment.base_snapshot != latest:
+            live = read_base_files(self.store, schema, base, self.increment)
+            if live is not None:
+                self.conflicts.check_files(live)
+        if live is not None:
+            self.conflicts.check_buckets(live)
+        return live
 
     def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
@@ -265,13 +265,14 @@ class _Commit:
                     file = replace(_changed_in(file, snapshot_id), first_row_id=next_row_id)
                     next_row_id += file.row_count
                 elif bucket.total_buckets > 0:
-                    file = _numbered(file, sequence)
-                    sequence += file.row_count
+                    last = sequence + file.row_count - 1
+                    file = replace(file, min_sequence_number=sequence, max_sequence_number=last)
+                    sequence = last + 1
                 entries.append(ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file))
         return entries_to_batch(entries), next_row_id
 
     def removed_entries(self, live: pa.RecordBatch | None) -> pa.RecordBatch:
-        if live is None:
+        if live is None or (self.increment.deleted is None and self.increment.overwrite is None):
             return _nothing()
         removed = [] if self.increment.deleted is None else [self.increment.deleted]
         if self.increment.overwrite is not None:
@@ -290,25 +291,28 @@ class _Commit:
         """The name of the index manifest of the next snapshot; the old one when nothing changes."""
         old_name = None if latest is None else latest.index_manifest
         old = () if old_name is None else self.store.read_index_manifest(old_name)
-        self.conflicts.check_vectors(old)
-        gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
-        check_vector_files(self.increment, live, gone, added, self.store.root)
-        entries = next_index_entries(old, self.increment, live, gone, self.conflicts)
+        gone = removed
+        if removed.num_rows and added.num_rows:
+            gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
+        self.conflicts.check_vectors(old, live, gone, added)
+        entries = self.conflicts.next_index_entries(old, live, gone)
         if entries is None:
             return old_name
         if not entries:
             return None
         data = encode_index_manifest(entries, str(self.options.get("manifest.compression")))
         name, _ = self.store.write_index_manifest(data)
-        self.attempt.written.append(name)
+        self.written.append(name)
         return name
 
-    def write_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
-        data = encode_manifest_list(manifests, str(self.options.get("manifest.compression")))
-        name, size = self.store.write_manifest_list(data, self.attempt.id, self.attempt.lists)
-        self.attempt.lists += 1
-        self.attempt.written.append(name)
-        return name, size
+    def write_lists(self, lists: Sequence[Sequence[ManifestFile]]) -> Iterator[tuple[str, int]]:
+        """Write manifest lists; their names and sizes in bytes."""
+        id_ = str(uuid.uuid4())
+        for number, manifests in enumerate(lists):
+            data = encode_manifest_list(manifests, str(self.options.get("manifest.compression")))
+            name, size = self.store.write_manifest_list(data, id_, number)
+            self.written.append(name)
+            yield name, size
 
 
 @lru_cache(maxsize=1)
@@ -325,10 +329,6 @@ def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _rows(entries: pa.RecordBatch) -> int:
     return pc.sum(entries["row_count"]).as_py() or 0
-
-
-def _later(a: int | None, b: int | None) -> int | None:
-    return max((x for x in (a, b) if x is not None), default=None)
 
 
 def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
@@ -350,7 +350,3 @@ def _changed_in(file: DataFile, snapshot_id: int) -> DataFile:
         min_sequence_number=file.min_sequence_number if held else snapshot_id,
         max_sequence_number=file.max_sequence_number if held and file.max_sequence_number > 0 else snapshot_id,
     )
-
-
-def _numbered(file: DataFile, first: int) -> DataFile:
-    return replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)

@@ -1,41 +1,118 @@
-"""Conflicts: whether the table still is what a commit was made from.
+"""Conflicts: whether the table still is what a commit was made from, as its live files and index files tell.
 
+Of live files, those of the partitions and buckets are read that a commit touches, and the columns that its checks use.
 Source: Paimon documentation, concepts/concurrency-control ("files conflict"): a file that was removed, or that got
 another deletion vector, since a commit's base snapshot must not be removed or get a vector by that commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Increment, vector_places
+from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.entry_filter import EntryFilter
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["Conflicts"]
+__all__ = ["Conflicts", "read_base_files"]
 
-_AGAIN = "run the operation again on the latest snapshot"
+_CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")
+_NUMBERED = ("partition", "bucket", "total_buckets", "file_name", "max_sequence_number")
+"""What a commit that only adds files needs: the number of buckets, and the last sequence number of each."""
+
+
+def read_base_files(
+    store: TableStore, schema: TableSchema, manifests: Sequence[ManifestFile], increment: Increment
+) -> pa.RecordBatch | None:
+    """The live files that the checks of a commit look at; None when it has nothing to check.
+
+    Commits look at live files that replace some, that put deletion vectors on some, or that continue the sequence
+    numbers of a bucket.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        manifests: all of the snapshot that the commit lands on.
+        increment: what is committed.
+
+    Returns:
+        columns of `ENTRY_SCHEMA`: partition, bucket, total_buckets, file_name and max_sequence_number; with files that
+        go or must stay, what identifies a file; with an overwrite, all.
+    """
+    named = [batch for batch in (increment.deleted, increment.required) if batch is not None]
+    vectors = vector_places(increment.index_entries)
+    if increment.overwrite is None and not named and not vectors and all(b.total_buckets <= 0 for b in increment.added):
+        return None
+    partitions = {b.partition for b in increment.added}
+    if increment.overwrite is None and not named and not vectors:
+        return _read_buckets(store, schema, manifests, increment)
+    for batch in named:
+        partitions.update(batch["partition"].unique().to_pylist())
+    partitions.update(entry.partition for entry in increment.index_entries)
+    if increment.overwrite is None:
+        wanted = EntryFilter(schema, partitions=frozenset(partitions))
+        return ManifestReader(store, wanted).live(manifests, _CHECKED)
+    replaced = _replaced_partitions(store, manifests, increment.overwrite)
+    if replaced is None:
+        return ManifestReader(store).live(manifests)
+    wanted = EntryFilter(schema, partitions=frozenset(partitions | replaced))
+    return ManifestReader(store, wanted).live(manifests)
+
+
+def _read_buckets(
+    store: TableStore, schema: TableSchema, manifests: Sequence[ManifestFile], increment: Increment
+) -> pa.RecordBatch:
+    """The files of the buckets that get new ones, and of all buckets of partitions where these have no file yet.
+
+    Files of one partition agree on the number of buckets, so that any of them tells it.
+    """
+    partitions = frozenset(b.partition for b in increment.added)
+    wanted = EntryFilter(schema, partitions=partitions, buckets=frozenset(b.bucket for b in increment.added))
+    found = ManifestReader(store, wanted).live(manifests, _NUMBERED)
+    unseen = partitions.difference(found["partition"].unique().to_pylist())
+    if not unseen:
+        return found
+    others = EntryFilter(schema, partitions=unseen)
+    rest = ManifestReader(store, others).live(manifests, _NUMBERED)
+    return one_batch(pa.Table.from_batches([found, rest]))
+
+
+def _replaced_partitions(
+    store: TableStore, manifests: Sequence[ManifestFile], overwrite: Overwrite
+) -> set[bytes] | None:
+    """The partitions with files that an overwrite replaces; None for all."""
+    if overwrite.partitions is None:
+        return None
+    entries = ManifestReader(store).entries(manifests, ("partition",))
+    return overwrite.replaced(entries["partition"].unique().to_pylist())
 
 
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """The checks of one commit. Each raises CommitConflictError.
+    """The checks of one increment against the snapshot that it lands on. Each raises CommitConflictError.
 
-    ``bucketed`` tells a table of fixed buckets: there, a bucket has one file of deletion vectors at most.
+    Attributes:
+        increment: what is committed.
+        root: the table, for errors.
+        bucketed: the table has fixed buckets: there, a bucket has one file of deletion vectors at most.
     """
 
-    changes: Increment
+    increment: Increment
     root: str
     bucketed: bool
 
     def check_files(self, live: pa.RecordBatch) -> None:
         """Every file that the commit takes away or builds on must still be there, under the same metadata."""
-        for entries in (self.changes.deleted, self.changes.required):
+        for entries in (self.increment.deleted, self.increment.required):
             if entries is None or not entries.num_rows:
                 continue
             there = set(identities(live.filter(pc.is_in(live["file_name"], entries["file_name"]))))
@@ -45,11 +122,11 @@ class Conflicts:
 
     def check_buckets(self, live: pa.RecordBatch) -> None:
         """Files of one partition must agree on the number of buckets."""
-        if self.changes.overwrite is not None:
+        if self.increment.overwrite is not None or not any(bucket.files for bucket in self.increment.added):
             return
-        known = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
-        for bucket in self.changes.added:
-            before = known.get(bucket.partition)
+        totals = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
+        for bucket in self.increment.added:
+            before = totals.get(bucket.partition)
             if before is not None and bucket.files and before != bucket.total_buckets:
                 raise CommitConflictError(
                     f"Try to write table with a new bucket num {bucket.total_buckets}, "
@@ -58,28 +135,71 @@ class Conflicts:
                     hint="overwrite the partition to change its number of buckets",
                 )
 
-    def check_vectors(self, entries: Iterable[IndexEntry]) -> None:
-        """The deletion vectors that the commit was made from must still be those of the snapshot it lands on."""
-        expected = self.changes.expected_vectors
-        if not expected:
-            return
-        places = vector_places(entries)
+    def check_vectors(
+        self, old: Sequence[IndexEntry], live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch
+    ) -> None:
+        """The deletion vectors are those that the commit was made from, and new ones are of data files that are there.
+
+        Args:
+            old: the index manifest of the snapshot that the commit lands on.
+            live: its data files.
+            removed: entries of the data files that the commit takes away, without those that come back.
+            added: entries of those that come.
+        """
+        expected = self.increment.expected_vectors
+        places = vector_places(old) if expected else {}
         for name, place in expected.items():
             if places.get(name) != place:
                 raise self._conflict(f"rows of the data file {name} were deleted by another commit meanwhile")
+        unchecked = set(vector_places(self.increment.index_entries))
+        if self.increment.required is not None and self.increment.overwrite is None:
+            unchecked.difference_update(self.increment.required["file_name"].to_pylist())
+        if not unchecked:
+            return
+        names = array(sorted(unchecked), pa.string())
+        there = pc.is_in(names, added["file_name"])
+        if live is not None:
+            kept = pc.and_not(pc.is_in(names, live["file_name"]), pc.is_in(names, removed["file_name"]))
+            there = pc.or_(there, kept)
+        missing = names.filter(pc.invert(there))
+        if len(missing):
+            raise self._conflict(
+                f"the data file {missing[0]} was removed by another commit meanwhile: it can't get a deletion vector"
+            )
 
-    def check_replaced(self, entries: Iterable[IndexEntry]) -> None:
-        """The index files that go must still be there: what replaces them holds their other vectors."""
-        missing = self.changes.replaced_index_files - {entry.file_name for entry in entries}
+    def next_index_entries(
+        self, old: Sequence[IndexEntry], live: pa.RecordBatch | None, removed: pa.RecordBatch
+    ) -> list[IndexEntry] | None:
+        """The entries of the next index manifest; None when they are the old ones.
+
+        Index files that the increment replaces go, as do those of overwritten partitions and those whose last live data
+        file the commit takes away. One that also has vectors of live files must be among those that are replaced: Java
+        Paimon writes no more to a table with a vector whose data file is gone.
+
+        Args:
+            old: the entries of the snapshot that the commit lands on.
+            live: the live data files of that snapshot; may be None when the commit takes none away.
+            removed: entries of the data files that the commit takes away, without those that come back.
+
+        Raises:
+            CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
+            ValueError: an index file would keep the vector of a data file that goes.
+        """
+        replaced, added = self.increment.replaced_index_files, self.increment.index_entries
+        missing = replaced - {entry.file_name for entry in old}
         if missing:
             raise self._conflict(f"the index file {min(missing)} was replaced by another commit meanwhile")
+        partitions = set() if self.increment.overwrite is None else set(removed["partition"].to_pylist())
+        kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]
+        unused = _without_live_files(kept, set(removed["file_name"].to_pylist()), live)
+        kept = [entry for entry in kept if entry.file_name not in unused]
+        self._check_added(kept)
+        return None if len(kept) == len(old) and not added else [*kept, *added]
 
-    def check_added(self, kept: Sequence[IndexEntry]) -> None:
+    def _check_added(self, kept: Sequence[IndexEntry]) -> None:
         """New vectors must come beside, not over, those that stay."""
-        added = [e for e in self.changes.index_entries if e.index_type == DELETION_VECTORS]
-        if not added:
-            return
-        vectors = [e for e in kept if e.index_type == DELETION_VECTORS]
+        added = [e for e in self.increment.index_entries if e.index_type == DELETION_VECTORS]
+        vectors = [e for e in kept if e.index_type == DELETION_VECTORS] if added else []
         doubled = vector_places(added).keys() & vector_places(vectors).keys()
         if doubled:
             raise self._conflict(f"rows of the data file {min(doubled)} were deleted by another commit meanwhile")
@@ -90,4 +210,18 @@ class Conflicts:
                     raise self._conflict(f"rows of bucket {entry.bucket} were deleted by another commit meanwhile")
 
     def _conflict(self, what: str) -> CommitConflictError:
-        return CommitConflictError(what, path=self.root, hint=_AGAIN)
+        return CommitConflictError(what, path=self.root, hint="run the operation again on the latest snapshot")
+
+
+def _without_live_files(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:
+    """The index files with vectors of data files that go, and none of a data file that stays."""
+    vectors = {e.file_name: {r.data_file for r in e.deletion_ranges or ()} for e in entries}
+    touched = {name: files for name, files in vectors.items() if not files.isdisjoint(gone)}
+    if not touched or live is None:
+        return set(touched)
+    files = array(sorted(set().union(*touched.values()) - gone), pa.string())
+    stay = set(files.filter(pc.is_in(files, live["file_name"])).to_pylist())
+    for name, held in touched.items():
+        if not held.isdisjoint(stay):
+            raise ValueError(f"the index file {name} would keep the vector of a data file that goes: replace it")
+    return set(touched)

@@ -1,13 +1,14 @@
-"""Whether the files of a commit are new to the table: a commit of unknown outcome is often tried again.
+"""What earlier commits did: whether the files of a commit are new to the table, and what a user has committed.
 
-Files can't be in a snapshot that was there before their writer had finished them (`WriteOrigin`), so only what was
-added since has to be looked at: nothing where no other commit came in between. Where snapshots have expired since, all
-files of the table are looked at. The new ones must still be where they were written.
+A commit of unknown outcome is often tried again. Files can't be in a snapshot that was there before their writer had
+finished them (`WriteOrigin`), so only what was added since has to be looked at: nothing where no other commit came in
+between. Where snapshots have expired since, all files of the table are looked at. The new ones must still be where they
+were written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -22,7 +23,7 @@ from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["EarlierCommits", "check_same_table"]
+__all__ = ["EarlierCommits", "check_same_table", "committed_identifiers", "latest_snapshot_of_user"]
 
 _PARALLEL_LOOKUPS = 16
 
@@ -181,3 +182,39 @@ class EarlierCommits:
 
 def _file_names(entries: pa.RecordBatch | None) -> set[str]:
     return set() if entries is None else set(entries["file_name"].to_pylist())
+
+
+_AT_ONCE = 64
+"""Snapshots that are read at once, at most."""
+
+
+def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:
+    """Those of the identifiers that a user has committed already.
+
+    A user's identifiers grow, so its latest snapshot tells: all up to that one's are committed. None are where it has
+    expired. Of a commit that ended between its append and its compaction, the append is there.
+
+    Args:
+        store: the table.
+        commit_user: as in `Changes.commit_user`.
+        identifiers: as in `Changes.identifier`.
+    """
+    latest = latest_snapshot_of_user(store, commit_user)
+    return set() if latest is None else {i for i in identifiers if i <= latest.commit_identifier}
+
+
+def latest_snapshot_of_user(store: TableStore, commit_user: str) -> Snapshot | None:
+    """A user's latest snapshot; None when there is none, or none that has not expired.
+
+    Snapshots are read from the latest one back, more at once the longer it takes.
+    """
+    last, count = store.latest_snapshot_id(), 1
+    while last is not None and last > 0:
+        found = store.snapshots_between(last - count + 1, last)
+        for snapshot in reversed(found):
+            if snapshot.commit_user == commit_user:
+                return snapshot
+        if not found:
+            break
+        last, count = last - count, min(2 * count, _AT_ONCE)
+    return None

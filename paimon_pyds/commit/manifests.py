@@ -6,7 +6,7 @@ manifest.target-file-size, manifest.merge-min-count, manifest.full-compaction-th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_rows, encode_row
@@ -31,22 +32,17 @@ class ManifestWriter:
 
     store: TableStore
     options: TableOptions
-    partition_types: Sequence[DataType]
-    schema_id: int
+    schema: TableSchema
     written: list[str] = field(default_factory=list)
 
     def write(self, entries: pa.RecordBatch) -> list[ManifestFile]:
-        """Entries in one or several manifests; none for no entries."""
-        return [self._one(part) for part in self._parts(entries)]
+        """Entries in manifests of about ``manifest.target-file-size``; none for no entries.
 
-    def _parts(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Pieces of about ``manifest.target-file-size`` when encoded (to a third of their size in memory)."""
-        if not entries.num_rows:
-            return
+        Entries are encoded to about a third of their size in memory.
+        """
         target = int(self.options.get("manifest.target-file-size"))
-        rows = max(1, int(entries.num_rows * target / max(1, entries.nbytes / 3)))
-        for start in range(0, entries.num_rows, rows):
-            yield entries.slice(start, rows)
+        rows = max(1, int(entries.num_rows * target / max(1, entries.nbytes / 3))) if entries.num_rows else 1
+        return [self._one(entries.slice(start, rows)) for start in range(0, entries.num_rows, rows)]
 
     def _one(self, entries: pa.RecordBatch) -> ManifestFile:
         data = encode_manifest(entries, str(self.options.get("manifest.compression")))
@@ -60,13 +56,14 @@ class ManifestWriter:
         if row_ids.null_count == 0:
             first = pc.min(row_ids).as_py()
             last = pc.max(pc.add(row_ids, pc.subtract(entries.column("row_count"), 1))).as_py()
+        types = [f.type for f in self.schema.partition_fields]
         return ManifestFile(
             file_name=name,
             file_size=size,
             num_added_files=added,
             num_deleted_files=entries.num_rows - added,
-            partition_stats=_partition_stats(entries.column("partition"), self.partition_types),
-            schema_id=self.schema_id,
+            partition_stats=_partition_stats(entries.column("partition"), types),
+            schema_id=self.schema.id,
             min_bucket=buckets["min"],
             max_bucket=buckets["max"],
             min_level=levels["min"],
@@ -129,54 +126,34 @@ def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, fu
     """The manifests of the next base list: rewritten where it pays, else as they are.
 
     A full rewrite drops every deleted entry once the manifests that hold deletions or are small add up to
-    ``manifest.full-compaction-threshold-size``, or when it is asked for (``full``); else runs of small manifests are
-    joined to target-size ones.
+    ``manifest.full-compaction-threshold-size``, or when the caller wants it (``full``); else runs of small manifests
+    are joined to target-size ones.
     """
-    if full:
-        return _rewritten(manifests, writer)
-    whole = _full(manifests, writer)
-    return _minor(manifests, writer) if whole is None else whole
-
-
-def _full(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile] | None:
     target = int(writer.options.get("manifest.target-file-size"))
     threshold = int(writer.options.get("manifest.full-compaction-threshold-size"))
     changing = [m for m in manifests if m.num_deleted_files or m.file_size < target]
-    if sum(m.file_size for m in changing) < threshold or not any(m.num_deleted_files for m in changing):
-        return None
-    return _rewritten(manifests, writer)
-
-
-def _rewritten(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
-    return writer.write(ManifestReader(writer.store).live(manifests))
-
-
-def _minor(manifests: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
-    target = int(writer.options.get("manifest.target-file-size"))
-    minimum = int(writer.options.get("manifest.merge-min-count"))
+    worthwhile = sum(m.file_size for m in changing) >= threshold and any(m.num_deleted_files for m in changing)
+    if full or worthwhile:
+        return writer.write(ManifestReader(writer.store).live(manifests))
+    least = max(2, int(writer.options.get("manifest.merge-min-count")))
     result: list[ManifestFile] = []
     run: list[ManifestFile] = []
     size = 0
     for manifest in manifests:
         if manifest.file_size >= target:
-            result.extend(_flush(run, writer, minimum))
+            result += [*_joined(run, writer, least), manifest]
             run, size = [], 0
-            result.append(manifest)
             continue
         run.append(manifest)
         size += manifest.file_size
         if size >= target:
-            result.extend(_joined(run, writer))
+            result += _joined(run, writer, 2)
             run, size = [], 0
-    result.extend(_flush(run, writer, minimum))
-    return result
+    return result + _joined(run, writer, least)
 
 
-def _flush(run: list[ManifestFile], writer: ManifestWriter, minimum: int) -> list[ManifestFile]:
-    return _joined(run, writer) if len(run) >= minimum else run
-
-
-def _joined(run: list[ManifestFile], writer: ManifestWriter) -> list[ManifestFile]:
-    if len(run) == 1:
+def _joined(run: list[ManifestFile], writer: ManifestWriter, least: int) -> list[ManifestFile]:
+    """Manifests as one, or several of the target size, if they are ``least`` or more."""
+    if len(run) < least:
         return run
     return writer.write(_merged(one_batch(ManifestReader(writer.store).entries(run))))

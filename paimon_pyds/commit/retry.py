@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from paimon_pyds.errors import AlreadyCommittedError, CommitError, CommitOutcomeUnknownError
 from paimon_pyds.options import TableOptions
 
-__all__ = ["Retries", "pause", "removing_unfinished", "removing_unpublished"]
+__all__ = ["Retries", "removing_unfinished", "removing_unpublished"]
 
 
 @contextmanager
@@ -53,7 +53,7 @@ class Retries:
 
     Attributes:
         limit: how often it may start over.
-        options: for how long to wait between two tries (see `pause`), and ``commit.timeout``; None for no wait.
+        options: for how long to wait between two tries, and ``commit.timeout``; None for no wait.
         count: the number of the try that runs, from 1.
     """
 
@@ -67,6 +67,12 @@ class Retries:
         """As often as ``commit.max-retries`` says."""
         return Retries(int(options.get("commit.max-retries")), options)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is no further try."""
+        timeout = None if self.options is None else self.options.get("commit.timeout")
+        return self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout)
+
     def again(self, error: CommitError) -> None:
         """Wait, and begin the next try; raise the error, which ended this one, when there is none."""
         self.wait(error)
@@ -74,16 +80,13 @@ class Retries:
 
     def wait(self, error: CommitError) -> None:
         """Wait for the next try, which the caller counts when it begins; otherwise as `again`."""
-        timeout = None if self.options is None else self.options.get("commit.timeout")
-        if self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout):
+        if self.exhausted:
             raise error
+        self.pause()
+
+    def pause(self) -> None:
+        """Wait for a random time that grows with the tries: ``commit.min-retry-wait`` to ``commit.max-retry-wait``."""
         if self.options is not None:
-            pause(self.options, self.count)
-
-
-def pause(options: TableOptions, tried: int) -> None:
-    """Wait for a random time that grows with the number of tries so far: ``commit.min-`` to ``.max-retry-wait``."""
-    low = float(options.get("commit.min-retry-wait"))
-    high = float(options.get("commit.max-retry-wait"))
-    ceiling = min(high, low * 2 ** min(tried, 16))
-    time.sleep(random.uniform(low / 2, ceiling) / 1000)
+            low = float(self.options.get("commit.min-retry-wait"))
+            ceiling = min(float(self.options.get("commit.max-retry-wait")), low * 2 ** min(self.count, 16))
+            time.sleep(random.uniform(low / 2, ceiling) / 1000)

@@ -16,7 +16,7 @@ from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_co
 from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
-from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
+from paimon_pyds.formats.base import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets

@@ -9,7 +9,7 @@ from itertools import count
 
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import AlreadyExistsError, OptionError
-from paimon_pyds.formats.orc.zones import LEGACY_TYPE, holds_instants
+from paimon_pyds.formats.base import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore

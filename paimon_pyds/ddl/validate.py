@@ -18,8 +18,8 @@ from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
 from paimon_pyds.types.names import is_system_name
-from paimon_pyds.write.checks import check_files
-from paimon_pyds.write.defaults import check_default
+from paimon_pyds.write.conform import check_default
+from paimon_pyds.write.context import check_files
 
 __all__ = ["check_new_fields", "validate_schema"]
 
@@ -48,7 +48,11 @@ def validate_schema(schema: TableSchema) -> None:
     _check_modes(schema, options)
     _check_indexes(schema)
     _check_format(schema.fields, options)
-    if not schema.primary_keys:
+    if schema.primary_keys:
+        from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
+
+        check_merge_options(schema)
+    else:
         check_writable(schema)
         check_files(schema.fields, schema.options)
 

@@ -22,7 +22,7 @@ from paimon_pyds.buffers import is_true
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.evolution.devolve import devolve_leaf
-from paimon_pyds.formats.nested import rebuild
+from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import (
     And,
@@ -129,7 +129,9 @@ class Evolution:
         match predicate:
             case And(children=children):
                 return make_and(*(self.devolve(c) for c in children))
-            case Or(children=children):
+            case Or(children=children, ranges=ranges):
+                if ranges is not None and self.devolve(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
+                    return predicate
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)
@@ -139,7 +141,9 @@ class Evolution:
 
     def devolves_exactly(self, predicate: Predicate) -> bool:
         """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
-        return not is_computed(predicate) and all(self._is_exact(leaf.column) for leaf in leaves(predicate))
+        return not is_computed(predicate) and all(
+            self._is_exact(leaf.column) for leaf in leaves(predicate, every=False)
+        )
 
     def _is_exact(self, column: ColumnRef) -> bool:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)

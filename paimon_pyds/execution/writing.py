@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow.compute as pc
+
+from paimon_pyds import formats
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.execution.instant_writers import check_instant_writers
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
+from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage.base import discard
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.checks import check_files
+from paimon_pyds.write.context import check_files
 
-__all__ = ["abort_messages", "write_context"]
+__all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
 
 def write_context(store: TableStore, options: Mapping[str, str] | None = None) -> WriteContext:
@@ -36,3 +43,42 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
 def abort_messages(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
     """Remove the files of messages that nobody has committed; best effort."""
     discard(store.io, (path for message in messages if message is not None for path in message.paths()))
+
+
+def check_instant_writers(store: TableStore, schema: TableSchema, options: Mapping[str, str]) -> None:
+    """Look at a file of the last commit, where instants are stored by the clocks of writers and nobody says which.
+
+    Raises:
+        UnsupportedError: a JVM in another time zone than UTC wrote it: it would read ours shifted.
+        CorruptFileError, StorageError: the file can't be read.
+    """
+    own = {**schema.options, **options}
+    if LEGACY_ZONE in own or not is_legacy(own) or not holds_instants(schema.fields, own):
+        return
+    from paimon_pyds.formats.orc.reader import OrcReader
+    from paimon_pyds.formats.orc.zones import is_utc
+
+    snapshot = store.latest_snapshot()
+    if snapshot is None:
+        return
+    manifests = ManifestReader(store)
+    for manifest in manifests.delta(snapshot):
+        entries = manifests.added([manifest])
+        entries = entries.filter(pc.ends_with(entries["file_name"], pattern=".orc")).slice(0, 1)
+        for file in planned_files(store, schema, entries):
+            hints = ReadHints(own, file.instants)
+            try:
+                reader = formats.by_path(file.path).open_reader(store.io, file.path, file.size, ReadCounters(), hints)
+            except FileNotFoundError:  # removed by a later commit
+                return
+            zone = reader.writer_zone() if isinstance(reader, OrcReader) else ""
+            reader.close()
+            if not is_utc(zone):
+                raise UnsupportedError(
+                    f"a JVM in {zone:.60} writes instants to ORC files of this table by its clocks, and would read "
+                    "those that are written here, in UTC, shifted",
+                    path=store.root,
+                    hint=f"copy it to a table with {LEGACY_TYPE}=false; or give {LEGACY_ZONE}=UTC, if only JVMs in UTC "
+                    "read what you write",
+                )
+            return

@@ -16,8 +16,7 @@ from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.literal import Literal
-from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Name, Value
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
 from paimon_pyds.types import (
     REFUSED_KINDS,
     STRING_KINDS,

@@ -18,7 +18,7 @@ from paimon_pyds.expression.arrays import by_distinct, filled, valid
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
 from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
 from paimon_pyds.sql import casts, values
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
     FLOAT_KINDS,

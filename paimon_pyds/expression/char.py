@@ -1,4 +1,4 @@
-"""CHAR(n) columns in comparisons: blanks at the end don't count. See `paimon_pyds.predicate.char` for the rule."""
+"""CHAR(n) columns in comparisons: blanks at the end don't count. See `paimon_pyds.predicate.compare` for the rule."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from paimon_pyds.sql import casts
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
     FLOAT_KINDS,

@@ -13,9 +13,8 @@ from paimon_pyds.predicate.bind import TableBinder, bind
 from paimon_pyds.predicate.normal_form import Table, normal_form
 from paimon_pyds.predicate.tree import And, Computed, Const, Leaf, Or, Predicate
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.literal import Literal
 from paimon_pyds.sql.parser import parse
-from paimon_pyds.sql.tree import Expression
+from paimon_pyds.sql.tree import Expression, Literal
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.types import AtomicType
 
-__all__ = ["NARROW", "Ints", "from_unscaled", "rescale", "unscaled", "wide"]
+__all__ = ["NARROW", "Ints", "decimal_array", "from_unscaled", "rescale", "unscaled", "wide"]
 
 Ints: TypeAlias = "npt.NDArray[Any]"
 NARROW = 18
@@ -73,15 +73,19 @@ def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType)
 
         worst = Decimal(int(values[np.argmax(beyond)])).scaleb(-(type_.scale or 0))
         raise ExpressionError(f"{worst} does not fit {type_}")
+    return decimal_array(values, valid, pa.decimal128(type_.precision, type_.scale))
+
+
+def decimal_array(values: Ints, valid: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+    """A decimal128 array of unscaled values (64 bits wide or Python's), not checked; NULL where not ``valid``."""
     words = np.empty((len(values), 2), np.int64)
     if values.dtype == object and len(values):
         words[:, 0] = (values & _LOW).astype(np.uint64).view(np.int64)
         words[:, 1] = (values >> 64).astype(np.int64)
     elif len(values):
         words[:, 0], words[:, 1] = values, values >> 63
-    arrow = pa.decimal128(type_.precision, type_.scale)
     bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-    return pa.Array.from_buffers(arrow, len(values), [bitmap, pa.py_buffer(words.tobytes())])
+    return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(words.tobytes())])
 
 
 def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, Kernel, spread
 from paimon_pyds.expression.cast import cast_array
 from paimon_pyds.expression.coercion import Type
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataType, arrow_type
 
 __all__ = ["Apply", "Cast", "Choice", "Column", "Constant", "Logic", "Node", "Part", "arrow_of", "columns", "spread_on"]
@@ -63,7 +63,7 @@ def spread_on(node: Node, batch: pa.RecordBatch) -> pa.Array:
 class Column(Node):
     """A column of the batch; texts and bytes of any Arrow form become plain ones.
 
-    ``char`` is the n of CHAR(n): in comparisons blanks at the end don't count, see `paimon_pyds.predicate.char`.
+    ``char`` is the n of CHAR(n): in comparisons blanks at the end don't count, see `paimon_pyds.predicate.compare`.
     """
 
     name: str

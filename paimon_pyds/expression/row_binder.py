@@ -14,8 +14,7 @@ from paimon_pyds.expression.nodes import type_text
 from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import Computed, Predicate
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.literal import Literal
-from paimon_pyds.sql.tree import Expression
+from paimon_pyds.sql.tree import Expression, Literal
 from paimon_pyds.types import STRING_KINDS, AtomicType, DataField, Kind, scalar_to_internal
 
 __all__ = ["RowBinder", "computed"]

@@ -6,7 +6,7 @@ exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -15,24 +15,39 @@ import pyarrow as pa
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, DataType, Kind
 
 __all__ = [
-    "TRAITS",
-    "FileFormat",
-    "FormatReader",
-    "FormatTraits",
-    "FormatWriter",
-    "GroupPlan",
-    "InstantBounds",
-    "PlansGroups",
-    "ReadCounters",
-    "ReadHints",
-]
+    "LEGACY_TYPE", "LEGACY_ZONE", "TRAITS", "FileFormat", "FormatReader", "FormatTraits", "FormatWriter", "GroupPlan",
+    "InstantBounds", "PlansGroups", "ReadCounters", "ReadHints", "has_kind", "holds_instants", "is_legacy",
+]  # fmt: skip
 
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+
+
+LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
+"""Paimon's option: whether instants are stored by the clocks of the writer's zone."""
+
+LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
+"""An option of this package: the zone of the writers of stripes that name none, UTC by default."""
+
+
+def is_legacy(options: Mapping[str, str]) -> bool:
+    """Whether a table's instants are stored by the clocks of the writer's zone."""
+    return options.get(LEGACY_TYPE, "true").strip().lower() != "false"
+
+
+def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
+    """Whether new files of a table are ORC files with instants in them."""
+    is_orc = options.get("file.format", "").strip().lower() == "orc"
+    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
+
+
+def has_kind(type_: DataType, kind: Kind) -> bool:
+    """Whether a type is of a kind, or has one inside."""
+    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +148,11 @@ class PlansGroups(Protocol):
 
 
 class FormatReader(Protocol):
-    """One open data file."""
+    """One open data file.
+
+    All methods raise CorruptFileError for a damaged file, StorageError where it can't be read, and UnsupportedError for
+    what this package can't decode.
+    """
 
     row_count: int
 
@@ -141,8 +160,13 @@ class FormatReader(Protocol):
         """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Rows that may match, by the file's own statistics (row groups, pages). ``predicate`` is bound to the file's
-        columns; ``within`` says which rows matter at all. Keeps a superset of what matches; ALL where nothing is known.
+        """Rows that may match, by the file's own statistics (row groups, pages, stripes).
+
+        Keeps a superset of what matches; ALL where nothing is known.
+
+        Args:
+            predicate: bound to the file's columns.
+            within: rows that matter at all; others may be kept or not.
         """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -156,17 +180,22 @@ class FormatReader(Protocol):
 
 
 class FormatWriter(Protocol):
-    """One data file being written."""
+    """One data file being written. All methods raise StorageError when it can't be."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with."""
+        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with.
+
+        Raises:
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column.
+            UnsupportedError: a value that the format can't hold.
+        """
 
     @property
     def bytes_written(self) -> int:
         """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
 
     def close(self) -> int:
-        """Finish the file; its size in bytes."""
+        """Finish the file; its size in bytes. When that fails the file is removed."""
 
     def abort(self) -> None:
         """Drop the file."""
@@ -181,7 +210,13 @@ class FileFormat(Protocol):
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> FormatReader:
-        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some."""
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some.
+
+        Raises:
+            CorruptFileError: not a file of this format, or a broken footer or header.
+            StorageError: the file can't be read.
+            UnsupportedError: it is encrypted, or compressed by an unknown codec.
+        """
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
@@ -189,4 +224,9 @@ class FileFormat(Protocol):
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
     ) -> FormatWriter:
-        """Create a data file with these columns. ``options`` are the table's options (file.compression, …)."""
+        """Create a data file with these columns. ``options`` are the table's options (file.compression, …).
+
+        Raises:
+            OptionError: a value that does not parse.
+            UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
+        """

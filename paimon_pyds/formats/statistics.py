@@ -26,6 +26,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats.base import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
+from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import (
     BINARY_KINDS,
     NESTED_KINDS,
@@ -40,24 +41,13 @@ from paimon_pyds.types import (
 from paimon_pyds.types.names import is_system_name
 
 __all__ = [
-    "EMPTY_ROW",
-    "KEY_STATS_EMPTY",
-    "ColumnStats",
-    "FileStats",
-    "StatsCollector",
-    "encode_stats",
-    "stats_modes",
-    "truncate_max",
-    "truncate_min",
-]
-
-EMPTY_ROW = bytes(12)
-"""A row of no columns: arity 0, then one word of header and null bits. Keys of append tables are this."""
+    "KEY_STATS_EMPTY", "ColumnStats", "StatsCollector", "encode_stats", "stats_modes", "truncate_max", "truncate_min"
+]  # fmt: skip
 
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""
 
-DEFAULT_MODE = "truncate(16)"
+_DEFAULT_MODE = "truncate(16)"
 _SYSTEM_MODE = "truncate(128)"
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)", re.ASCII)
 _MAX_CODE_POINT = 0x10FFFF
@@ -65,8 +55,10 @@ _MAX_CODE_POINT = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """Statistics of one column. ``minimum`` and ``maximum`` are internal values of the column's type, both None when
-    unknown or when every value is NULL; ``null_count`` is None when it was not counted.
+    """Statistics of one column.
+
+    ``minimum`` and ``maximum`` are internal values of its type, both None when unknown or when every value is NULL;
+    ``null_count`` is None when it was not counted.
     """
 
     field: DataField
@@ -80,18 +72,7 @@ class ColumnStats:
         return self.minimum is None and self.maximum is None and self.null_count is None
 
 
-@dataclass(frozen=True, slots=True)
-class FileStats:
-    """Statistics of a file, one entry per column, in the order of the collector's fields."""
-
-    row_count: int
-    columns: tuple[ColumnStats, ...]
-
-
-# -------------------------------------------------------------------------------------------------------- options
-
-
-def parse_mode(text: str, option: str = "metadata.stats-mode") -> tuple[str, int]:
+def _parse_mode(text: str, option: str = "metadata.stats-mode") -> tuple[str, int]:
     """``none``, ``counts``, ``full`` or ``truncate(n)`` as (name in lower case, n or 0). Raises OptionError."""
     upper = text.strip().upper()
     if upper in ("NONE", "COUNTS", "FULL"):
@@ -113,8 +94,8 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
     Raises:
         OptionError: a mode or number that does not parse.
     """
-    default = options.get("metadata.stats-mode", DEFAULT_MODE)
-    parse_mode(default)
+    default = options.get("metadata.stats-mode", _DEFAULT_MODE)
+    _parse_mode(default)
     text = options.get("metadata.stats-keep-first-n-columns", "-1")
     try:
         keep = int(text)
@@ -125,7 +106,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
         option = f"fields.{field.name}.stats-mode"
         own = options.get(option)
         if own is not None:
-            parse_mode(own, option)
+            _parse_mode(own, option)
             modes.append(own)
         elif is_system_name(field.name):
             modes.append(_SYSTEM_MODE)
@@ -134,9 +115,6 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
             modes.append("none" if 0 <= keep <= counted else default)
         counted += 1
     return tuple(modes)
-
-
-# ------------------------------------------------------------------------------------------------------ truncation
 
 
 def truncate_min(text: str, length: int) -> str:
@@ -159,16 +137,11 @@ def truncate_max(text: str, length: int) -> str | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------------- collector
-
-
 class _Column:
     """The running statistics of one column."""
 
-    __slots__ = ("_dictionary", "_used", "bounds", "counts", "field", "length", "maximum", "minimum", "nan", "nulls")
-
     def __init__(self, field: DataField, mode: str, file_format: str) -> None:
-        name, self.length = parse_mode(mode, f"fields.{field.name}.stats-mode")
+        name, self.length = _parse_mode(mode, f"fields.{field.name}.stats-mode")
         kind = field.type.kind
         nested = kind in NESTED_KINDS or kind in REFUSED_KINDS
         self.field = field
@@ -197,12 +170,12 @@ class _Column:
         """Note which entries of the dictionary occur; batches mostly share one, so that its bounds are found once."""
         dictionary = array.dictionary
         if self._dictionary is None or not _same_memory(self._dictionary, dictionary):
-            self._settle()
+            self._widen_by_used()
             self._dictionary, self._used = dictionary, np.zeros(len(dictionary), np.bool_)
         indices = array.indices
         self._used[to_numpy(indices.drop_null() if indices.null_count else indices)] = True
 
-    def _settle(self) -> None:
+    def _widen_by_used(self) -> None:
         if self._dictionary is not None:
             entries = self._dictionary if self._used.all() else self._dictionary.filter(from_numpy(self._used))
             self._dictionary = None
@@ -229,7 +202,7 @@ class _Column:
     def finish(self) -> ColumnStats:
         if not self.counts:
             return ColumnStats(self.field, None, None, None)
-        self._settle()
+        self._widen_by_used()
         low, high = self.minimum, self.maximum
         if self.field.type.kind in (Kind.FLOAT, Kind.DOUBLE):
             low, high = _widen_floats(low, high, self.nan)
@@ -297,45 +270,34 @@ class StatsCollector:
         if len(fields) != len(modes):
             raise SchemaError(f"{len(fields)} columns and {len(modes)} statistics modes")
         self._columns = [_Column(f, m, file_format) for f, m in zip(fields, modes, strict=True)]
-        self._rows = 0
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take a batch of rows in: columns as in ``fields``, in that order; dictionary arrays are welcome."""
         if batch.num_columns != len(self._columns):
             raise SchemaError(f"{batch.num_columns} columns where {len(self._columns)} were announced")
-        self._rows += batch.num_rows
         for column, array in zip(self._columns, batch.columns, strict=True):
             if column.counts:
                 column.update(array)
 
-    def finish(self) -> FileStats:
-        """The statistics of all batches together."""
-        return FileStats(self._rows, tuple(column.finish() for column in self._columns))
+    def finish(self) -> list[ColumnStats]:
+        """The statistics of each column, over all batches."""
+        return [column.finish() for column in self._columns]
 
 
-# -------------------------------------------------------------------------------------------------------- encoding
-
-
-def _stored_type(type_: DataType) -> DataType:
-    """Nested columns have no bounds: their field is always NULL, which looks the same for every type."""
-    return AtomicType(Kind.BIGINT) if type_.kind in NESTED_KINDS else type_.with_nullable(True)
-
-
-def encode_stats(stats: FileStats, *, dense: bool = True) -> tuple[SimpleStats, tuple[str, ...] | None]:
+def encode_stats(columns: Sequence[ColumnStats], *, dense: bool = True) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """The manifest form: (``_VALUE_STATS``, ``_VALUE_STATS_COLS``).
 
     ``dense`` leaves out the columns of which nothing is known and names those that are kept, or gives None when all
     are; otherwise all columns are stored, unknown ones with null for everything.
     """
-    from paimon_pyds.row import encode_row
-
-    kept = [c for c in stats.columns if not (dense and c.is_none)]
-    types = [_stored_type(c.field.type) for c in kept]
+    kept = [c for c in columns if not (dense and c.is_none)]
+    # Nested columns have no bounds: their field is always NULL, which looks the same for every type.
+    types = [AtomicType(Kind.BIGINT) if t.kind in NESTED_KINDS else t for t in (c.field.type for c in kept)]
+    types = [type_.with_nullable(True) for type_ in types]
     encoded = SimpleStats(
-        encode_row([c.minimum for c in kept], types) if kept else EMPTY_ROW,
-        encode_row([c.maximum for c in kept], types) if kept else EMPTY_ROW,
+        encode_row([c.minimum for c in kept], types),
+        encode_row([c.maximum for c in kept], types),
         tuple(c.null_count for c in kept),
     )
-    if not dense or len(kept) == len(stats.columns):
-        return encoded, None
-    return encoded, tuple(c.field.name for c in kept)
+    names = tuple(c.field.name for c in kept)
+    return encoded, names if dense and len(kept) < len(columns) else None

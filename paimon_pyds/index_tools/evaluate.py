@@ -9,9 +9,9 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.java_answer import java_answer
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.predicate.parse import parse_filter
 from paimon_pyds.predicate.tree import root_columns
-from paimon_pyds.predicate.written import bind_as_written
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import BytesSource
 

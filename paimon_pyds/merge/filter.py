@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paimon_pyds.predicate.partitions import partition_filter
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 
 __all__ = ["MergeFilter", "merge_filter"]
 

@@ -289,13 +289,19 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
     """What identifies the file of each entry (`IDENTITY_COLUMNS`), as bytes that are equal exactly for equal files."""
     from paimon_pyds.avro.encode import encode_field, join
+
+    if not entries.num_rows:
+        return pa.nulls(0, pa.binary())
+    pieces: list[pa.Array] = []
+    for name, type_ in zip(IDENTITY_COLUMNS, _identity_types(), strict=True):
+        pieces.extend(encode_field(type_, one_array(entries.column(name))))
+    return join(pieces)
+
+
+@functools.cache
+def _identity_types() -> list[Any]:
     from paimon_pyds.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])
-    if not entries.num_rows:
-        return pa.nulls(0, pa.binary())
-    pieces: list[pa.Array] = []
-    for name, type_ in zip(IDENTITY_COLUMNS, types, strict=True):
-        pieces.extend(encode_field(parse_schema(type_), one_array(entries.column(name))))
-    return join(pieces)
+    return [parse_schema(type_) for type_ in types]

@@ -67,7 +67,7 @@ class TableStore(SchemaStore):
         self.external = external or ExternalPaths()
         self.publisher = publisher
         """Who publishes snapshots; None for the file system."""
-        self.notes: dict[str, object] = {}
+        self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
 
     @staticmethod
@@ -157,7 +157,7 @@ class TableStore(SchemaStore):
         """
         path = self.paths.snapshot(id_)
         try:
-            snapshot = self.parse_file(path, parse_snapshot)
+            snapshot = self.parse_file(path, _parse_snapshot)
         except FileNotFoundError as error:
             raise self._no_snapshot(id_) from error
         if snapshot.id != id_:
@@ -386,6 +386,11 @@ def _read_hint(io: FileIO, path: str) -> int | None:
 
 def _is_file_name(name: str) -> bool:
     return bool(name) and "/" not in name and is_path(name)
+
+
+def _parse_snapshot(data: bytes, path: str) -> Snapshot:
+    """Each operation looks at the latest snapshot several times, and its file may have been replaced meanwhile."""
+    return METADATA_CACHE.get_or_load((path, data), lambda: parse_snapshot(data, path), lambda _: 4 * len(data))
 
 
 def _utc(millis: int) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.char import compare_char
-from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare
+from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
+from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.literal_bounds import domain
-from paimon_pyds.predicate.long_or import balanced
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -43,7 +42,7 @@ from paimon_pyds.types import (
 )
 from paimon_pyds.types.names import fields_named
 
-__all__ = ["TableBinder", "bind", "internal_literal"]
+__all__ = ["TableBinder", "bind", "bind_as_written", "internal_literal"]
 
 MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
@@ -53,6 +52,7 @@ _TEXT_OPS = frozenset({
     Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
     Op.NOT_CONTAINS,
 })  # fmt: skip
+_KEPT_AS_WRITTEN = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.NOT_IN})
 _NEGATED = {
     Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
     Op.CONTAINS: Op.NOT_CONTAINS,
@@ -102,7 +102,9 @@ class TableBinder:
             case And(children):
                 # Every part is bound, for its errors, before any part may decide the whole.
                 return make_and(*[self.bind(child) for child in children])
-            case Or(children):
+            case Or(children, ranges):
+                if ranges is not None and self.column(ranges.column) == ranges.column:
+                    return predicate
                 return any_of(*[self.bind(child) for child in children])
         return predicate
 
@@ -240,7 +242,7 @@ class TableBinder:
         for literal in known:
             part = compare(single, column, literal, self._zone, as_double=as_double and type_.kind in NUMBERS)
             if isinstance(part, Leaf) and part.op is single:
-                gathered.setdefault(_key(part.literals[0]), part.literals[0])
+                gathered.setdefault(sort_key(part.literals[0]), part.literals[0])
             elif part is not Const.FALSE and part != unequal:
                 others.append(part)
         return gathered, others
@@ -277,31 +279,32 @@ def _plain_values(known: Sequence[Literal], type_: AtomicType) -> dict[object, A
     return {literal.value: literal.value for literal in known if low <= literal.value <= high}
 
 
-def any_of(*children: Predicate) -> Predicate:
-    """OR of bound predicates; equalities of one column become one IN, which statistics and indexes answer at once."""
-    found = make_or(*children)
-    if not isinstance(found, Or):
-        return found
-    equal: dict[ColumnRef, list[Leaf]] = {}
-    parts: list[Predicate | list[Leaf]] = []  # an equality is where the first of its column was
-    for child in found.children:
-        if not isinstance(child, Leaf) or child.op not in (Op.EQ, Op.IN):
-            parts.append(child)
-        elif child.column in equal:
-            equal[child.column].append(child)
-        else:
-            parts.append(equal.setdefault(child.column, [child]))
-    found = make_or(*(_one_of(part) if isinstance(part, list) else part for part in parts))
-    return balanced(found) if isinstance(found, Or) else found
+def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
+    """Bind, but don't let a type decide a comparison with one of its own values.
 
+    `bind` makes ``int_column <= 2147483647`` an IS NOT NULL, ``bool_column <> TRUE`` an equality, and of a comparison
+    with CHAR one with every number of blanks: right for every row, yet other questions to an index. A literal that is
+    no value of the column's type is folded here, too.
 
-def _one_of(leaves: Sequence[Leaf]) -> Leaf:
-    """Equalities of one column as one leaf."""
-    if len(leaves) == 1:
-        return leaves[0]
-    found = {_key(value): value for leaf in leaves for value in leaf.literals}
-    ordered = tuple(found[key] for key in sorted(found))  # type: ignore[type-var]
-    return Leaf(Op.IN if len(ordered) > 1 else Op.EQ, leaves[0].column, ordered)
+    Args:
+        predicate: a tree of the parser.
+        fields: the columns.
+        timezone: as `bind` takes it.
+
+    Raises:
+        PredicateError: as `bind` does.
+    """
+    match predicate:
+        case And(children) | Or(children):
+            return type(predicate)(tuple(bind_as_written(c, fields, timezone=timezone) for c in children))
+        case Leaf(op, column, literals) if op in _KEPT_AS_WRITTEN:
+            plain = [replace(f, type=casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+            alone = [bind(Leaf(Op.EQ, column, (literal,)), plain, timezone=timezone) for literal in literals]
+            values: list[Any] = [part.literals[0] for part in alone if isinstance(part, Leaf) and part.op is Op.EQ]
+            known = bind(Leaf(Op.IS_NOT_NULL, column), fields)
+            if isinstance(known, Leaf) and len(values) == len(literals):
+                return Leaf(op, known.column, tuple(values))
+    return bind(predicate, fields, timezone=timezone)
 
 
 def _literal(value: Any, bound_to: DataType | None) -> Literal:
@@ -318,11 +321,6 @@ def internal_literal(value: object, type_: AtomicType) -> Literal:
     if type_.kind is Kind.TIME:
         return Literal(value, AtomicType(Kind.TIME, precision=3))
     return Literal(value, type_)
-
-
-def _key(value: Any) -> object:
-    """Orders internal values of one type; NaN comes last."""
-    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
 
 
 def _has_fraction(literal: Literal) -> bool:

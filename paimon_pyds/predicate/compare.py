@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.char import compare_char
 from paimon_pyds.predicate.literal_bounds import Cut, cut, domain, from_step, mismatch, skipped_hour
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and, make_or
-from paimon_pyds.sql import values
+from paimon_pyds.sql import casts, values
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
-__all__ = ["NUMBERS", "bytes_or_text", "compare"]
+__all__ = ["NUMBERS", "bytes_or_text", "compare", "compare_char", "compare_literals"]
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""
@@ -170,3 +170,96 @@ def _compare_boolean(op: Op, column: ColumnRef, lower: int, upper: int) -> Predi
     if len(kept) == 1:
         return Leaf(Op.EQ, column, (bool(kept.pop()),))
     return Leaf(Op.IS_NOT_NULL, column) if kept else Const.FALSE
+
+
+# ------------------------------------------------------------------------------------------------------- CHAR columns
+
+_MAX_TEXT = 64 << 20
+"""Characters that all forms of the texts of a comparison may have together."""
+
+
+def compare_char(op: Op, column: ColumnRef, texts: Iterable[str], type_: AtomicType) -> Predicate:
+    """A comparison of a CHAR(n) column with a text, or [NOT] IN with several: blanks at the end don't count.
+
+    Both sides are compared as if filled with blanks to the longer length (Spark's rule ApplyCharTypePadding). Files
+    hold CHAR values with those blanks (Spark and Hive write them) or without (Flink, ORC's readers, this package), so
+    it becomes a comparison with all the forms that equal values can have, which indexes, statistics and buckets answer
+    as any other. Values have n characters at most. Bound again, the tree stays the same.
+
+    Raises:
+        PredicateError: the column is so long, or the texts are so many, that there are too many forms.
+    """
+    bare = sorted({text.rstrip(" ") for text in texts})
+    length = max(type_.length or 1, *map(len, bare))
+    equal = _forms(bare, length)
+    if op in (Op.EQ, Op.NE, Op.IN, Op.NOT_IN):
+        return _among(op in (Op.EQ, Op.IN), column, equal)
+    # Filled with blanks, texts compare as they are, but for those that the longest form begins with: they equal it, or
+    # are greater than it where a control character follows, which is less than a blank.
+    (text,) = bare
+    longest = text.ljust(length)
+    beginnings = {text[:at].rstrip(" ") for at, char in enumerate(text) if char < " "}
+    greater = [form for form in _forms(sorted(beginnings), length) if form < longest]
+    bound = Leaf(Op.LE if op in (Op.LT, Op.LE) else Op.GT, column, (longest,))
+    others = greater if op in (Op.LE, Op.GT) else [*equal, *greater]
+    if not others:
+        return bound
+    listed = _among(bound.op is Op.GT, column, others)
+    return make_or(bound, listed) if bound.op is Op.GT else make_and(bound, listed)
+
+
+def _forms(bare: list[str], length: int) -> list[str]:
+    """The texts with each number of blanks behind them that a length has room for."""
+    if sum((length + len(text)) * (length - len(text) + 1) for text in bare) > 2 * _MAX_TEXT:
+        raise PredicateError(
+            f"values of CHAR({length}) may have too many different numbers of blanks at their end to be compared with "
+            f"{'a text' if len(bare) == 1 else f'{len(bare):,} texts'}",
+            hint="change the column's type to VARCHAR or STRING, or compare with fewer texts",
+        )
+    return [text + " " * blanks for text in bare for blanks in range(length - len(text) + 1)]
+
+
+def _among(inside: bool, column: ColumnRef, forms: list[str]) -> Leaf:
+    if len(forms) == 1:
+        return Leaf(Op.EQ if inside else Op.NE, column, tuple(forms))
+    return Leaf(Op.IN if inside else Op.NOT_IN, column, tuple(sorted(forms)))
+
+
+# -------------------------------------------------------------------------------------------------------- two literals
+
+
+def compare_literals(op: Op, left: Literal, right: Literal) -> Const:
+    """EQ, NE, LT, LE, GT or GE of two literals; UNKNOWN when one is NULL.
+
+    Raises:
+        PredicateError: their types can't be compared.
+    """
+    if left.value is None or right.value is None:
+        return Const.UNKNOWN
+    a, b = _comparable(left, right)
+    holds = {
+        Op.EQ: a == b, Op.NE: a != b, Op.LT: a < b, Op.LE: a <= b, Op.GT: a > b, Op.GE: a >= b,
+    }[op]  # fmt: skip
+    return Const.TRUE if holds else Const.FALSE
+
+
+def _comparable(left: Literal, right: Literal) -> tuple[Any, Any]:
+    assert left.type is not None and right.type is not None
+    kinds = {left.type.kind, right.type.kind}
+    if kinds <= INTEGER_KINDS | {Kind.DECIMAL}:
+        return Decimal(left.value), Decimal(right.value)
+    if kinds <= INTEGER_KINDS | {Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE}:
+        return _float_key(float(left.value)), _float_key(float(right.value))
+    if kinds <= STRING_KINDS or kinds <= BINARY_KINDS or kinds == {Kind.BOOLEAN} or kinds == {Kind.DATE}:
+        return left.value, right.value
+    if len(kinds) == 1 and kinds <= {Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ}:
+        return casts.literal_nanos(left), casts.literal_nanos(right)
+    raise PredicateError(
+        f"a {left.type.kind.value} literal can't be compared with a {right.type.kind.value} literal",
+        hint="double quotes make a string; put column names in `back quotes`" if kinds & STRING_KINDS else None,
+    )
+
+
+def _float_key(value: float) -> tuple[bool, float]:
+    """Sorts NaN last, equal to itself."""
+    return (True, 0.0) if value != value else (False, value)

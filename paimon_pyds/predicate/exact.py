@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
+from paimon_pyds.predicate.literal_bounds import steps_of
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -27,7 +28,9 @@ from paimon_pyds.predicate.tree import (
     Leaf,
     MapKey,
     Op,
+    Or,
     Predicate,
+    Ranges,
     is_computed,
     leaves,
     root_columns,
@@ -93,6 +96,8 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
         return pa.repeat(scalar(predicate is Const.TRUE, pa.bool_()), batch.num_rows)
     if isinstance(predicate, Computed):
         return predicate.condition.matches(batch)
+    if isinstance(predicate, Or) and predicate.ranges is not None:
+        return _in_ranges(predicate.ranges, column_values(predicate.ranges.column, batch))
     every = isinstance(predicate, And)
     found: _Values | None = None
     for child in _cheap_first(predicate.children):
@@ -111,6 +116,17 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
     return pa.repeat(scalar(every, pa.bool_()), batch.num_rows) if found is None else found
 
 
+def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([_in_ranges(ranges, chunk) for chunk in values.chunks], pa.bool_())
+    if pa.types.is_dictionary(values.type):
+        return _in_ranges(ranges, values.dictionary).take(values.indices)
+    steps = steps_of(_plain(values, ranges.column))
+    last = np.searchsorted(ranges.low, steps, "right") - 1
+    found = (last >= 0) & (steps <= ranges.high[np.maximum(last, 0)])
+    return pa.array(found, mask=np.asarray(values.is_null()) if values.null_count else None)
+
+
 def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
     """Leaves first: what is computed is then computed for few rows, and not for those where it would fail."""
     return sorted(children, key=_is_costly) if any(map(_is_costly, children)) else children
@@ -118,6 +134,8 @@ def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
 
 def _is_costly(predicate: Predicate) -> bool:
     """Whether the rows that it need not be asked for are worth leaving out: it computes, or has many leaves."""
+    if isinstance(predicate, Or) and predicate.ranges is not None:
+        return False
     return is_computed(predicate) or next(islice(leaves(predicate), _FEW, None), None) is not None
 
 

@@ -3,36 +3,45 @@
 A comparison between a column and a literal is done in a common type (Spark's AnsiTypeCoercion), which may hold more
 values than the column, or fewer: an INT is compared with 1.5 as DECIMAL, a BIGINT with 1e18 as DOUBLE. Either way the
 cast of the column is monotone, so a literal cuts the column's ordered values into those below, equal and above. `Cut`
-holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time.
+holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time, places of floats.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.sql import casts, values
 from paimon_pyds.types import (
+    FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
+    DataType,
     Kind,
     timestamp_unit,
 )
 from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
-__all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour"]
+__all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
 
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
-_INEXACT = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_MAGNITUDE = 2**63 - 1
+_INFINITY: int = struct.unpack("<q", struct.pack("<d", math.inf))[0]
 
 
 class Cut(NamedTuple):
@@ -42,7 +51,7 @@ class Cut(NamedTuple):
     upper: int
 
 
-def domain(type_: AtomicType) -> tuple[int, int]:
+def domain(type_: DataType) -> tuple[int, int]:
     """The smallest and the largest step of a column's type."""
     kind = type_.kind
     if kind in INTEGER_KINDS:
@@ -52,12 +61,15 @@ def domain(type_: AtomicType) -> tuple[int, int]:
         case Kind.BOOLEAN:
             return 0, 1
         case Kind.DECIMAL:
+            assert isinstance(type_, AtomicType)
             largest = 10 ** (type_.precision or 38) - 1
             return -largest, largest
         case Kind.DATE:
             return -(2**31), 2**31 - 1
         case Kind.TIME:
             return 0, 86_399_999
+        case Kind.FLOAT | Kind.DOUBLE:
+            return to_step(-math.inf), to_step(math.nan)
     return -(2**63), 2**63 - 1
 
 
@@ -67,7 +79,33 @@ def from_step(step: int, type_: AtomicType) -> object:
         return bool(step)
     if type_.kind is Kind.DECIMAL:
         return Decimal((int(step < 0), tuple(map(int, str(abs(step)))), -(type_.scale or 0)))
+    if type_.kind in FLOAT_KINDS:
+        bits = step if step >= 0 else step ^ _MAGNITUDE
+        return math.nan if step > _INFINITY else struct.unpack("<d", struct.pack("<q", bits))[0]
     return step
+
+
+def to_step(value: int | float) -> int:
+    """The step of an integer, or of a float: its place among all DOUBLEs, of which NaN is the greatest."""
+    if not isinstance(value, float):
+        return value
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return _INFINITY + 1 if math.isnan(value) else bits if bits >= 0 else bits ^ _MAGNITUDE
+
+
+def steps_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    """The steps of a column of integers, floats, dates or times; those of nulls are any."""
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    if values.null_count:
+        values = values.fill_null(scalar(0, values.type))
+    if not pa.types.is_floating(values.type):
+        return np.asarray(to_numpy(values), np.int64)
+    floats = np.asarray(to_numpy(values), np.float64) + 0.0
+    bits = floats.view(np.int64)
+    steps = np.where(bits < 0, bits ^ _MAGNITUDE, bits)
+    steps[np.isnan(floats)] = _INFINITY + 1
+    return steps
 
 
 def cut(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool = False) -> Cut:
@@ -146,7 +184,7 @@ def _number_cut(literal: Literal, type_: AtomicType, as_double: bool) -> Cut:
                 raise PredicateError(f"{value} does not fit BIGINT")
         else:
             value, as_double = values.double_from_text(value), True
-    elif given in _INEXACT:
+    elif given in FLOAT_KINDS:
         as_double = True
     elif given not in _EXACT:
         raise mismatch(literal, type_)

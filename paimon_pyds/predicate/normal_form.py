@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import any_of
-from paimon_pyds.predicate.fold import compare_literals
+from paimon_pyds.predicate.compare import compare_literals
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import (
     And,
@@ -32,8 +32,7 @@ from paimon_pyds.predicate.tree import (
 from paimon_pyds.predicate.wanted import Wanted
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.literal import Literal
-from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Name, Value, children, names
+from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, children, names
 from paimon_pyds.types import STRING_KINDS
 
 __all__ = ["RowEvaluator", "Table", "normal_form"]

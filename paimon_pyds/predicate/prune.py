@@ -1,24 +1,308 @@
 """Pruning by statistics: what a predicate can say of many files at once from their minima, maxima and null counts.
 
-What the bounds of a column say to one leaf is in `column_stats`; here the tree is walked.
-
 Law: what `may_match` keeps is a superset of what `exact.matches` keeps; what `always_true` says holds for every row.
+
+The rules hold for the statistics of manifests (specification: Paimon documentation, concepts/spec/manifest,
+SimpleStats) and of partitions:
+
+* A null minimum or maximum says nothing; that all values are null is said by the null count equal to the row count.
+* Minima and maxima of texts may be cut short (``metadata.stats-mode`` truncate): they bound, but need not occur.
+* Floats are ordered as Java's ``Double.compare`` does: NaN is greatest, and -0.0 lies below 0.0. Filters hold both
+  zeros for equal, so bounds are compared as numbers. Some writers leave NaN out of bounds: it may then be there beside
+  any of them, unless another part of an AND rules it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
-from typing import TypeAlias
+import math
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
-from paimon_pyds.predicate.column_stats import ColumnBounds, ColumnStats, Mask, is_nan
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate
-from paimon_pyds.types import FLOAT_KINDS
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.predicate.like import like_prefix
+from paimon_pyds.predicate.literal_bounds import domain, steps_of
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
+from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
-__all__ = ["ColumnStats", "StatisticsEvaluation", "always_true", "may_match"]
+__all__ = ["ColumnStats", "StatisticsEvaluation", "always_true", "may_match", "text_successor"]
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Counts: TypeAlias = npt.NDArray[np.int64]
+_TEXT_KINDS = STRING_KINDS | BINARY_KINDS
+_FEW = 16
+"""So many values of an IN list are compared one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Statistics of one column in many files, one entry per file.
+
+    Attributes:
+        min: lower bound of the values that are not null, of the column's Arrow type; null where not known.
+        max: upper bound, likewise.
+        null_count: number of nulls; null where not known.
+        row_count: number of rows.
+        unknown: where true, ``min`` and ``max`` say nothing about that file.
+        exact: bounds of texts and bytes are values that occur. Bounds of other types are taken to be.
+        nan_counted: NaN counts as the greatest value. False when bounds leave NaN out, as Parquet's own statistics do;
+            may differ from file to file.
+    """
+
+    min: pa.Array
+    max: pa.Array
+    null_count: pa.Array
+    row_count: pa.Array
+    unknown: Mask | None = None
+    exact: bool = False
+    nan_counted: bool | Mask = True
+
+
+class ColumnBounds:
+    """The statistics of one column, with what its leaves share; ``plain``: asked about rows that are not NaN."""
+
+    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Counts, plain: bool = False) -> None:
+        assert ref.type is not None
+        kind = ref.type.kind
+        self._min = stats.min
+        self._max = stats.max
+        self._rows = rows
+        self._type = ref.type
+        self._float = kind in FLOAT_KINDS
+        self._text = kind in _TEXT_KINDS
+        # A bound that is the only value there is: for texts only when the bounds occur, for floats when NaN can't hide.
+        counted = np.broadcast_to(np.asarray(stats.nan_counted, np.bool_), len(rows))
+        self._tight = np.full(len(rows), stats.exact) if self._text else counted | (not self._float)
+        self._hides_nan = ~counted & (not plain)
+        known = ~stats.unknown if stats.unknown is not None else np.True_
+        self._has_min = is_true(pc.is_valid(stats.min)) & known
+        self._has_max = is_true(pc.is_valid(stats.max)) & known
+        nulls = stats.null_count
+        self._nulls_known = is_true(pc.is_valid(nulls))
+        self._nulls = np.asarray(to_numpy(pc.fill_null(nulls, scalar(0, pa.int64()))), np.int64)
+        if self._float:
+            self._min_nan, self._max_nan = is_true(pc.is_nan(stats.min)), is_true(pc.is_nan(stats.max))
+            self._has_min &= counted | ~self._min_nan
+            self._has_max &= counted | ~self._max_nan
+
+    # ------------------------------------------------------------------------------------------------- may match
+
+    def may(self, leaf: Leaf) -> Mask:
+        """Whether some row of a file may satisfy the leaf."""
+        if leaf.op is Op.IS_NULL:
+            return ~self._nulls_known | (self._nulls > 0)
+        some_value = ~self._nulls_known | (self._nulls < self._rows)
+        return some_value & self._may_value(leaf.op, leaf.literals)
+
+    def _may_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+        """Whether some value that is not null may satisfy the leaf."""
+        match op:
+            case Op.EQ:
+                return self._may_reach_down(literals[0]) & self._may_reach_up(literals[0])
+            case Op.LT:
+                return self._may_reach_down(literals[0], strictly=True)
+            case Op.LE:
+                return self._may_reach_down(literals[0])
+            case Op.GT:
+                return self._may_reach_up(literals[0], strictly=True)
+            case Op.GE:
+                return self._may_reach_up(literals[0])
+            case Op.NE:
+                return ~self._is_only(literals[0])
+            case Op.IN:
+                return self._may_be_in(literals)
+            case Op.NOT_IN:
+                return ~self._only_in(literals)
+            case Op.STARTS_WITH:
+                return self._may_start_with(literals[0])
+            case Op.LIKE:
+                return self._may_start_with(like_prefix(literals[0], literals[1]))
+            case Op.NOT_STARTS_WITH:
+                return ~self._all_start_with(literals[0])
+        return np.ones(len(self._rows), bool)
+
+    def _may_reach_down(self, value: Any, *, strictly: bool = False) -> Mask:
+        """Some value may be ≤ (strictly: <) the literal."""
+        if is_nan(value):
+            # All is ≤ NaN; what is less than NaN is there unless the least value is NaN.
+            return ~(self._has_min & self._min_nan) if strictly else np.ones(len(self._rows), bool)
+        return ~self._has_min | self._compare(Op.LT if strictly else Op.LE, self._min, value)
+
+    def _may_reach_up(self, value: Any, *, strictly: bool = False) -> Mask:
+        """Some value may be ≥ (strictly: >) the literal."""
+        if not self._float:
+            return ~self._has_max | self._compare(Op.GT if strictly else Op.GE, self._max, value)
+        if is_nan(value):
+            return np.zeros(len(self._rows), bool) if strictly else self._may_hold_nan()
+        return self._may_hold_nan() | self._compare(Op.GT if strictly else Op.GE, self._max, value)
+
+    def _may_hold_nan(self) -> Mask:
+        return self._hides_nan | ~self._has_max | self._max_nan
+
+    def _may_be_in(self, literals: Sequence[Any]) -> Mask:
+        if len(literals) <= _FEW:
+            found = np.zeros(len(self._rows), bool)
+            for value in literals:
+                found |= self._may_reach_down(value) & self._may_reach_up(value)
+            return found
+        if self._float and is_nan(literals[-1]):
+            return self._may_be_in(literals[:-1]) | self._may_hold_nan()
+        # Literals are sorted: between the least and the greatest first, then the first one from the minimum on.
+        found = self._may_reach_up(literals[0]) & self._may_reach_down(literals[-1])
+        bounded = np.flatnonzero(found & self._has_min & self._has_max)
+        if self._float:
+            bounded = bounded[~(self._min_nan | self._max_nan)[bounded]]
+        if len(bounded):
+            at = from_numpy(bounded)
+            low, high = self._min.take(at), self._max.take(at)
+            values = array(literals, low.type)
+            place = _search_sorted(values, low)
+            reached = place < len(values)
+            first = values.take(from_numpy(np.minimum(place, len(values) - 1)))
+            found[bounded] = reached & is_true(pc.less_equal(first, high))
+        return found
+
+    def _may_start_with(self, prefix: str) -> Mask:
+        if not prefix:
+            return np.ones(len(self._rows), bool)
+        successor = text_successor(prefix)
+        found = self._may_reach_up(prefix)
+        return found if successor is None else found & self._may_reach_down(successor, strictly=True)
+
+    def _is_only(self, value: Any) -> Mask:
+        """Every value that is not null equals the literal."""
+        both = self._tight & self._has_min & self._has_max
+        if is_nan(value):
+            return both & self._min_nan
+        return both & self._compare(Op.EQ, self._min, value) & self._compare(Op.EQ, self._max, value)
+
+    def _only_in(self, literals: Sequence[Any]) -> Mask:
+        """There is one value only, and it is among the literals."""
+        if len(literals) <= _FEW:
+            found = np.zeros(len(self._rows), bool)
+            for value in literals:
+                found |= self._is_only(value)
+            return found
+        single = self._tight & self._has_min & self._has_max & is_true(pc.equal(self._min, self._max))
+        plain = array([v for v in literals if not is_nan(v)], self._min.type)
+        return single & is_true(pc.is_in(self._min, plain))
+
+    def _all_start_with(self, prefix: str) -> Mask:
+        """Both bounds start with the prefix, so all between them does, whether the bounds occur or not."""
+        starts = is_true(pc.starts_with(self._min, pattern=prefix)) & is_true(pc.starts_with(self._max, pattern=prefix))
+        return self._has_min & self._has_max & starts
+
+    def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Mask:
+        return is_true(_KERNELS[op](bounds, scalar(value, bounds.type)))
+
+    def may_lie_in(self, ranges: Ranges) -> Mask:
+        """Whether some value may lie in one of the ranges."""
+        low, high = self._steps()
+        first = np.searchsorted(ranges.high, low)
+        inside = np.minimum(first, len(ranges.low) - 1)
+        some_value = ~self._nulls_known | (self._nulls < self._rows)
+        reached: Mask = (first < len(ranges.low)) & (ranges.low[inside] <= high)
+        if self._float and ranges.high[-1] == domain(self._type)[1]:
+            reached |= self._may_hold_nan()
+        return some_value & reached
+
+    def always_lies_in(self, ranges: Ranges) -> Mask:
+        """Whether surely all rows of a file lie in one range."""
+        low, high = self._steps()
+        last = np.searchsorted(ranges.low, low, "right") - 1
+        within = (last >= 0) & (high <= ranges.high[np.maximum(last, 0)])
+        found: Mask = self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._bounded() & within
+        return found | np.equal(self._rows, 0)
+
+    def _steps(self) -> tuple[Counts, Counts]:
+        """The bounds as steps; those that are not known are the ends of the type."""
+        low, high = domain(self._type)
+        least, greatest = steps_of(self._min), steps_of(self._max)
+        return np.where(self._has_min, least, low), np.where(self._has_max, greatest, high)
+
+    # ---------------------------------------------------------------------------------------------- always true
+
+    def always(self, leaf: Leaf) -> Mask:
+        """Whether surely every row of a file satisfies the leaf."""
+        found = self._nulls_known & np.equal(self._nulls, self._rows if leaf.op is Op.IS_NULL else 0)
+        if leaf.op is not Op.IS_NULL:
+            found &= self._always_value(leaf.op, leaf.literals)
+        found |= np.equal(self._rows, 0)
+        return found
+
+    def _always_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+        if op is Op.IS_NOT_NULL:
+            return np.ones(len(self._rows), bool)
+        if not literals or not self._tight.any():
+            return np.zeros(len(self._rows), bool)
+        return self._tight & self._always_bounds(op, literals)
+
+    def _always_bounds(self, op: Op, literals: Sequence[Any]) -> Mask:
+        """Whether all values between the bounds satisfy the leaf; certain where these are tight."""
+        value = literals[0]
+        match op:
+            case Op.EQ:
+                return self._is_only(value)
+            case Op.NE:
+                return ~(self._may_reach_down(value) & self._may_reach_up(value)) & self._bounded()
+            case Op.LT:
+                return ~self._may_reach_up(value) & self._bounded()
+            case Op.LE:
+                return ~self._may_reach_up(value, strictly=True) & self._bounded()
+            case Op.GT:
+                return ~self._may_reach_down(value) & self._bounded()
+            case Op.GE:
+                return ~self._may_reach_down(value, strictly=True) & self._bounded()
+            case Op.IN:
+                return self._only_in(literals)
+            case Op.NOT_IN:
+                return ~self._may_be_in(literals) & self._bounded()
+            case Op.STARTS_WITH:
+                return self._all_start_with(value)
+            case Op.NOT_STARTS_WITH:
+                return ~self._may_start_with(value) & self._bounded()
+        return np.zeros(len(self._rows), bool)
+
+    def _bounded(self) -> Mask:
+        return self._has_min & self._has_max
+
+
+_KERNELS: dict[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    Op.EQ: pc.equal, Op.LT: pc.less, Op.LE: pc.less_equal, Op.GT: pc.greater, Op.GE: pc.greater_equal,
+}  # fmt: skip
+
+
+def is_nan(value: Any) -> bool:
+    """Whether an internal value is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _search_sorted(values: pa.Array, wanted: pa.Array) -> Counts:
+    """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
+    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
+        found: Counts = np.searchsorted(to_numpy(values), to_numpy(wanted))
+        return found
+    # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
+    order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
+    is_value = order >= len(wanted)
+    places: Counts = np.empty(len(wanted), np.int64)
+    places[order[~is_value]] = np.cumsum(is_value)[~is_value]
+    return places
+
+
+def text_successor(prefix: str) -> str | None:
+    """The least text above all that start with the prefix; None when there is none."""
+    text = prefix.rstrip("\U0010ffff")
+    if not text:
+        return None
+    following = ord(text[-1]) + 1
+    return text[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are no characters
+
 
 StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 
@@ -63,9 +347,6 @@ class StatisticsEvaluation:
     def _all(self, value: bool) -> Mask:
         return np.full(self._files, value)
 
-    def _empty(self) -> Mask:
-        return np.equal(self._rows, 0)
-
     def may(self, predicate: Predicate) -> Mask:
         """What `may_match` gives."""
         match predicate:
@@ -74,7 +355,9 @@ class StatisticsEvaluation:
             case And(children):
                 plain = {c.column for c in children if isinstance(c, Leaf) and _rules_out_nan(c)}
                 return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
-            case Or(children):
+            case Or(children, ranges):
+                if ranges is not None and (column := self._column(ranges.column)) is not None:
+                    return column.may_lie_in(ranges)
                 return self._fold(np.logical_or, map(self.may, children), False)
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
@@ -91,12 +374,14 @@ class StatisticsEvaluation:
         match predicate:
             case Leaf():
                 column = self._column(predicate.column)
-                return self._empty() if column is None else column.always(predicate)
+                return np.equal(self._rows, 0) if column is None else column.always(predicate)
             case And(children):
                 return self._fold(np.logical_and, map(self.always, children), True)
-            case Or(children):
+            case Or(children, ranges):
+                if ranges is not None and (column := self._column(ranges.column)) is not None:
+                    return column.always_lies_in(ranges)
                 return self._fold(np.logical_or, map(self.always, children), False)
-        return self._all(True) if predicate is Const.TRUE else self._empty()
+        return self._all(True) if predicate is Const.TRUE else np.equal(self._rows, 0)
 
     def _fold(self, combine: np.ufunc, parts: Iterable[Mask], start: bool) -> Mask:
         found = self._all(start)

@@ -12,19 +12,21 @@ A tree is *unbound* as the parser makes it (columns are names, literals are `Lit
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataType
 
 __all__ = [
-    "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "RowCondition",
-    "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or", "negate", "root_columns",
-    "without_computed",
+    "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "Ranges",
+    "RowCondition", "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or", "negate",
+    "partition_filter", "relaxed", "root_columns", "without_computed",
 ]  # fmt: skip
 
 
@@ -121,10 +123,21 @@ class And:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of one column, as steps of its type (`paimon_pyds.predicate.literal_bounds`): in order, without overlaps,
+    both ends included."""
+
+    column: ColumnRef
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class Or:
-    """At least one child holds."""
+    """At least one child holds. ``ranges`` says the same as the children, where these are very many ranges."""
 
     children: tuple[Predicate, ...]
+    ranges: Ranges | None = field(default=None, compare=False, repr=False)
 
 
 class RowCondition(Protocol):
@@ -174,7 +187,7 @@ def make_or(*children: Predicate) -> Predicate:
     flat: list[Predicate] = []
     rejected: Predicate = Const.FALSE
     for child in children:
-        if isinstance(child, Or):
+        if isinstance(child, Or) and child.ranges is None:
             flat.extend(child.children)
         elif child is Const.TRUE:
             return child
@@ -205,20 +218,28 @@ def negate(predicate: Predicate) -> Predicate:
     return {Const.TRUE: Const.FALSE, Const.FALSE: Const.TRUE, Const.UNKNOWN: Const.UNKNOWN}[predicate]
 
 
-def _ends(predicate: Predicate) -> Iterator[Leaf | Const | Computed]:
-    """What is neither AND nor OR, left to right."""
+def _ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | Computed]:
+    """What is neither AND nor OR, left to right; see `leaves`."""
     left = [predicate]
     while left:
         node = left.pop()
-        if isinstance(node, And | Or):
+        if isinstance(node, Or) and node.ranges is not None and not every:
+            left.append(_first_leaf(node))
+        elif isinstance(node, And | Or):
             left.extend(reversed(node.children))
         else:
             yield node
 
 
-def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Every leaf, left to right."""
-    return (node for node in _ends(predicate) if isinstance(node, Leaf))
+def _first_leaf(predicate: Predicate) -> Predicate:
+    while isinstance(predicate, And | Or):
+        predicate = predicate.children[0]
+    return predicate
+
+
+def leaves(predicate: Predicate, *, every: bool = True) -> Iterator[Leaf]:
+    """The leaves, left to right: every one, or of an `Or` with ranges, whose column all have, the first only."""
+    return (node for node in _ends(predicate, every) if isinstance(node, Leaf))
 
 
 def is_deep(predicate: Predicate, levels: int) -> bool:
@@ -235,16 +256,22 @@ def computed_parts(predicate: Predicate) -> Iterator[Computed]:
     return (node for node in _ends(predicate) if isinstance(node, Computed))
 
 
+def relaxed(predicate: Predicate, keep: Callable[[Leaf | Computed], bool]) -> Predicate:
+    """The predicate with every part taken for true that is not to be kept: true wherever the predicate is."""
+    if isinstance(predicate, Leaf | Computed):
+        return predicate if keep(predicate) else Const.TRUE
+    if isinstance(predicate, And):
+        return make_and(*(relaxed(child, keep) for child in predicate.children))
+    if isinstance(predicate, Or):
+        if predicate.ranges is not None:
+            return Const.TRUE if relaxed(_first_leaf(predicate), keep) is Const.TRUE else predicate
+        return make_or(*(relaxed(child, keep) for child in predicate.children))
+    return predicate
+
+
 def without_computed(predicate: Predicate) -> Predicate:
     """What leaves alone say: true wherever the predicate is, and maybe elsewhere."""
-    match predicate:
-        case Computed():
-            return Const.TRUE
-        case And(children):
-            return make_and(*map(without_computed, children))
-        case Or(children):
-            return make_or(*map(without_computed, children))
-    return predicate
+    return relaxed(predicate, lambda part: isinstance(part, Leaf))
 
 
 def is_computed(predicate: Predicate) -> bool:
@@ -268,3 +295,17 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     if predicate is Const.TRUE:
         return ()
     return predicate.children if isinstance(predicate, And) else (predicate,)
+
+
+def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tuple[Predicate, Predicate]:
+    """Split a predicate into what partition columns alone can say of it, and what is left to ask of the rows.
+
+    Returns:
+        A predicate on partition columns that is true wherever ``predicate`` is, and the residual: in partitions where
+        the first is true, it is true exactly where ``predicate`` is.
+    """
+    keys = frozenset(partition_keys)
+    parts = conjuncts(predicate)
+    projected = (relaxed(part, lambda leaf: keys.issuperset(root_columns(leaf))) for part in parts)
+    residual = (part for part in parts if not keys.issuperset(root_columns(part)))
+    return make_and(*projected), make_and(*residual)

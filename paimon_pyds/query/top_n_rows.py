@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from paimon_pyds.index.keys import Key
 from paimon_pyds.index.order import OrderCodec
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.query.top_n import SortColumn
 from paimon_pyds.split import ColumnBounds, PlannedFile
+from paimon_pyds.sql.order import SortColumn
 
 __all__ = ["BestRows", "Rank", "SortKey", "best_possible", "by_best_value", "files_that_matter"]
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,20 +20,22 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.order import order_codec
 from paimon_pyds.index.slices.aggregate import first_of
+from paimon_pyds.options.arguments import integer
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.query.answer import IndexedFile, Tally
-from paimon_pyds.query.top_n import TopN
 from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.read import FileTrace, read_file, read_splits
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import DataField, Kind, scalar_to_internal
+from paimon_pyds.sql.order import EXAMPLE, TopN
+from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField, Kind, scalar_to_internal
 
-__all__ = ["TopNQuery", "make_query", "run_top_n"]
+__all__ = ["TopNQuery", "check_order", "make_query", "run_top_n"]
 
 _POSITION = "__paimon_row_index"
 _TRIES = 8
@@ -55,6 +58,27 @@ class TopNQuery:
     keys: tuple[SortKey, ...]
     n: int
     left_out: int = 0
+
+
+def check_order(order: TopN, field_of: Callable[[str], DataField]) -> TopN:
+    """The order with the columns' own names.
+
+    Raises:
+        SchemaError: a column is not there.
+        UnsupportedError: a column of a nested type, VARIANT or BLOB.
+        OptionError: no column, a column twice, or a negative number of rows.
+    """
+    integer("the number of rows of a top_n", order.n)
+    if not order.columns or order.n < 0:
+        raise OptionError(f"top_n needs a sort column and a number of rows, not {order}", hint=EXAMPLE)
+    fields = [field_of(column.name) for column in order.columns]
+    for field in fields:
+        if not isinstance(field.type, AtomicType) or field.type.kind in REFUSED_KINDS:
+            raise UnsupportedError(f"top_n can't sort by {field.name!r}, of type {field.type}")
+    twice = [name for name, times in Counter(field.name for field in fields).items() if times > 1]
+    if twice:
+        raise OptionError(f"top_n {str(order)!r} sorts by {twice[0]!r} twice")
+    return TopN(tuple(replace(c, name=f.name) for c, f in zip(order.columns, fields, strict=True)), order.n)
 
 
 def make_query(plan: ScanPlan, order: TopN, fields: tuple[DataField, ...], n: int) -> TopNQuery:

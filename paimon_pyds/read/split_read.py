@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.formats.prefetch import in_order
+from paimon_pyds.formats.threads import in_order
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema

@@ -11,29 +11,45 @@ commit got in its way:
         return replace(remove_rows(target, candidates, found, executor), …)  # with the messages, and the rows counted
     change_rows(store, once, executor, options=…)
 
-`remove_rows` says how rows leave: by deletion vectors, or with their files rewritten; a file goes as a whole when all
-its live rows do. (Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon
-documentation, primary-key-table/table-mode and append-table/row-level operations.)
+Data files never change, so what an operation found out about a snapshot often holds for a later one: then a lost race
+costs new index files and no more. Two things must be so, and else the operation has to look at the table again:
+
+* The files it touched are still there, and nobody took away the rows it took away: those may live on elsewhere.
+* There is a place for it in the order of commits. It may come before appends whose writers are known not to have looked
+  at the table (`Snapshot.is_blind_append`). It comes after all others, merges that only insert among them: their
+  writers have not seen what it does, so they must not have added a row that it would have looked at, nor taken one
+  away that it went by. Of two that read, the later one has then seen the other (serializable isolation).
+
+(Sources: the commands of Java Paimon for Spark give such snapshots the kind OVERWRITE; Paimon documentation,
+primary-key-table/table-mode and append-table/row-level operations.)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from paimon_pyds.commit.retry import Retries, removing_unpublished
-from paimon_pyds.compact.compact import apply_stray_vectors
-from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.execution.executor import Executor
-from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.rowlevel.publish import Published, RemovedRows, RowEdits, publish
-from paimon_pyds.rowlevel.target import Candidates, RowTarget
-from paimon_pyds.rowlevel.tasks import FoundRows, rewritten
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
 
-__all__ = ["RowSummary", "change_rows", "remove_rows"]
+from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
+from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.deletion.files import NewVectors
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.writing import abort_messages
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.rowlevel.target import RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import find_rows
+
+__all__ = ["Published", "RowSummary", "change_rows", "publish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,7 @@ def change_rows(
         retries = retries or Retries.of(target.options)
         edits = operation(target)
         if edits.is_empty:
-            apply_stray_vectors(store, target.snapshot)
+            _apply_stray_vectors(target, target.snapshot)
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
         try:
             with removing_unpublished(partial(abort_messages, store, edits.messages)):
@@ -99,48 +115,202 @@ def change_rows(
         except CommitConflictError as error:
             retries.again(error)
             continue
-        apply_stray_vectors(store, published.snapshot)
-        return _summary(edits, published, retries.count, time.perf_counter() - started)
+        _apply_stray_vectors(target, published.snapshot)
+        return RowSummary(
+            snapshot_id=None if published.snapshot is None else published.snapshot.id,
+            rows_deleted=edits.deleted,
+            rows_updated=edits.updated,
+            rows_inserted=edits.inserted,
+            files_touched=len(edits.removed),
+            files_removed=published.files_removed,
+            files_added=sum(m.file_count for m in edits.added),
+            bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
+            seconds=time.perf_counter() - started,
+            attempts=retries.count,
+        )
 
 
-def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
-    """Edits that take these rows from the table, none of them counted yet as deleted or updated.
+def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
+    if target.read_with_vectors or snapshot is None or snapshot.index_manifest is None:
+        return
+    from paimon_pyds.compact.compact import apply_stray_vectors
 
-    With deletion vectors nothing is written before `publish`; without, the rows that are left of each file are written
-    to new ones here.
+    apply_stray_vectors(target.store, snapshot)
+
+
+_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
+"""Kinds of commits that leave all rows as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a commit did. ``vectors`` are the index files it made."""
+
+    snapshot: Snapshot | None
+    vectors: NewVectors
+    files_removed: int
+
+
+def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor | None = None) -> Published:
+    """Publish the edits as one snapshot.
 
     Args:
-        target: the table as it is.
-        candidates: the files that ``found`` is of, and perhaps others.
-        found: the rows that go: live ones, file by file.
-        executor: where files are rewritten.
+        target: the state of the table that the edits were made from.
+        edits: what to publish.
+        retries: the operation's.
+        executor: looks through files that other commits added meanwhile; the cores of this machine by default.
+
+    Raises:
+        CommitConflictError: the operation has to be done again on the latest snapshot.
+        CommitError: not published.
+        CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
-    removed: list[RemovedRows] = []
-    partly: list[FoundRows] = []
-    for rows in found:
-        count = len(rows.positions)
-        if count == target.live_rows(rows.number):
-            removed.append(RemovedRows(rows.number, None, count))
-        elif target.uses_vectors:
-            removed.append(RemovedRows(rows.number, rows.positions, count))
-        else:
-            partly.append(rows)
-            removed.append(RemovedRows(rows.number, None, count))
-    if not partly:
-        return RowEdits(removed)
-    return RowEdits(removed, rewritten(target, candidates, partly, executor))
+    executor = executor or LocalExecutor()
+    now, attempt = target, _Attempt(target, target, edits, executor)
+    while True:
+        vectors = now.vectors.write(attempt.vectors)
+        try:
+            with removing_unpublished(partial(now.vectors.discard, vectors)):
+                snapshot = commit(target.store, attempt.changes(vectors), target.options)
+            return Published(snapshot, vectors, attempt.files_removed)
+        except CommitConflictError as error:
+            retries.wait(error)
+        now = RowTarget(target.store, target.given)
+        attempt = _Attempt(target, now, edits, executor)
+        retries.count += 1
 
 
-def _summary(edits: RowEdits, published: Published, attempts: int, seconds: float) -> RowSummary:
-    return RowSummary(
-        snapshot_id=None if published.snapshot is None else published.snapshot.id,
-        rows_deleted=edits.deleted,
-        rows_updated=edits.updated,
-        rows_inserted=edits.inserted,
-        files_touched=len(edits.removed),
-        files_removed=published.files_removed,
-        files_added=sum(m.file_count for m in edits.added),
-        bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
-        seconds=seconds,
-        attempts=attempts,
-    )
+@dataclass(slots=True)
+class _Attempt:
+    """The edits of one snapshot on top of another one, the same or later. Raises CommitConflictError if they clash."""
+
+    base: RowTarget
+    now: RowTarget
+    edits: RowEdits
+    executor: Executor
+    vectors: dict[PartitionBucket, dict[str, BitMap | None]] = field(default_factory=dict)
+    _gone: list[int] = field(default_factory=list)
+    _stay: list[int] = field(default_factory=list)
+    _expected: dict[str, VectorPlace | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.now is not self.base:
+            self._check_order()
+        numbers = self._numbers(r.number for r in self.edits.removed)
+        for removed in self.edits.removed:
+            name = self.base.name(removed.number)
+            number = numbers[removed.number]
+            self._check_rows(number, name, removed.positions)
+            self._expected[name] = self.now.places.get(name)
+            (self._gone if removed.positions is None else self._stay).append(number)
+            if removed.positions is not None or name in self.now.places:
+                self.vectors.setdefault(self._bucket(number), {})[name] = removed.positions
+
+    @property
+    def files_removed(self) -> int:
+        """Data files that go."""
+        return len(self._gone)
+
+    def changes(self, vectors: NewVectors) -> Changes:
+        """What to commit."""
+        removes = bool(self._gone or self._stay)
+        added, compaction = increments_of([b for m in self.edits.added for b in m.buckets])
+        rows = replace(
+            added,
+            kind=CommitKind.OVERWRITE if removes else added.kind,
+            operation=self.edits.operation,
+            deleted=self._entries(self._gone),
+            required=self._entries(self._stay, IDENTITY_COLUMNS),
+            expected_vectors=self._expected,
+            guard=self._guard,
+            index_entries=(*added.index_entries, *vectors.entries),
+            replaced_index_files=added.replaced_index_files | vectors.replaced,
+            base_snapshot=self.now.snapshot,
+            base_files=self.now.entries,
+        )
+        return Changes((rows, compaction))
+
+    def _bucket(self, number: int) -> PartitionBucket:
+        return PartitionBucket(*(self.now.entries[name][number].as_py() for name in ("partition", "bucket")))
+
+    def _entries(self, numbers: list[int], columns: Sequence[str] = ENTRY_SCHEMA.names) -> pa.RecordBatch | None:
+        return self.now.entries.select(list(columns)).take(pa.array(numbers, pa.int64())) if numbers else None
+
+    def _numbers(self, files: Iterable[int]) -> dict[int, int]:
+        """Where files of the base are now."""
+        wanted = list(files)
+        if self.now is self.base:
+            return dict(zip(wanted, wanted, strict=True))
+        mine = self.base.entries.take(pa.array(wanted, pa.int64()))
+        named = pc.indices_nonzero(pc.is_in(self.now.entries["file_name"], mine["file_name"]))
+        found = dict(zip(_file_keys(self.now.entries.take(named)), named.to_pylist(), strict=True))
+        numbers = {}
+        for number, key in zip(wanted, _file_keys(mine), strict=True):
+            if key not in found:
+                raise self._conflict(f"the data file {key[2]} was removed by another commit meanwhile")
+            numbers[number] = found[key]
+        return numbers
+
+    def _check_rows(self, number: int, name: str, positions: BitMap | None) -> None:
+        """None of these rows may have gone meanwhile: they may live on in another file."""
+        if self.base.places.get(name) == self.now.places.get(name):
+            return
+        partition = self._bucket(number)[0]
+        before, after = (_deleted(target, partition, name) for target in (self.base, self.now))
+        if before != after if positions is None else not after.isdisjoint(positions):
+            raise self._conflict(f"rows of the data file {name} were changed by another commit meanwhile")
+
+    def _check_order(self) -> None:
+        """After others that may have read: rows that made a difference are there as before, and no more of them."""
+        self._check_schema(self.now.schema)
+        if not self._changed_rows(self.base, self.now.snapshot):
+            return
+        for before, number in self._numbers(self.edits.kept).items():
+            self._check_rows(number, self.base.name(before), self.edits.kept[before])
+        candidates = self.now.candidates(self.edits.reads)
+        there = set(_file_keys(self.base.entries))
+        added = tuple(c for c in candidates.files if (c.file.partition, c.file.bucket, c.file.name) not in there)
+        found = find_rows(replace(candidates, files=added), self.executor)
+        if found:
+            name = self.now.name(found[0].number)
+            raise self._conflict(f"the data file {name} was added by another commit meanwhile")
+
+    def _check_schema(self, schema: TableSchema) -> None:
+        """Columns and options are those that the operation went by: whether rows go by deletion vectors, say."""
+        if self.base.schema.id != schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+
+    def _guard(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        self._check_schema(schema)
+        if self._changed_rows(self.now, latest):
+            raise self._conflict("rows were changed by another commit meanwhile")
+
+    def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
+        """Whether the latest snapshot follows from the base by more than blind appends, and moves of rows."""
+        if base.snapshot == latest:
+            return False
+        first = 0 if base.snapshot is None else base.snapshot.id
+        if latest is None or latest.id <= first:
+            return True  # rolled back
+        try:
+            since = [*map(base.store.snapshot, range(max(first, 1), latest.id)), latest]
+        except SnapshotNotFoundError:
+            return True
+        if base.snapshot is not None and since.pop(0) != base.snapshot:
+            return True
+        return not all(s.is_blind_append or s.commit_kind in _MOVES for s in since)
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            what, path=self.base.store.root, hint="run the operation again on the latest snapshot"
+        )
+
+
+def _file_keys(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:
+    columns = (entries[name].to_pylist() for name in ("partition", "bucket", "file_name"))
+    return list(zip(*columns, strict=True))
+
+
+def _deleted(target: RowTarget, partition: bytes, name: str) -> BitMap:
+    vector = target.vectors.vector(partition, name)
+    return BitMap() if vector is None else vector.positions

@@ -16,10 +16,9 @@ from paimon_pyds.expression import Operand, bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.rowlevel.changes import RowSummary, change_rows, remove_rows
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
-from paimon_pyds.rowlevel.target import RowTarget
-from paimon_pyds.rowlevel.tasks import find_rows
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows
+from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
 
 __all__ = ["delete"]
 
@@ -67,12 +66,12 @@ def _edits(target: RowTarget, predicate: Predicate, executor: Executor, progress
     candidates = target.candidates(predicate)
     whole = [c for c in candidates.files if c.file.residual is Const.TRUE]
     others = [c for c in candidates.files if c.file.residual is not Const.TRUE]
-    seen = sum(c.file.row_count for c in whole)
+    rows_done = sum(c.file.row_count for c in whole)
     if whole and progress is not None:
-        progress(seen)
+        progress(rows_done)
     whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = remove_rows(target, rest, find_rows(rest, executor, progress, seen), executor)
+    edits = remove_rows(target, rest, find_rows(rest, executor, progress, rows_done), executor)
     removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate

@@ -8,7 +8,7 @@ changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -27,21 +27,20 @@ from paimon_pyds.expression import Operand, SourceKeys, bind_rows_condition, spl
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
-from paimon_pyds.read.file import ROW_INDEX
+from paimon_pyds.read.file import ROW_INDEX, read_file
+from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
-from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
+from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, MergeScopes, bind_clauses, listed
-from paimon_pyds.rowlevel.merge_rows import MergeRules, inserted_rows
+from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
 from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
-from paimon_pyds.rowlevel.merge_tasks import Merged, MergeTask, merge_files
-from paimon_pyds.rowlevel.options import MergeOptions
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
-from paimon_pyds.rowlevel.target import Candidates, RowTarget
-from paimon_pyds.rowlevel.tasks import by_total_buckets, unfiltered
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered, write_rows
+from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
-from paimon_pyds.write import TableWriter
+from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["Delete", "Insert", "Update", "merge_into"]
+__all__ = ["merge_into"]
 
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
@@ -92,7 +91,7 @@ def merge_into(
 
 @dataclass(frozen=True)
 class _Request:
-    """What a caller asked for."""
+    """What a caller wants."""
 
     rows: pa.RecordBatch
     fields: Sequence[DataField]
@@ -103,7 +102,7 @@ class _Request:
 
 
 class _Merge:
-    """One try: everything bound to one state of the table."""
+    """One try: everything bound to one state of the table, and what all tasks together did."""
 
     def __init__(self, target: RowTarget, request: _Request) -> None:
         schema, zone = target.schema, request.zone
@@ -121,50 +120,61 @@ class _Merge:
             condition, source, keys, bound["when_matched"], bound["when_not_matched_by_source"], scopes.target.prefix
         )
         others = [
-            # What is computed may fail on rows that have a source row, for which it is not asked.
+            # What is computed may fail on rows that have a source row, to which the clause does not apply.
             without_computed(bind_rows_condition(c.where, schema.fields, qualifiers=scopes.target.names, timezone=zone))
             for c in request.clauses["when_not_matched_by_source"]
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
+        self._messages: list[CommitMessage] = []
+        self._removed: list[RemovedRows] = []
+        self._kept: dict[int, BitMap] = {}
+        self._unmatched = np.ones(source.num_rows, np.bool_)
+        self._updated = 0
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
-        done = _MergedSoFar(self._target)
-        with removing_unfinished(partial(abort_messages, self._target.store, done.messages)):
-            self._change(done, executor, progress)
-            if self._inserts:
-                self._insert(done)
-        # A row that matches and stays as it is has kept a row of the source from being inserted.
-        return replace(done.edits(), reads=self._predicate, kept=done.kept if self._inserts else {})
+        with removing_unfinished(partial(abort_messages, self._target.store, self._messages)):
+            if self._predicate not in (Const.FALSE, Const.UNKNOWN):
+                self._change(executor, progress)
+            inserted = self._insert()
+        return RowEdits(
+            sorted(self._removed, key=lambda r: r.number),
+            self._messages,
+            operation=Operation.MERGE,
+            deleted=sum(r.rows for r in self._removed) - self._updated,
+            updated=self._updated,
+            inserted=inserted,
+            reads=self._predicate,
+            # A row that matches and stays as it is has kept a row of the source from being inserted.
+            kept=self._kept if self._inserts else {},
+        )
 
-    def _change(self, done: _MergedSoFar, executor: Executor, progress: Progress | None) -> None:
-        if self._predicate in (Const.FALSE, Const.UNKNOWN):
-            return
+    def _change(self, executor: Executor, progress: Progress | None) -> None:
         candidates = self._target.candidates(self._predicate, self._fields())
         sizes = {c.number: c.file.row_count for c in candidates.files}
-        seen = 0
-        for result in executor.map(merge_files, list(self._tasks(candidates))):
-            done.add(result)
-            seen += sum(sizes[number] for number in result.numbers)
+        rows_done = 0
+        for result in executor.map(_merge_files, list(self._tasks(candidates))):
+            self._messages.append(result.message)
+            self._updated += result.updated
+            self._unmatched[result.matched] = False
+            self._kept.update(result.kept)
+            self._removed += [self._target.removed(number, rows) for number, rows in result.positions.items()]
+            rows_done += sum(sizes[number] for number in result.numbers)
             if progress is not None:
-                progress(seen)
+                progress(rows_done)
 
     def _fields(self) -> list[DataField]:
         """What is read of rows that may match: what decides, and with vectors all that their new versions need."""
-        names = self._rules.columns()
+        rules, fields = self._rules, self._target.schema.fields
+        names = rules.columns()
         if self._target.uses_vectors:
-            names |= self._needed()
-        return [f for f in self._target.schema.fields if self._rules.prefix + f.name in names]
+            for values in (c.values for c in (*rules.matched, *rules.by_source) if c.values is not None):
+                names |= {rules.prefix + f.name for f in fields if f.name not in values}
+                names |= {name for expression in values.values() for name in expression.columns}
+        return [f for f in fields if rules.prefix + f.name in names]
 
-    def _needed(self) -> set[str]:
-        """Columns of the table that new versions of rows are made of."""
-        updates = [c for c in (*self._rules.matched, *self._rules.by_source) if c.values is not None]
-        kept = {f.name for c in updates for f in self._target.schema.fields if f.name not in (c.values or {})}
-        used = {name for c in updates for e in (c.values or {}).values() for name in e.columns}
-        return {self._rules.prefix + name for name in kept} | used
-
-    def _tasks(self, candidates: Candidates) -> Iterator[MergeTask]:
-        for total, files in by_total_buckets(iter(candidates.files)):
+    def _tasks(self, candidates: Candidates) -> Iterator[_MergeTask]:
+        for total, files in by_total_buckets(candidates.files):
             context = self._target.moving_context(total)
             metadata = (*context.layout.trailing_names, ROW_INDEX)
             spec, rewrite = candidates.spec, None
@@ -173,20 +183,15 @@ class _Merge:
             else:
                 rewrite = unfiltered(spec, self._target.schema.fields, metadata=metadata)
             for group in candidates.packed(files):
-                yield MergeTask(spec, rewrite, group, self._rules, context)
+                yield _MergeTask(spec, rewrite, group, self._rules, context)
 
-    def _insert(self, done: _MergedSoFar) -> None:
-        source = self._rules.source
-        unmatched = np.ones(source.num_rows, np.bool_)
-        unmatched[done.matched] = False
-        batches = inserted_rows(source, np.flatnonzero(unmatched), self._inserts, self._target.schema.fields)
-        if not batches:
-            return
-        with TableWriter(self._target.write_context()) as writer:
-            for batch in batches:
-                writer.write(batch)
-            done.inserted = writer.rows_written
-            done.messages.append(writer.prepare_commit())
+    def _insert(self) -> int:
+        """Write the rows that the insert clauses make of rows of the source without a match; how many these are."""
+        rows = np.flatnonzero(self._unmatched)
+        batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
+        if batches:
+            self._messages.append(write_rows(self._target.write_context(), batches))
+        return sum(batch.num_rows for batch in batches)
 
 
 def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
@@ -199,38 +204,106 @@ def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
-@dataclass
-class _MergedSoFar:
-    """What all tasks together did."""
+# ------------------------------------------------------------------------------------------------------- in each task
 
-    target: RowTarget
-    messages: list[CommitMessage] = field(default_factory=list)
-    removed: list[RemovedRows] = field(default_factory=list)
-    updated: int = 0
-    inserted: int = 0
-    matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    kept: dict[int, BitMap] = field(default_factory=dict)
 
-    def add(self, result: Merged) -> None:
-        """Take a task's result."""
-        self.messages.append(result.message)
-        self.updated += result.updated
-        self.matched = np.union1d(self.matched, result.matched)
-        self.kept.update(result.kept)
-        for number, positions in result.positions.items():
-            count = len(positions)
-            partly = self.target.uses_vectors and count < self.target.live_rows(number)
-            self.removed.append(RemovedRows(number, positions if partly else None, count))
+@dataclass(frozen=True)
+class _MergeTask:
+    """Some files: how to look through them, how to rewrite them (None with vectors), and what to do to their rows."""
 
-    def edits(self) -> RowEdits:
-        """All changes."""
-        removed = sorted(self.removed, key=lambda r: r.number)
-        deleted = sum(r.rows for r in removed) - self.updated
-        return RowEdits(
-            removed,
-            self.messages,
-            operation=Operation.MERGE,
-            deleted=deleted,
-            updated=self.updated,
-            inserted=self.inserted,
-        )
+    spec: ReadSpec
+    rewrite: ReadSpec | None
+    files: tuple[Candidate, ...]
+    rules: MergeRules
+    context: WriteContext
+
+    def new_versions(self, batch: pa.RecordBatch, actions: Actions) -> pa.RecordBatch | None:
+        """New versions of rows of a batch, with the columns in which rows keep their ids."""
+        fields = (*self.context.schema.fields, *self.context.layout.trailing)
+        return new_versions(self.rules, batch, actions, fields)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """What a task found and wrote.
+
+    Attributes:
+        numbers: all its files.
+        positions: rows that go, by file.
+        kept: rows that match and stay as they are, by file.
+        matched: rows of the source that match.
+        updated: how many rows have new versions.
+        message: new data files.
+    """
+
+    numbers: tuple[int, ...]
+    positions: Mapping[int, BitMap]
+    kept: Mapping[int, BitMap]
+    matched: _Ints
+    updated: int
+    message: CommitMessage
+
+
+def _merge_files(task: _MergeTask) -> _Merged:
+    """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
+    positions: dict[int, BitMap] = {}
+    kept: dict[int, BitMap] = {}
+    matched = np.empty(0, np.int64)
+    updated = 0
+    with TableWriter(task.context) as writer:
+        for candidate in task.files:
+            actions = _file_actions(task, candidate, writer)
+            matched = np.union1d(matched, actions.matched)
+            updated += int(np.count_nonzero(np.isin(actions.clauses, task.rules.updating)))
+            if len(actions.kept):
+                kept[candidate.number] = BitMap(actions.kept.astype(np.uint32))
+            if len(actions.rows):
+                positions[candidate.number] = BitMap(actions.rows.astype(np.uint32))
+                if task.rewrite is not None:
+                    _rewrite(task, task.rewrite, candidate, actions, writer)
+        message = writer.prepare_commit()
+    return _Merged(tuple(c.number for c in task.files), positions, kept, matched, updated, message)
+
+
+def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
+    """What becomes of the rows of a file, by their positions; with vectors new versions are written right away."""
+    parts: list[Actions] = []
+    for batch in read_file(task.spec, candidate.file):
+        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        named = _prefixed(batch, task.rules.prefix)
+        found = act(task.rules, named)
+        if task.rewrite is None:
+            versions = task.new_versions(named, found)
+            if versions is not None:
+                writer.write(versions)
+        parts.append(replace(found, rows=positions[found.rows], kept=positions[found.kept]))
+    none = np.empty(0, np.int64)
+    return Actions(*(np.concatenate([none, *(getattr(part, f.name) for part in parts)]) for f in fields(Actions)))
+
+
+def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
+    """All live rows of a file that stay, and new versions of those that are updated in their places.
+
+    Args:
+        task: what the file is of.
+        spec: how to read all columns.
+        candidate: the file.
+        actions: its rows by their positions.
+        writer: takes the rows.
+    """
+    for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
+        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        plain = batch.select(batch.schema.names[:-1])
+        first, last = np.searchsorted(actions.rows, [positions[0], positions[-1] + 1])
+        if first == last:
+            writer.write(plain)
+            continue
+        found = actions.subset(slice(int(first), int(last)))
+        found = replace(found, rows=np.searchsorted(positions, found.rows))
+        versions = task.new_versions(_prefixed(batch, task.rules.prefix), found)
+        updates = np.isin(found.clauses, task.rules.updating)
+        writer.write(in_place(plain, found.rows[updates], versions, found.rows[~updates]))
+
+
+def _prefixed(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
+    return batch.rename_columns([prefix + name for name in batch.schema.names])

@@ -1,8 +1,12 @@
-"""The clauses of a MERGE, bound to one state of a table."""
+"""The clauses of a MERGE: read from texts, and bound to one state of a table.
+
+Texts are as Spark SQL writes them behind WHEN …: ``[AND condition THEN] UPDATE SET a = …``, DELETE, INSERT. Conditions
+and values stay text until the table and the source are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,11 +14,109 @@ from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.expression import BoundExpression, Scope, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
-from paimon_pyds.rowlevel.merge_text import parse_clause
 from paimon_pyds.rowlevel.update import assignments_of
+from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.sql.parser import Parser
 from paimon_pyds.types import DataField
 
-__all__ = ["MERGE_CLAUSES", "BoundClause", "MergeScopes", "bind_clauses", "listed"]
+__all__ = ["BoundClause", "MERGE_CLAUSES", "MergeScopes", "bind_clauses", "listed", "parse_clause"]
+
+
+def parse_clause(text: str) -> Update | Delete | Insert:
+    """One clause.
+
+    ``delete`` · ``update`` · ``update set *`` · ``update set price = source.price, n = n + 1`` · ``insert`` ·
+    ``insert (id, price) values (source.id, 0)``, each perhaps with ``condition then`` before it.
+
+    Raises:
+        OptionError: no such clause.
+        ExpressionError: a text that has no tokens, such as a quote that is not closed.
+    """
+    return _Clause(SqlText(text, "clause")).clause()
+
+
+class _Clause(Parser):
+    def clause(self) -> Update | Delete | Insert:
+        where = self._condition()
+        action = self.peek().word
+        self.next()
+        if action == "DELETE" and self._ends():
+            return Delete(where)
+        if action in ("UPDATE", "INSERT") and self._ends():
+            return Update(None, where) if action == "UPDATE" else Insert(None, where)
+        if action == "UPDATE" and self.accept("SET"):
+            return Update(None if self._star() else self._assignments(), where)
+        if action == "INSERT":
+            return Insert(None if self._star() else self._values(), where)
+        raise self._refused()
+
+    def _refused(self) -> OptionError:
+        return OptionError(
+            f"not a clause of a merge: {self.source.text!r:.200}",
+            hint="delete, update, update set a = …, insert, or insert (a, …) values (…); a condition comes first: "
+            "source.n > 1 then delete",
+        )
+
+    def _ends(self) -> bool:
+        return self.peek().kind == "end"
+
+    def _star(self) -> bool:
+        """Whether a star follows, and nothing else."""
+        return self.accept("*") and self._ends()
+
+    def _condition(self) -> str | None:
+        """What stands before THEN."""
+        acts = self.is_next("DELETE", "UPDATE", "INSERT")
+        if acts and (self.peek(1).kind == "end" or self.is_next("SET", ahead=1) or self.is_next("*", "(", ahead=1)):
+            return None
+        self.accept("AND")
+        if self._ends() or self.is_next("THEN"):
+            raise self._refused()
+        found = self._text()
+        if not self.accept("THEN"):
+            raise self._refused()
+        return found
+
+    def _text(self) -> str:
+        """The text of the expression that follows."""
+        found = self.expression()
+        return self.source.text[found.start : found.stop]
+
+    def _assignments(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        while True:
+            name = self._column()
+            if name in found:
+                raise self._refused()
+            self.expect("=")
+            found[name] = self._text()
+            if not self.accept(","):
+                break
+        if not self._ends():
+            self.unexpected("a comma or the end of the clause")
+        return found
+
+    def _column(self) -> str:
+        """The name of a column, a table's name before it or not."""
+        name = self.field_name()
+        return self.field_name() if self.accept(".") else name
+
+    def _values(self) -> dict[str, str]:
+        columns = self._listed(self._column)
+        self.expect("VALUES")
+        values = self._listed(self._text)
+        if len(columns) != len(values) or len(set(columns)) != len(columns) or not self._ends():
+            raise self._refused()
+        return dict(zip(columns, values, strict=True))
+
+    def _listed(self, read: Callable[[], str]) -> list[str]:
+        """What stands in parentheses, divided by commas."""
+        self.expect("(")
+        found = [read()]
+        while self.accept(","):
+            found.append(read())
+        self.expect(")")
+        return found
 
 
 MERGE_CLAUSES: Mapping[str, tuple[type, ...]] = {
@@ -26,7 +128,7 @@ MERGE_CLAUSES: Mapping[str, tuple[type, ...]] = {
 
 
 def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
-    """The clauses of one kind as a tuple; texts are taken as `paimon_pyds.rowlevel.merge_text` tells.
+    """The clauses of one kind as a tuple; texts are taken as `paimon_pyds.rowlevel.merge_clauses` tells.
 
     Raises:
         OptionError: no clause, one that has no place there, or that never acts.

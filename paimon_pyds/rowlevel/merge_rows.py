@@ -17,8 +17,8 @@ from paimon_pyds.errors import CardinalityError
 from paimon_pyds.expression import BoundExpression, JoinCondition, SourceKeys, expand
 from paimon_pyds.rowlevel.merge_clauses import BoundClause
 from paimon_pyds.types import DataField, arrow_type
-from paimon_pyds.write.defaults import fill_default
-from paimon_pyds.write.layout import SEQUENCE_NUMBER
+from paimon_pyds.write.conform import fill_default
+from paimon_pyds.write.context import SEQUENCE_NUMBER
 
 __all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
 

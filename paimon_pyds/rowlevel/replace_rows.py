@@ -20,15 +20,12 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.rowlevel.changes import RowSummary, change_rows, remove_rows
-from paimon_pyds.rowlevel.publish import RowEdits
-from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
-from paimon_pyds.rowlevel.tasks import FoundRows
+from paimon_pyds.rowlevel.changes import RowSummary, change_rows
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
+from paimon_pyds.rowlevel.tasks import FoundRows, remove_rows
 from paimon_pyds.selection import RowSelection
 
 __all__ = ["check_replaceable", "replace_rows"]
-
-"""The rows that are named were looked at, and no other."""
 
 
 def replace_rows(

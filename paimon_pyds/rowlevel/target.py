@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import VectorPlace, vector_places
+from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import OptionError
-from paimon_pyds.execution.instant_writers import check_instant_writers
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.execution.writing import check_instant_writers
 from paimon_pyds.metadata.manifest import IndexEntry
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
-from paimon_pyds.predicate.tree import Predicate, root_columns
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
@@ -30,7 +32,7 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
 
-__all__ = ["Candidate", "Candidates", "RowTarget"]
+__all__ = ["Candidate", "Candidates", "RemovedRows", "RowEdits", "RowTarget"]
 
 _ENABLED = "deletion-vectors.enabled"
 
@@ -62,6 +64,56 @@ class Candidates:
         return [tuple(chosen[file.path] for file in group) for group in groups]
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedRows:
+    """Rows that go from one data file.
+
+    Attributes:
+        number: the file, as in `RowTarget.entries`.
+        positions: the rows, live at the target's snapshot; None when the file goes as a whole.
+        rows: how many live rows are meant: with files that are rewritten, less than they hold.
+    """
+
+    number: int
+    positions: BitMap | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowEdits:
+    """All that an operation wants to do to the rows of its target.
+
+    Attributes:
+        removed: one per data file.
+        messages: new data files; they are removed again when nothing comes of it.
+        given: new data files that the caller had before: published too, and never removed here.
+        operation: what the snapshot is told to come from.
+        deleted, updated, inserted: how many rows.
+        reads: true for every row that could have made a difference, wherever it lies.
+        kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
+    """
+
+    removed: Sequence[RemovedRows] = ()
+    messages: Sequence[CommitMessage] = ()
+    given: Sequence[CommitMessage] = ()
+    operation: Operation | None = None
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    reads: Predicate = Const.TRUE
+    kept: Mapping[int, BitMap] = field(default_factory=dict)
+
+    @property
+    def added(self) -> Sequence[CommitMessage]:
+        """All new data files."""
+        return (*self.messages, *self.given)
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to publish."""
+        return not self.removed and not any(m.file_count for m in self.added)
+
+
 class RowTarget:
     """One snapshot of a table, pinned, as an operation on rows sees it.
 
@@ -70,6 +122,7 @@ class RowTarget:
         options: its options with the operation's own on top.
         entries: its live data files (`ENTRY_SCHEMA`); operations name a file by its row in here.
         uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them.
+        read_with_vectors: what the table's own options say, by which Java Paimon reads it.
 
     Args:
         store: the table.
@@ -92,12 +145,13 @@ class RowTarget:
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
         self.uses_vectors = bool(self.options.get(_ENABLED))
-        if self.uses_vectors and not TableOptions(self.schema.options).get(_ENABLED):
+        self.read_with_vectors = bool(TableOptions(self.schema.options).get(_ENABLED))
+        if self.uses_vectors and not self.read_with_vectors:
             raise OptionError(
                 f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
                 hint=f"alter the table: {_ENABLED} = true",
             )
-        self.entries: pa.RecordBatch = live_of(store, self.snapshot)
+        self.entries: pa.RecordBatch = ManifestReader(store).live_files(self.snapshot)
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
@@ -139,6 +193,12 @@ class RowTarget:
         rows: int = self.entries["row_count"][number].as_py()
         vector = self.vectors.cardinality(self.entries["partition"][number].as_py(), self.name(number))
         return rows - vector
+
+    def removed(self, number: int, positions: BitMap) -> RemovedRows:
+        """Live rows that go from a file: with vectors, and where it has others, by their positions."""
+        count = len(positions)
+        partly = self.uses_vectors and count < self.live_rows(number)
+        return RemovedRows(number, positions if partly else None, count)
 
     def name(self, number: int) -> str:
         """The name of a data file."""

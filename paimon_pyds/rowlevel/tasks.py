@@ -1,8 +1,8 @@
-"""What row-level operations do in each task, on any machine: find rows, and write what is left of files."""
+"""What row-level operations do in tasks, on any machine: find rows, and write what is left of files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,7 @@ from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import matching_rows, read_file
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
@@ -29,7 +29,7 @@ __all__ = [
     "by_total_buckets",
     "find_rows",
     "in_place",
-    "rewritten",
+    "remove_rows",
     "run_tasks",
     "unfiltered",
     "write_rows",
@@ -47,47 +47,36 @@ class FoundRows:
     positions: BitMap
 
 
-# -------------------------------------------------------------------------------------------------------- finding
-
-
-@dataclass(frozen=True, slots=True)
-class _FindTask:
-    spec: ReadSpec
-    files: tuple[Candidate, ...]
-
-
 def find_rows(
     candidates: Candidates,
     executor: Executor,
     progress: Callable[[int], None] | None = None,
-    seen: int = 0,
+    rows_done: int = 0,
 ) -> list[FoundRows]:
-    """The rows meant, file by file; files without any are left out. Writes nothing.
+    """The live rows that the candidates' predicate keeps, file by file; files without any are left out.
 
     Args:
         candidates: planned for the predicate.
         executor: where the work runs.
         progress: called with the rows of the files that are done so far.
-        seen: rows of files that were done before.
+        rows_done: rows of files that were done before.
     """
-    tasks = [_FindTask(candidates.spec, files) for files in candidates.packed()]
+    tasks = [(candidates.spec, files) for files in candidates.packed()]
     rows = {c.number: c.file.row_count for c in candidates.files}
     found: list[FoundRows] = []
     for results in executor.map(_find, tasks):
         for result in results:
-            seen += rows[result.number]
+            rows_done += rows[result.number]
             if result.positions:
                 found.append(result)
         if progress is not None:
-            progress(seen)
+            progress(rows_done)
     return sorted(found, key=lambda f: f.number)
 
 
-def _find(task: _FindTask) -> list[FoundRows]:
-    return [FoundRows(c.number, matching_rows(task.spec, c.file)) for c in task.files]
-
-
-# -------------------------------------------------------------------------------------------------------- writing
+def _find(task: tuple[ReadSpec, tuple[Candidate, ...]]) -> list[FoundRows]:
+    spec, files = task
+    return [FoundRows(c.number, matching_rows(spec, c.file)) for c in files]
 
 
 def run_tasks(
@@ -100,7 +89,7 @@ def run_tasks(
     return done
 
 
-def write_rows(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> CommitMessage:
+def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
     """Rows as new data files; on an error those that were written are removed."""
     with TableWriter(context) as writer:
         for batch in batches:
@@ -115,18 +104,10 @@ class _RewriteTask:
     context: WriteContext
 
 
-def rewritten(
+def _rewritten(
     target: RowTarget, candidates: Candidates, removed: Sequence[FoundRows], executor: Executor
 ) -> list[CommitMessage]:
-    """Write the live rows that are left of files, each into its own partition and bucket; nothing for a file of which
-    none is left.
-
-    Args:
-        target: the table as it is.
-        candidates: files, those of ``removed`` among them.
-        removed: the rows to leave out; files that are not named stay as they are.
-        executor: where the work runs.
-    """
+    """Write the live rows that are left of the files of ``removed``, each into its own partition and bucket."""
     positions = {f.number: f.positions for f in removed}
     tasks: list[_RewriteTask] = []
     for total, files in by_total_buckets(c for c in candidates.files if c.number in positions):
@@ -137,17 +118,33 @@ def rewritten(
     return run_tasks(executor, _rewrite, tasks, target)
 
 
+def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], executor: Executor) -> RowEdits:
+    """Edits that take these rows from the table, none of them counted yet as deleted or updated.
+
+    With deletion vectors nothing is written here; without, the rows that are left of each file are written to new ones.
+
+    Args:
+        target: the table as it is.
+        candidates: the files that ``found`` is of, and perhaps others.
+        found: the rows that go: live ones, file by file.
+        executor: where files are rewritten.
+    """
+    removed = [target.removed(rows.number, rows.positions) for rows in found]
+    partly = [] if target.uses_vectors else [f for f in found if len(f.positions) < target.live_rows(f.number)]
+    return RowEdits(removed, _rewritten(target, candidates, partly, executor) if partly else ())
+
+
 def unfiltered(spec: ReadSpec, fields: Sequence[DataField], *, metadata: Sequence[str] = ()) -> ReadSpec:
     """How to read these columns of selected rows, without any condition."""
     return replace(spec, fields=tuple(fields), filter_fields=(), predicate=Const.TRUE, metadata_columns=tuple(metadata))
 
 
-def by_total_buckets(files: Iterator[Candidate]) -> Iterator[tuple[int, list[Candidate]]]:
+def by_total_buckets(files: Iterable[Candidate]) -> Iterable[tuple[int, list[Candidate]]]:
     """Files by the number of buckets of their partition: rows go back to the bucket they came from."""
     groups: dict[int, list[Candidate]] = {}
     for candidate in files:
         groups.setdefault(candidate.file.total_buckets, []).append(candidate)
-    yield from groups.items()
+    return groups.items()
 
 
 def _rewrite(task: _RewriteTask) -> CommitMessage:

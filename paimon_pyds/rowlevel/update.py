@@ -27,8 +27,7 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits
-from paimon_pyds.rowlevel.target import Candidate, Candidates, RowTarget
+from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import (
     FoundRows,
     by_total_buckets,
@@ -43,8 +42,8 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.types.names import fields_named
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.defaults import fill_default
-from paimon_pyds.write.layout import SEQUENCE_NUMBER
+from paimon_pyds.write.conform import fill_default
+from paimon_pyds.write.context import SEQUENCE_NUMBER
 
 __all__ = ["assignments_of", "update"]
 
@@ -143,17 +142,10 @@ def _edits(
 ) -> RowEdits:
     candidates = target.candidates(predicate)
     found = find_rows(candidates, executor, progress)
-    removed = [_removed(target, rows) for rows in found]
+    removed = [target.removed(rows.number, rows.positions) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
     updated = sum(r.rows for r in removed)
     return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=predicate)
-
-
-def _removed(target: RowTarget, rows: FoundRows) -> RemovedRows:
-    count = len(rows.positions)
-    if target.uses_vectors and count < target.live_rows(rows.number):
-        return RemovedRows(rows.number, rows.positions, count)
-    return RemovedRows(rows.number, None, count)
 
 
 # ------------------------------------------------------------------------------------------------------- in each task

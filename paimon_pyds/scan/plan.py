@@ -30,8 +30,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.partitions import partition_filter
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
-from paimon_pyds.formats.base import InstantBounds
+from paimon_pyds.formats.base import InstantBounds, has_kind, is_legacy
 from paimon_pyds.metadata.row_statistics import RowStatistics
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, root_columns
@@ -98,7 +98,7 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     Java's do, but of ORC files they are ORC's own statistics, which pass over NaN. So do those of pypaimon-rust and of
     pypaimon (seen of 0.4 and 2.1): they give all rows of a file one sequence number, where Java counts the rows. Files
     of tables that track rows have one number by any writer, and are not trusted either. Nothing else in a manifest
-    tells; ORC files do themselves, once they are opened (`formats.orc_prune`).
+    tells; ORC files do themselves, once they are opened (`formats.orc.prune`).
     """
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers
@@ -165,11 +165,7 @@ def instant_bounds(
         options: the table's.
         fields_of: the columns of a schema id.
     """
-    if not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any():
-        return None
-    from paimon_pyds.formats.orc.zones import is_legacy  # planning imports no more than it needs
-
-    if not is_legacy(options):
+    if not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any() or not is_legacy(options):
         return None
     wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
     if not any(wanted.values()):
@@ -194,8 +190,6 @@ def instant_bounds(
 
 def _wanted(fields: Sequence[DataField]) -> list[DataField]:
     """The columns of instants, unless the file names its zone for the sake of another column."""
-    from paimon_pyds.formats.orc.zones import has_kind
-
     if any(has_kind(field.type, Kind.TIMESTAMP) for field in fields):
         return []
     return [field for field in fields if field.type.kind is Kind.TIMESTAMP_LTZ]

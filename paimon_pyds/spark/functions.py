@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options.arguments import keywords_of
-from paimon_pyds.rowlevel.options import MergeOptions
+from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.table import Table
 

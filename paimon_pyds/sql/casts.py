@@ -10,7 +10,7 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import values
-from paimon_pyds.sql.literal import Literal
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
     INTEGER_BITS,

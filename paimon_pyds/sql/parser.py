@@ -7,19 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from paimon_pyds.sql import casts
-from paimon_pyds.sql.cursor import MAX_DEPTH, RESERVED, SUFFIXES, Cursor
-from paimon_pyds.sql.lexer import SqlText, Token
-from paimon_pyds.sql.literal import Literal
-from paimon_pyds.sql.literals import (
-    TYPED_LITERALS,
-    WORD_LITERALS,
-    read_escape,
-    read_literal,
-    read_number,
-    read_typed_literal,
-)
-from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Name, Value, is_large
-from paimon_pyds.sql.type_names import TYPES, read_type
+from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, is_large
 from paimon_pyds.types import AtomicType
 
 __all__ = ["MAX_NODES", "MAX_STEPS", "Parser", "parse"]
@@ -36,8 +25,13 @@ _BINARY = {
     "<=": (_COMPARE, "<="), "!>": (_COMPARE, "<="), ">": (_COMPARE, ">"), ">=": (_COMPARE, ">="),
     "!<": (_COMPARE, ">="), "<=>": (_COMPARE, "<=>"), "|": (_BIT_OR, "|"), "^": (_BIT_XOR, "^"), "&": (_BIT_AND, "&"),
     "+": (_ADD, "+"), "-": (_ADD, "-"), "||": (_ADD, "||"), "*": (_MULTIPLY, "*"), "/": (_MULTIPLY, "/"),
-    "%": (_MULTIPLY, "%"),
+    "%": (_MULTIPLY, "%"), "DIV": (_MULTIPLY, "div"),
 }  # fmt: skip
+_WORD_LITERALS = {
+    "TRUE": Literal(True, casts.BOOLEAN), "FALSE": Literal(False, casts.BOOLEAN), "NULL": Literal(None, None),
+}  # fmt: skip
+_TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+"""Names that may stand before a string: DATE '2026-01-31'."""
 _WITHOUT_PARENTHESES = frozenset({"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
 _CAST_FUNCTIONS = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "TIMESTAMP"}
@@ -73,7 +67,7 @@ class Parser(Cursor):
         if self.peek().kind == "end":
             hint = "leave the filter out to read every row" if filters else None
             self.fail(self.peek(), f"there is no {'condition' if filters else 'expression'}", hint=hint)
-        if filters and self.is_word("WHERE", "SELECT"):
+        if filters and self.is_next("WHERE", "SELECT"):
             self.fail(self.peek(), "a filter is a condition only", hint="write what follows WHERE")
         found = self.expression()
         if self.peek().kind != "end":
@@ -98,62 +92,56 @@ class Parser(Cursor):
     # ------------------------------------------------------------------------------------------------- operators
 
     def _expression(self, power: int) -> Expression:
-        self.descend()
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.fail(self.peek(), f"the {self.source.kind} is nested deeper than {MAX_DEPTH} levels")
         left = self._prefix()
         value = True  # what may be compared: not a condition that IS, IN and their like have closed
-        while True:
-            token = self.peek()
-            if token.kind == "op" and token.value in _BINARY:
-                binds, operator = _BINARY[token.value]
+        while word := self.tokens[self.at].word:
+            if word in _BINARY:
+                binds, operator = _BINARY[word]
                 if binds <= power or not value:
                     break
-                self.next()
+                self.at += 1
                 left = self._call(left.start, operator, left, self._expression(binds))
-            elif token.kind != "name":
-                break
-            elif self.is_word("DIV") and power < _MULTIPLY:
-                self.next()
-                left = self._call(left.start, "div", left, self._expression(_MULTIPLY))
-            elif value and power < _SUFFIX and self.word() in SUFFIXES:
+            elif value and power < _SUFFIX and word in SUFFIXES:
                 left, value = self._suffix(left), False
-            elif power < _AND and self.is_word("AND"):
-                left, value = self._chain(left, "AND", _AND), False
-            elif power < _OR and self.is_word("OR"):
-                left, value = self._chain(left, "OR", _OR), False
+            elif (word == "AND" and power < _AND) or (word == "OR" and power < _OR):
+                left, value = self._chain(left, word, _AND if word == "AND" else _OR), False
             else:
                 break
-        self.ascend()
+        self._depth -= 1
         return left
 
     def _chain(self, left: Expression, word: str, power: int) -> Expression:
         parts = [left]
-        while self.accept_word(word):
+        while self.accept(word):
             parts.append(self._expression(power))
         return self._call(left.start, word, *parts)
 
     def _prefix(self) -> Expression:
-        token = self.peek()
-        if self.is_op("(") or token.kind in ("number", "string", "bytes", "quoted"):
-            return self._postfix(self._primary(token))
-        if self.accept_op("!") or self.accept_word("NOT"):
-            return self._call(token.start, "NOT", self._expression(_NOT))
-        if self.is_op("-", "+", "~"):
-            return self._signed(token)
-        if token.kind == "name":
+        token = self.tokens[self.at]
+        if token.kind == "name" and token.word != "NOT":
             return self._postfix(self._word(token))
+        if token.word == "(" or token.kind in ("number", "string", "bytes", "quoted"):
+            return self._postfix(self._primary(token))
+        if self.accept("!", "NOT"):
+            return self._call(token.start, "NOT", self._expression(_NOT))
+        if token.word in ("-", "+", "~"):
+            return self._signed(token)
         self.unexpected("an expression")
 
     def _primary(self, token: Token) -> Expression:
-        if self.accept_op("("):
+        if self.accept("("):
             self._refuse_subquery(token)
             inner = self._expression(0)
-            if self.is_op(","):
+            if self.is_next(","):
                 self.fail(token, "rows of several columns are not supported")
-            self.expect_op(")")
+            self.expect(")")
             return self._spanned(inner, token.start)
         if token.kind == "quoted":
             return self._name()
-        return self._value(read_literal(self), token)
+        return self._value(self.literal(), token)
 
     def _spanned(self, inner: _E, start: int) -> _E:
         """The same node with the parentheses around it in its span."""
@@ -162,22 +150,22 @@ class Parser(Cursor):
     def _signed(self, token: Token) -> Expression:
         sign = self.next().value
         if self.peek().kind == "number" and sign != "~":
-            return self._postfix(self._value(read_number(self, negative=sign == "-"), token))
+            return self._postfix(self._value(self.number(negative=sign == "-"), token))
         return self._call(token.start, {"-": "negative", "+": "positive", "~": "~"}[sign], self._expression(_UNARY))
 
     # -------------------------------------------------------------------------------------------------- operands
 
     def _word(self, token: Token) -> Expression:
-        word, following = self.word(), self.peek(1)
-        opens = following.kind == "op" and following.value == "("
-        if word in WORD_LITERALS and not opens and not self.is_op(".", ahead=1):
+        word, following = token.word, self.tokens[self.at + 1]
+        opens = following.word == "("
+        if word in _WORD_LITERALS and not opens and following.word != ".":
             self.next()
-            return self._value(WORD_LITERALS[word], token)
-        if word in TYPED_LITERALS and following.kind == "string":
-            return self._value(read_typed_literal(self, self.zone), token)
+            return self._value(_WORD_LITERALS[word], token)
+        if word in _TYPED_LITERALS and following.kind == "string":
+            return self._value(self.typed_literal(), token)
         if word == "INTERVAL" and following.kind in ("string", "number"):
             self.fail(token, "intervals are not supported", hint="use date_add, date_sub, add_months or make_timestamp")
-        if word == "CASE" and not self.is_op(".", ahead=1):
+        if word == "CASE" and following.word != ".":
             return self._case(token)
         if opens:
             return self._function(token, word)
@@ -191,41 +179,41 @@ class Parser(Cursor):
     def _name(self) -> Expression:
         first = self.next()
         parts = [first.value]
-        while self.is_op(".") and len(parts) < MAX_DEPTH:
-            self.next()
+        while self.tokens[self.at].word == "." and len(parts) < MAX_DEPTH:
+            self.at += 1
             parts.append(self.field_name())
         return Name(tuple(parts), start=first.start, stop=self.stop)
 
     def _postfix(self, operand: Expression) -> Expression:
         start = operand.start
-        while True:
-            if self.accept_op("::"):
-                type_ = read_type(self)
+        while (word := self.tokens[self.at].word) in ("::", "[", "."):
+            self.at += 1
+            if word == "::":
+                type_ = self.type()
                 operand = CastTo(operand, type_, start=start, stop=self.stop)
-            elif self.accept_op("["):
+            elif word == "[":
                 key = self._expression(0)
-                self.expect_op("]")
+                self.expect("]")
                 operand = Item(operand, key, start=start, stop=self.stop)
-            elif self.accept_op("."):
+            else:
                 name = self.field_name()
                 operand = Item(operand, name, start=start, stop=self.stop)
-            else:
-                return operand
+        return operand
 
     def _case(self, token: Token) -> Expression:
         self.next()
-        operand = None if self.is_word("WHEN") else self._expression(0)
+        operand = None if self.is_next("WHEN") else self._expression(0)
         branches = []
-        while self.accept_word("WHEN"):
+        while self.accept("WHEN"):
             condition = self._expression(0)
             if operand is not None:
                 condition = self._call(condition.start, "=", operand, condition)
-            self.expect_word("THEN")
+            self.expect("THEN")
             branches.append((condition, self._expression(0)))
         if not branches:
             self.unexpected("WHEN")
-        otherwise = self._expression(0) if self.accept_word("ELSE") else None
-        self.expect_word("END")
+        otherwise = self._expression(0) if self.accept("ELSE") else None
+        self.expect("END")
         return Case(tuple(branches), otherwise, start=token.start, stop=self.stop)
 
     # ------------------------------------------------------------------------------------------------- functions
@@ -235,24 +223,24 @@ class Parser(Cursor):
         self._refuse_subquery(token)
         if word in ("CAST", "TRY_CAST"):
             inner = self._expression(0)
-            self.expect_word("AS")
-            type_ = read_type(self)
-            self.expect_op(")")
+            self.expect("AS")
+            type_ = self.type()
+            self.expect(")")
             return CastTo(inner, type_, word == "TRY_CAST", start=token.start, stop=self.stop)
         if word == "TRIM":
             return self._trim(token)
         if word == "EXTRACT":
             field = _text(self.field_name())
-            self.expect_word("FROM")
+            self.expect("FROM")
             arguments = [field, self._expression(0)]
-            self.expect_op(")")
+            self.expect(")")
             return self._call(token.start, "date_part", *arguments)
         first = _SUFFIX if word == "POSITION" else 0  # its IN is no condition
-        arguments = [] if self.is_op(")") else [self._expression(first)]
+        arguments = [] if self.is_next(")") else [self._expression(first)]
         separators = {"SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",)}.get(word, ())
-        while arguments and (self.accept_op(",") or self.accept_word(*separators)):
+        while arguments and (self.accept(",") or self.accept(*separators)):
             arguments.append(self._expression(0))
-        self.expect_op(")")
+        self.expect(")")
         if word in _CAST_FUNCTIONS and len(arguments) == 1:
             type_ = AtomicType(TYPES[word], precision=10, scale=0) if word == "DECIMAL" else AtomicType(TYPES[word])
             return CastTo(arguments[0], type_, start=token.start, stop=self.stop)
@@ -260,23 +248,23 @@ class Parser(Cursor):
 
     def _trim(self, token: Token) -> Expression:
         """TRIM(text), and TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
-        named = self.word() if self.peek(1).kind != "op" or self.is_op("(", ahead=1) else ""
+        named = self.peek().word if self.peek(1).kind != "op" or self.is_next("(", ahead=1) else ""
         sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
         function = sides.get(named, "trim")
         self.at += named in sides
-        arguments = [] if self.is_word("FROM") else [self._expression(0)]
-        if self.accept_word("FROM"):
+        arguments = [] if self.is_next("FROM") else [self._expression(0)]
+        if self.accept("FROM"):
             # The functions take the characters last, except trim, which is two-sided only here.
             arguments.insert(0, self._expression(0))
-        self.expect_op(")")
+        self.expect(")")
         return self._call(token.start, function, *arguments)
 
     # -------------------------------------------------------------------------------------------------- conditions
 
     def _suffix(self, left: Expression) -> Expression:
         start = self.peek()
-        negated = self.accept_word("NOT")
-        word = self.word()
+        negated = self.accept("NOT")
+        word = self.peek().word
         token = self.next()
         if word == "IS" and not negated:
             return self._is(left)
@@ -285,15 +273,15 @@ class Parser(Cursor):
             found = call("in", left, *self._list())
         elif word == "BETWEEN":
             low = self._expression(_SUFFIX)
-            self.expect_word("AND")
+            self.expect("AND")
             high = self._expression(_SUFFIX)
             found = call("AND", call(">=", left, low), call("<=", left, high))
-        elif word == "LIKE" and self.is_word("ANY", "SOME", "ALL") and self.is_op("(", ahead=1):
+        elif word == "LIKE" and self.is_next("ANY", "SOME", "ALL") and self.is_next("(", ahead=1):
             return self._like_several(left, negated)
         elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
             name = {"REGEXP": "rlike"}.get(word, word.lower())
             pattern = self._expression(_SUFFIX)
-            escape = read_escape(self) if word in ("LIKE", "ILIKE") else None
+            escape = self.escape() if word in ("LIKE", "ILIKE") else None
             found = call(name, left, pattern, *([] if escape is None else [_text(escape)]))
         else:
             self.fail(token if negated else start, "expected IN, BETWEEN or LIKE")
@@ -301,50 +289,50 @@ class Parser(Cursor):
 
     def _like_several(self, left: Expression, negated: bool) -> Expression:
         """LIKE ANY, LIKE ALL: NOT LIKE ANY holds where some pattern does not match, it is no opposite of LIKE ANY."""
-        word = "AND" if self.next().value.upper() == "ALL" else "OR"
+        word = "AND" if self.next().word == "ALL" else "OR"
         likes = [self._call(left.start, "like", left, pattern) for pattern in self._list()]
         if negated:
             likes = [self._call(left.start, "NOT", like) for like in likes]
         return self._call(left.start, word, *likes) if len(likes) > 1 else likes[0]
 
     def _list(self) -> list[Expression]:
-        self.expect_op("(")
+        self.expect("(")
         self._refuse_subquery(self.peek())
-        if self.is_op(")"):
+        if self.is_next(")"):
             self.fail(self.peek(), "a list of values has at least one value")
         items = [self._item()]
-        while self.accept_op(","):
+        while self.accept(","):
             items.append(self._item())
-        self.expect_op(")")
+        self.expect(")")
         return items
 
     def _item(self) -> Expression:
         """One value of a list; a plain literal takes the short way, for lists of a hundred thousand."""
         token, following = self.tokens[self.at], self.tokens[self.at + 1 if self.at + 1 < len(self.tokens) else -1]
-        if following.kind == "op" and following.value in (",", ")"):
+        if following.word in (",", ")"):
             if token.kind == "string":
                 self.at += 1
                 return Value(Literal(token.value, casts.STRING), start=token.start, stop=token.stop)
             if token.kind == "number":
-                return Value(read_number(self), start=token.start, stop=token.stop)
+                return Value(self.number(), start=token.start, stop=token.stop)
         return self._expression(_SUFFIX)
 
     def _refuse_subquery(self, where: Token) -> None:
-        if self.is_word("SELECT", "WITH") and self.peek(1).kind in ("name", "quoted", "number", "string"):
+        if self.is_next("SELECT", "WITH") and self.peek(1).kind in ("name", "quoted", "number", "string"):
             self.fail(where, "subqueries are not supported", hint="join with a DataFrame, or merge a source instead")
 
     def _is(self, left: Expression) -> Expression:
-        negated = self.accept_word("NOT")
-        word = self.word()
+        negated = self.accept("NOT")
+        word = self.peek().word
         call = functools.partial(self._call, left.start)
         if word in ("NULL", "UNKNOWN"):
             self.next()
             return call("isnotnull" if negated else "isnull", left)
         if word in ("TRUE", "FALSE"):
-            found = call("<=>", left, self._value(WORD_LITERALS[word], self.next()))
+            found = call("<=>", left, self._value(_WORD_LITERALS[word], self.next()))
         elif word == "DISTINCT":
             self.next()
-            self.expect_word("FROM")
+            self.expect("FROM")
             found = call("<=>", left, self._expression(_SUFFIX))
             negated = not negated
         else:

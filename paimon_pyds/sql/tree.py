@@ -10,23 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from paimon_pyds.sql.literal import Literal
-from paimon_pyds.types import AtomicType
+from paimon_pyds.types import AtomicType, DataType
 
 __all__ = [
-    "Call",
-    "Case",
-    "CastTo",
-    "Expression",
-    "Item",
-    "Name",
-    "Value",
-    "children",
-    "conjuncts",
-    "is_large",
+    "Call", "Case", "CastTo", "Expression", "Item", "Literal", "Name", "Value", "children", "conjuncts", "is_large",
     "names",
-]
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal as written, with the type that Spark SQL gives it. ``value`` is an internal value; None is NULL.
+
+    TIME literals, too, are in the unit of their precision: microseconds (6) or nanoseconds (9). With ``type`` None the
+    value is a plain Python object: str, int, float, bool, bytes, Decimal, date, datetime, time, or None.
+    """
+
+    value: Any
+    type: DataType | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +87,18 @@ class CastTo(Expression):
     lenient: bool = False
 
 
-def children(expression: Expression) -> Iterator[Expression]:
+def children(expression: Expression) -> tuple[Expression, ...]:
     """The nodes directly inside."""
-    match expression:
-        case Item(child=child, key=key):
-            yield child
-            if not isinstance(key, str):
-                yield key
-        case Call(arguments=arguments):
-            yield from arguments
-        case Case(branches=branches, otherwise=otherwise):
-            for branch in branches:
-                yield from branch
-            if otherwise is not None:
-                yield otherwise
-        case CastTo(child=child):
-            yield child
+    if isinstance(expression, Call):
+        return expression.arguments
+    if isinstance(expression, Item):
+        return (expression.child,) if isinstance(expression.key, str) else (expression.child, expression.key)
+    if isinstance(expression, CastTo):
+        return (expression.child,)
+    if isinstance(expression, Case):
+        branches = (node for branch in expression.branches for node in branch)
+        return (*branches, *(() if expression.otherwise is None else (expression.otherwise,)))
+    return ()
 
 
 def is_large(expression: Expression, depth: int, size: int) -> bool:

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.layout import SEQUENCE_NUMBER
+from paimon_pyds.write.context import SEQUENCE_NUMBER, WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
 
 __all__ = ["AppendBucketWriter", "BucketWriter", "open_bucket_writer"]

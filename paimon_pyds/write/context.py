@@ -1,25 +1,81 @@
-"""All that a writer needs to know of a table. It pickles: Spark sends it to tasks."""
+"""A table as it is written to: its schema and options, the columns of its files, and whether these can be written.
+
+Files of rows that had row ids before (tables with ``row-tracking.enabled``) keep them, in columns of their own:
+``_ROW_ID``, and ``_SEQUENCE_NUMBER``, the snapshot that last changed the row, NULL where it changes just now. Rows of
+other files get consecutive row ids when they are committed.
+(Source: Paimon documentation, append-table/row-tracking, and what Java Paimon's row-level commands write.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError
-from paimon_pyds.formats import traits_of
+from paimon_pyds.formats import by_name, traits_of
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.metadata.paths import TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import without_secrets
+from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.write.conform import Conformer
-from paimon_pyds.write.defaults import without_defaults
-from paimon_pyds.write.layout import ROW_ID_FIELDS, RowLayout
+from paimon_pyds.types import DataField
+from paimon_pyds.write.conform import Conformer, without_defaults
 
-__all__ = ["FILE_SOURCE_APPEND", "FILE_SOURCE_COMPACT", "WriteContext"]
+__all__ = [
+    "FILE_SOURCE_APPEND",
+    "FILE_SOURCE_COMPACT",
+    "ROW_ID_FIELDS",
+    "RowLayout",
+    "SEQUENCE_NUMBER",
+    "WriteContext",
+    "check_files",
+]
+
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+ROW_ID_FIELDS = tuple(METADATA_FIELDS[name] for name in ("_ROW_ID", SEQUENCE_NUMBER))
+"""The columns in which rows keep their row ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """Which columns the data files of a write have, in order: ``leading``, ``table``, ``trailing``.
+
+    Attributes:
+        table: the table's columns, as rows are written with them.
+        trailing: columns that rows bring along besides; they have no statistics.
+        leading: columns that the bucket writer puts before the table's (keys, sequence numbers and row kinds); they
+            have no part in the statistics of values.
+    """
+
+    table: tuple[DataField, ...]
+    trailing: tuple[DataField, ...] = ()
+    leading: tuple[DataField, ...] = ()
+
+    @property
+    def incoming(self) -> tuple[DataField, ...]:
+        """The columns of the rows that a writer is given."""
+        return (*self.table, *self.trailing)
+
+    @property
+    def physical(self) -> tuple[DataField, ...]:
+        """All columns of the files."""
+        return (*self.leading, *self.table, *self.trailing)
+
+    @property
+    def trailing_names(self) -> tuple[str, ...]:
+        """The names of the columns that rows bring along."""
+        return tuple(field.name for field in self.trailing)
+
+    @property
+    def written_columns(self) -> tuple[str, ...] | None:
+        """``_WRITE_COLS`` of the manifest: None where files have the columns of their schema."""
+        return tuple(field.name for field in self.incoming) if self.trailing else None
+
 
 FILE_SOURCE_APPEND = 0
 FILE_SOURCE_COMPACT = 1
@@ -119,3 +175,19 @@ class WriteContext:
 
 
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}
+
+
+def check_files(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+    """Whether data files and manifests of these columns can be written as the options say.
+
+    Raises:
+        OptionError: a value that is none of the option's.
+        UnsupportedError: a compression, a type or a name that the file format can't have.
+    """
+    typed = TableOptions(options)
+    by_name(str(typed.get("file.format"))).check_writer(fields, options)
+    stats_modes(fields, options)
+    codec_name(str(typed.get("manifest.compression")))
+    prefix = str(typed.get("data-file.prefix"))
+    if "/" in prefix or "\0" in prefix:
+        raise OptionError(f"data-file.prefix={prefix!r:.100} can't begin a file's name", hint="leave out its slash")

@@ -11,7 +11,7 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit, increments_of
-from paimon_pyds.commit.committed import committed_identifiers, latest_snapshot_of_user
+from paimon_pyds.commit.earlier import committed_identifiers, latest_snapshot_of_user
 from paimon_pyds.commit_message import CommitMessage, IndexIncrement
 from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, Overwrite, commit
+from paimon_pyds.commit import Changes, Increment, Overwrite, commit, committer
+from paimon_pyds.commit.conflicts import read_base_files
+from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.live_files import live_of
@@ -99,3 +102,31 @@ def test_another_number_of_buckets_is_found_where_the_bucket_has_no_file_yet(tmp
     elsewhere = replace(second, bucket=(first.bucket + 1) % 4, total_buckets=8)
     with pytest.raises(CommitConflictError, match="new bucket num 8"):
         commit(table.store, Changes((Increment(added=[elsewhere]),)), TableOptions(_OPTIONS))
+
+
+def test_a_delete_looks_for_live_files_again_only_on_top_of_another_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"deletion-vectors.enabled": "true"})
+    table.append(_rows("a", *range(20)))
+    read: list[int] = []
+
+    def counting(*arguments: Any) -> pa.RecordBatch | None:
+        read.append(1)
+        return read_base_files(*arguments)
+
+    monkeypatch.setattr(committer, "read_base_files", counting)
+    assert table.delete("n = 3").rows_deleted == 1
+    assert not read
+    publish = FileSystemPublisher.publish
+
+    def outrun(*arguments: Any) -> bool:
+        monkeypatch.setattr(FileSystemPublisher, "publish", publish)
+        table.append(_rows("b", 100))
+        read.clear()
+        return publish(*arguments)
+
+    monkeypatch.setattr(FileSystemPublisher, "publish", outrun)
+    assert table.delete("n = 4").rows_deleted == 1
+    assert read
+    assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2, *range(5, 20), 100]

@@ -3,6 +3,7 @@ disks: what it replaces is noticed and committed again."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -70,6 +71,11 @@ class _Mover:
         assert os.path.exists(self.target)
         os.replace(self._source, self.target)
         self.moved = True
+
+    def move_if_there(self) -> None:
+        """Move where there is something to replace: the number is not free for a writer that looks again."""
+        if os.path.exists(self.target):
+            self.move()
 
 
 def _before_success(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -170,7 +176,7 @@ def test_rows_that_were_lost_after_success_come_back_with_the_next_commit(
     assert [i for i, _ in _rows(table)] == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_rows_that_were_lost_before_their_compaction_come_back_with_the_next_commit(
+def test_rows_that_were_lost_before_their_compaction_come_back_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = table_of_one_row(tmp_path / "t")
@@ -186,11 +192,33 @@ def test_rows_that_were_lost_before_their_compaction_come_back_with_the_next_com
 
     monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
     table.commit([message])
-    assert mover.moved and ids_of(table) == [0, 9]
+    assert mover.moved and ids_of(table) == [0, 1, 9]
     table.append(data(2))
     assert ids_of(table) == [0, 1, 2, 9]
     table.append(data(3))
     assert ids_of(table) == [0, 1, 2, 3, 9]
+
+
+def test_rows_that_came_back_and_were_lost_again_come_back_with_the_commit_after(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _Mover(table, lambda other: other.append(_data(9)))
+    table.append(_data(7))
+    first.move()
+    second = _Mover(table, lambda other: other.append(_data(10)))
+    real = FileSystemPublisher.was_replaced
+
+    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
+        answer = real(self, store, snapshot)
+        if not second.moved and snapshot.id == 4:
+            second.move()
+        return answer
+
+    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+    table.append(_data(8))
+    assert second.moved
+    table.append(_data(11))
+    assert [i for i, _ in _rows(table)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 
 
 def test_other_changes_that_were_lost_after_success_are_told_of_once(table: pp.Table) -> None:
@@ -244,6 +272,46 @@ def test_a_schema_that_is_replaced_is_changed_again(table: pp.Table, monkeypatch
     monkeypatch.setattr(LocalFileIO, "create_if_absent", create)
     table.alter(add_columns={"y": "INT"})
     assert table.schema.id == 2 and table.schema.field_names == ("id", "v", "x", "y")
+
+
+@pytest.mark.parametrize("look", range(1, 6))
+def test_a_replacement_during_the_next_commit_loses_nothing(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """However far the next commit has come: before its n-th look at the latest snapshot."""
+    mover = _Mover(table, lambda other: other.append(_data(9)))
+    table.append(_data(7))
+    _before_look(monkeypatch, look, mover.move)
+    table.append(_data(8))
+    table.append(_data(10))
+    assert [i for i, _ in _rows(table) if i != 9] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    assert not mover.moved or look > 1 or 9 in [i for i, _ in _rows(table)]
+
+
+@pytest.mark.parametrize("look", range(1, 8))
+def test_rows_that_were_brought_back_are_brought_back_again(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    first = _Mover(table, lambda other: other.append(_data(9)))
+    table.append(_data(7))
+    first.move()
+    second = _Mover(table, lambda other: other.append(_data(11)))
+    _before_look(monkeypatch, look, second.move_if_there)
+    table.append(_data(8))
+    table.append(_data(10))
+    assert [i for i, _ in _rows(table) if i != 11] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+def _before_look(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
+    """Act before the n-th look at a table's latest snapshot from now on."""
+    real, looks = TableStore.latest_snapshot, itertools.count(1)
+
+    def latest(self: TableStore) -> Snapshot | None:
+        if next(looks) == number:
+            act()
+        return real(self)
+
+    monkeypatch.setattr(TableStore, "latest_snapshot", latest)
 
 
 # ----------------------------------------------------------------------------------------------------------- at random

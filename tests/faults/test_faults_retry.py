@@ -13,7 +13,7 @@ from faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, commit, increments_of
-from paimon_pyds.commit.committed import committed_identifiers
+from paimon_pyds.commit.earlier import committed_identifiers
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,

@@ -15,11 +15,11 @@ from paimon_pyds import formats
 from paimon_pyds.checksum import block_checksums
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.orc.checksums import BLOCK_BYTES, BlockSums, CheckedRanges, OrcChecksums
-from paimon_pyds.formats.parquet.bounds import agrees
+from paimon_pyds.formats.orc.encoding import BLOCK_BYTES, BlockSums, OrcChecksums
+from paimon_pyds.formats.orc.input import CheckedRanges
+from paimon_pyds.formats.parquet.page_index import agrees
 from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.struct_checksum import check_struct, with_checksum
-from paimon_pyds.formats.parquet.thrift import I32, LIST, decode_struct, encode_struct
+from paimon_pyds.formats.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, arrow_schema, parse_type

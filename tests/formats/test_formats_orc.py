@@ -16,10 +16,10 @@ from hypothesis import assume, given
 
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.orc.compression import unpack
+from paimon_pyds.formats.orc.arrays import _booleans, _integers
+from paimon_pyds.formats.orc.encoding import unpack
 from paimon_pyds.formats.orc.reader import OrcFormat
 from paimon_pyds.formats.orc.tail import OrcKind, parse_stripe_footer, parse_tail
-from paimon_pyds.formats.orc.timestamps import _booleans, _integers
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

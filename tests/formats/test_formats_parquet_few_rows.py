@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.parallel import all_of
-from paimon_pyds.formats.parquet import ParquetFormat, cost, reader, rle
-from paimon_pyds.formats.parquet import gather_values as thin_module
-from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.page_header import read_head, read_heads
-from paimon_pyds.formats.parquet.rle import binary_bounds, binary_stride, hybrid_at
+from paimon_pyds.formats.parquet import ParquetFormat, page_picks, reader
+from paimon_pyds.formats.parquet import gather_values as gather_module
+from paimon_pyds.formats.parquet.gather_values import binary_bounds, binary_stride, gather_values, hybrid_at
+from paimon_pyds.formats.parquet.pages import read_head, read_heads
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
+from paimon_pyds.formats.threads import all_of
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema, parse_type
@@ -65,7 +64,7 @@ TABLE = _table()
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_thin_pages_equal_whole_ones(
+def test_gathered_pages_equal_whole_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: bool
 ) -> None:
     path = str(tmp_path / "a.parquet")
@@ -82,9 +81,11 @@ def test_thin_pages_equal_whole_ones(
         return found
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr(rle, "_MOST_RUNS", 256)  # what is left to pyarrow for speed must be right all the same
-    monkeypatch.setattr(thin_module, "_DICTIONARIES", frozenset())
-    monkeypatch.setattr(cost, "_THIN_PAGE_MICROS", -1e6)
+    monkeypatch.setattr(
+        gather_module, "_MOST_RUNS", 256
+    )  # what is left to pyarrow for speed must be right all the same
+    monkeypatch.setattr(page_picks, "_DICTIONARIES", frozenset())
+    monkeypatch.setattr(page_picks, "_GATHER_PAGE_MICROS", -1e6)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     assert sum(gathered) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
@@ -167,7 +168,7 @@ def test_numbers_in_runs(runs: tuple[bytes, int, list[int]], data: st.DataObject
     count = data.draw(st.integers(1, len(values)))
     wanted = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=9)), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rle, "_MOST_RUNS", 256)
+        patch.setattr(gather_module, "_MOST_RUNS", 256)
         found = hybrid_at(encoded, width, count, wanted)
     assert found is not None
     assert found.tolist() == [values[i] for i in wanted]

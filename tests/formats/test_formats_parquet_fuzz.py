@@ -180,7 +180,7 @@ def test_flipped_bytes_in_pages(good: tuple[bytes, pa.Table], pages: bool, tmp_p
     io, name = open_file_io(str(tmp_path / "good"))
     (tmp_path / "good").write_bytes(data)
     footer, _ = read_footer(io, name, len(data), ReadCounters())
-    end = max(footer.chunk(footer.group_count - 1, leaf).stop for leaf in range(len(FIELDS)))
+    end = max(footer.chunk(len(footer.groups) - 1, leaf).stop for leaf in range(len(FIELDS)))
     wanted = RowSelection.of(range(0, N, 4000)) if pages else RowSelection.ALL
     expected = table.take(wanted.to_array(N))
     generator = random.Random(1)

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
-from paimon_pyds.formats.parquet.cost import choose
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
-from paimon_pyds.formats.parquet.pages import PagePick
+from paimon_pyds.formats.parquet.page_picks import PagePick, choose
 from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

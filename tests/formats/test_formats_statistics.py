@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats.statistics import (
-    EMPTY_ROW,
     KEY_STATS_EMPTY,
     ColumnStats,
-    FileStats,
     StatsCollector,
     encode_stats,
     stats_modes,
     truncate_max,
     truncate_min,
 )
+from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, Kind, arrow_schema, parse_type
 
 INT = AtomicType(Kind.INT)
@@ -32,7 +31,9 @@ def _fields(*types: str | DataType) -> list[DataField]:
     return [DataField(i, f"c{i}", parse_type(t) if isinstance(t, str) else t) for i, t in enumerate(types)]
 
 
-def _collect(fields: list[DataField], mode: str, *columns: list[object], file_format: str = "parquet") -> FileStats:
+def _collect(
+    fields: list[DataField], mode: str, *columns: list[object], file_format: str = "parquet"
+) -> list[ColumnStats]:
     schema = arrow_schema(fields)
     arrays = [pa.array(values, schema.field(i).type) for i, values in enumerate(columns)]
     collector = StatsCollector(fields, [mode] * len(fields), file_format)
@@ -43,7 +44,7 @@ def _collect(fields: list[DataField], mode: str, *columns: list[object], file_fo
 def _one(
     type_: str, mode: str, values: list[object], file_format: str = "parquet"
 ) -> tuple[object, object, int | None]:
-    c = _collect(_fields(type_), mode, values, file_format=file_format).columns[0]
+    c = _collect(_fields(type_), mode, values, file_format=file_format)[0]
     return c.minimum, c.maximum, c.null_count
 
 
@@ -72,8 +73,8 @@ def test_nanoseconds_have_bounds_but_not_in_parquet() -> None:
 
 def test_nested_columns() -> None:
     fields = _fields(ArrayType(element=INT))
-    assert _collect(fields, "full", [[1], None]).columns[0].is_none
-    assert _collect(fields, "full", [[1], None], file_format="orc").columns[0].null_count == 1
+    assert _collect(fields, "full", [[1], None])[0].is_none
+    assert _collect(fields, "full", [[1], None], file_format="orc")[0].null_count == 1
 
 
 def test_all_null_and_empty() -> None:
@@ -97,7 +98,7 @@ def test_dictionary_entries_that_are_not_used_do_not_count() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int32()), pa.array(["a", "m", "z"]))
     collector = StatsCollector(_fields("STRING"), ["full"])
     collector.update(pa.record_batch([array], names=["c0"]))
-    assert collector.finish().columns[0] == ColumnStats(_fields("STRING")[0], "m", "m", 1)
+    assert collector.finish()[0] == ColumnStats(_fields("STRING")[0], "m", "m", 1)
 
 
 def test_dictionaries_over_many_batches() -> None:
@@ -110,7 +111,7 @@ def test_dictionaries_over_many_batches() -> None:
     collector.update(pa.record_batch([pa.array(["b"])], names=["c0"]))
     with_null = pa.DictionaryArray.from_arrays(pa.array([3, 0, None], pa.int32()), shared)
     collector.update(pa.record_batch([with_null.slice(0, 1)], names=["c0"]))
-    assert collector.finish().columns[0] == ColumnStats(fields[0], "b", "z", 2)
+    assert collector.finish()[0] == ColumnStats(fields[0], "b", "z", 2)
 
 
 def test_options() -> None:
@@ -176,7 +177,7 @@ def test_float_bounds_hold_for_every_value(batches: list[list[float | None]]) ->
     collector = StatsCollector(fields, ["full"])
     for values in batches:
         collector.update(pa.record_batch([pa.array(values, pa.float32())], names=["c0"]))
-    stats = collector.finish().columns[0]
+    stats = collector.finish()[0]
     present = [v for b in batches for v in b if v is not None]
 
     def key(v: float) -> tuple[bool, float, float]:

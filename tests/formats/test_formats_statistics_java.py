@@ -94,10 +94,9 @@ def test_equal_java(name: str) -> None:
         for batch in pq.ParquetFile(path, coerce_int96_timestamp_unit="us").iter_batches(batch_size=7):
             collector.update(batch.select([f.name for f in fields]))
         stats = collector.finish()
-        assert stats.row_count == entry["rowCount"]
         columns = entry["valueStatsCols"]
         dense = options.get("metadata.stats-dense-store", "true") == "true"
-        kept = [c for c in stats.columns if not c.is_none or not dense]
+        kept = [c for c in stats if not c.is_none or not dense]
         assert [c.field.name for c in kept] == (columns if columns is not None else [f.name for f in fields])
         java = entry["valueStats"]
         for i, c in enumerate(kept):

@@ -11,7 +11,7 @@ import pytest
 from paimon_pyds.cli.main import main
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.java_answer import java_answer
-from paimon_pyds.predicate.written import bind_as_written
+from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType
 from support.fixtures import DEV, fixture_names, json_lines, meta, table_fields, table_path

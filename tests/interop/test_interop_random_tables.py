@@ -30,7 +30,7 @@ from interop_worlds import (
 
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.java_answer import java_answer
-from paimon_pyds.predicate.written import bind_as_written
+from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.types import arrow_schema
 from support.effort import LONG
 from support.java_quirks import asks_for_nulls, is_coarse, leaves, tells_zeros_apart

@@ -64,7 +64,7 @@ def test_manifests_of_the_partitions_are_kept(
 ) -> None:
     schema = table.store.latest_schema()
     types = [f.type for f in schema.partition_fields]
-    writer = ManifestWriter(table.store, TableOptions({}), types, 0)
+    writer = ManifestWriter(table.store, TableOptions({}), schema)
     rows = [[encode_row(row, types) for row in of] for of in manifests]
     files = [writer.write(entries_to_batch([replace(entry, partition=row) for row in of]))[0] for of in rows]
     partitions = frozenset(encode_row(row, types) for row in wanted)
@@ -78,8 +78,7 @@ def test_manifests_of_the_partitions_are_kept(
 
 def _manifests(table: pp.Table, entry: ManifestEntry, *entries: tuple[int, int, str]) -> list[ManifestFile]:
     """A manifest for each (kind, bucket, file name)."""
-    types = [f.type for f in table.store.latest_schema().partition_fields]
-    writer = ManifestWriter(table.store, TableOptions({}), types, 0)
+    writer = ManifestWriter(table.store, TableOptions({}), table.store.latest_schema())
     return [
         writer.write(
             entries_to_batch([replace(entry, kind=kind, bucket=bucket, file=replace(entry.file, file_name=name))])

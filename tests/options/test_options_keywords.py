@@ -11,7 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.options.arguments import keywords_of
-from paimon_pyds.rowlevel.options import MergeOptions
+from paimon_pyds.rowlevel.clauses import MergeOptions
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression import bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Literal, Op, Or, Predicate, is_deep
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Const,
+    Leaf,
+    Literal,
+    Op,
+    Or,
+    Predicate,
+    is_deep,
+    partition_filter,
+)
 from paimon_pyds.types import DataField, parse_type
 
 FIELDS = [
@@ -34,6 +51,9 @@ BATCH = pa.record_batch(
 FORMS = {
     "pairs": lambda n: f"a = {n * 3} AND b = {n % 7}",
     "ranges": lambda n: f"a > {n * 5} AND a <= {n * 5 + DRAW.randrange(9)}",
+    "one-sided": lambda n: f"a > {2000 + n}" if n % 2 else f"a < {n}",
+    "float ranges": lambda n: f"d > {n * 5}.5 AND d <= {n * 5 + DRAW.randrange(3)}" if n else "d > 499",
+    "ranges of two": lambda n: f"a >= {n * 9} AND a < {n * 9 + 3}" if n % 2 else f"b > {n} OR d BETWEEN {n} AND {n}.5",
     "texts": lambda n: f"s = 'v{n}' AND b > {n % 5}",
     "lists": lambda n: f"a IN ({n}, {n + 4}) AND s <> 'v{n}'",
     "floats": lambda n: f"d = {n}.0 AND b <> 2" if n % 9 else "d = CAST('NaN' AS DOUBLE) AND b = 1",
@@ -66,11 +86,11 @@ def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
     rows = pa.array([100] * len(files), pa.int64())
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
-        if column.name not in ("a", "b"):
+        if column.name not in ("a", "b", "d"):
             return None
         columns = [file.column(column.name) for file in files]
-        bounds = [[min(c.drop_null().to_pylist()), max(c.drop_null().to_pylist())] for c in columns]
-        low, high = (pa.array([b[i] for b in bounds], pa.int32()) for i in (0, 1))
+        ordered = [sorted(c.drop_null().to_pylist(), key=lambda v: (v != v, v)) for c in columns]  # NaN is greatest
+        low, high = (pa.array([values[i] for values in ordered], columns[0].type) for i in (0, -1))
         return ColumnStats(low, high, pa.array([c.null_count for c in columns], pa.int64()), rows)
 
     assert not (kept & ~may_match(found, rows, stats_of)).any()
@@ -85,6 +105,76 @@ def test_ten_thousand_branches_are_a_shallow_tree() -> None:
     equal = bind_filter(" OR ".join(f"a = {n}" for n in range(10_000)), FIELDS)
     assert isinstance(equal, Leaf)
     assert (equal.op, len(equal.literals)) == (Op.IN, 10_000)
+
+
+def test_ten_thousand_ranges_are_not_looked_at_one_by_one(tmp_path: Path) -> None:
+    """Planning and reading call as many functions for ten thousand ranges as for a hundred, for files of any number."""
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int64()), ("d", pa.float64())]))
+    for start in range(0, 4000, 1000):
+        numbers = list(range(start, start + 1000))
+        table.append(pa.table({"a": numbers, "d": [n / 2 for n in numbers]}))
+    for column in ("a", "d"):
+        few, many = (
+            table.scan(" OR ".join(f"{column} >= {n * 3} AND {column} < {n * 3 + 2}" for n in range(count)))
+            for count in (100, 10_000)
+        )
+        less = calls_of(lambda scan=few: scan.to_arrow())  # type: ignore[misc]
+        assert calls_of(lambda scan=many: scan.to_arrow()) < 2 * less + 20_000  # type: ignore[misc]
+        wanted = [n for n in range(4000) if n % 3 < 2] if column == "a" else [n for n in range(4000) if n / 2 % 3 < 2]
+        assert many.to_arrow().column("a").to_pylist() == wanted
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """How many functions of Python are called, on all threads."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return calls
+
+
+def test_ranges_that_meet_are_one() -> None:
+    assert bind_filter(" OR ".join(f"a > {n}" for n in range(100, 10, -1)), FIELDS) == Leaf(Op.GE, bound("a"), (12,))
+    joined = bind_filter(" OR ".join(f"a BETWEEN {n * 10} AND {n * 10 + 9}" for n in range(100)), FIELDS)
+    assert joined == And((Leaf(Op.GE, bound("a"), (0,)), Leaf(Op.LE, bound("a"), (999,))))
+    everything = bind_filter(" OR ".join(f"a > {n} OR a <= {n + 3}" for n in range(100)), FIELDS)
+    assert everything == Leaf(Op.IS_NOT_NULL, bound("a"))
+    floats = " OR ".join(f"d > {n} AND d < {n + 1}" for n in range(100))
+    assert matches(bind_filter(floats, FIELDS), BATCH).true_count == 0
+    assert matches(bind_filter(f"{floats} OR d >= 100", FIELDS), BATCH).true_count > 1500  # with NaN
+
+
+def bound(column: str) -> ColumnRef:
+    found = bind_filter(f"{column} IS NULL", FIELDS)
+    assert isinstance(found, Leaf)
+    return found.column
+
+
+def test_an_or_of_ranges_keeps_them_where_it_is_bound_again_pickled_or_joined() -> None:
+    text = " OR ".join(f"a > {n * 5} AND a < {n * 5 + 3}" for n in range(200))
+    found = bind_filter(text, FIELDS)
+    joined = bind_filter(f"({text}) AND b = 1 OR s = 'v1'", FIELDS)
+    assert isinstance(joined, Or)
+    assert isinstance(joined.children[0], And)
+    for tree in (found, bind(found, FIELDS), pickle.loads(pickle.dumps(found)), joined.children[0].children[0]):
+        assert isinstance(tree, Or)
+        assert tree == found
+        assert tree.ranges is not None
+        assert tree.ranges.low.tolist() == [n * 5 + 1 for n in range(200)]
+    others = [DataField(0, "a", parse_type("BIGINT"))]
+    wide = pa.record_batch({"a": BATCH.column("a").cast(pa.int64())})
+    assert matches(bind(found, others), wide) == matches(found, BATCH)
+    assert partition_filter(found, ["a"]) == (found, Const.TRUE)
+    assert partition_filter(found, ["b"]) == (Const.TRUE, found)
 
 
 def test_trees_put_together_by_hand_are_bounded_in_depth() -> None:

@@ -35,7 +35,7 @@ from paimon_pyds.predicate.tree import (
     Predicate,
     root_columns,
 )
-from paimon_pyds.sql.cursor import MAX_DEPTH
+from paimon_pyds.sql.lexer import MAX_DEPTH
 from paimon_pyds.types import DataField, Kind, parse_type
 
 FIELDS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.query.answer import Answer
-from paimon_pyds.query.top_n import SortColumn, TopN, parse_top_n
+from paimon_pyds.sql.order import SortColumn, TopN, parse_top_n
 
 NAN = float("nan")
 
@@ -26,6 +27,7 @@ NAN = float("nan")
         ("a nulls last, b desc, 7", [("a", False, False), ("b", True, False)], 7),
         ("`x, y` desc, `a``b` nulls first, 1", [("x, y", True, False), ("a`b", False, True)], 1),
         ("é, 1", [("é", False, True)], 1),
+        ("`10` desc, `a-b`, /* all */ 1", [("10", True, False), ("a-b", False, True)], 1),
     ],
 )
 def test_texts(text: str, columns: list[tuple[str, bool, bool]], n: int) -> None:
@@ -35,24 +37,29 @@ def test_texts(text: str, columns: list[tuple[str, bool, bool]], n: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "message", "place"),
     [
-        ("", "needs a sort column and a number of rows"),
-        ("3", "needs a sort column and a number of rows"),
-        ("a desc", "needs a sort column and a number of rows"),
-        ("a, b", "must end with a number of rows, not 'b'"),
-        ("a, -1", "must end with a number of rows, not '-1'"),
-        ("a, 1.5", "must end with a number of rows"),
-        ("a down, 3", "'a down' is no sort column"),
-        ("a nulls, 3", "is no sort column"),
-        ("a,, 3", "'' is no sort column"),
-        ("a b, 3", "'a b' is no sort column"),
-        ("`a, 3", "needs a sort column and a number of rows"),
+        ("", "expected a sort column or the number of rows, but the top_n ends here", 0),
+        ("3", "a sort column stands before the number of rows", 0),
+        ("a desc", "expected a comma, but the top_n ends here", 6),
+        ("a, b", "expected a comma, but the top_n ends here", 4),
+        ("a, -1", "expected a sort column or the number of rows, found -", 3),
+        ("a, 1.5", "the number of rows is a whole number of at most 18 digits", 3),
+        ("a, 9999999999999999999", "the number of rows is a whole number of at most 18 digits", 3),
+        ("a, 3L", "the number of rows is a whole number of at most 18 digits", 3),
+        ("a, 3 rows", "expected the end of the top_n, found rows", 5),
+        ("a down, 3", "expected a comma, found down", 2),
+        ("a nulls, 3", "expected FIRST or LAST, found ,", 7),
+        ("a,, 3", "expected a sort column or the number of rows, found ,", 2),
+        ("a b, 3", "expected a comma, found b", 2),
+        ("a-b, 3", "expected a comma, found -", 1),
+        ("`a, 3", "the quoted name that begins here is not closed", 0),
     ],
 )
-def test_texts_that_are_no_order(text: str, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+def test_texts_that_are_no_order(text: str, message: str, place: int) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)) as raised:
         parse_top_n(text)
+    assert raised.value.message.split("\n")[1:] == [f"  {text}", "  " + " " * place + "^"]
 
 
 def make(path: Path, type_: pa.DataType, parts: list[list[Any]], options: dict[str, str] | None = None) -> pp.Table:

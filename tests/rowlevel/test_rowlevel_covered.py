@@ -11,8 +11,8 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.commit.retry import Retries
-from paimon_pyds.rowlevel.publish import RemovedRows, RowEdits, publish
-from paimon_pyds.rowlevel.target import RowTarget
+from paimon_pyds.rowlevel.changes import publish
+from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.storage.local import LocalFileIO
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("x", pa.float64())])

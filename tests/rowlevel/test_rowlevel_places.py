@@ -12,7 +12,7 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.rowlevel import publish as row_changes_publish
+from paimon_pyds.rowlevel import changes
 from paimon_pyds.rowlevel.replace_rows import replace_rows
 from paimon_pyds.write import TableWriter
 
@@ -69,16 +69,16 @@ def test_a_row_that_is_deleted_meanwhile_does_not_come_back(
 ) -> None:
     there = places(table, filter)
     new = versions(table, [{"id": i, "x": "new"} for i in range(10) if i == 1 or (i < 5 and filter != "id = 1")])
-    before = row_changes_publish.commit
+    before = changes.commit
     once = iter([True])
 
     def late(*arguments: Any) -> Any:
         if next(once, False):
-            monkeypatch.setattr(row_changes_publish, "commit", before)
+            monkeypatch.setattr(changes, "commit", before)
             pp.Table.open(table.path).delete("id = 1")
         return before(*arguments)
 
-    monkeypatch.setattr(row_changes_publish, "commit", late)
+    monkeypatch.setattr(changes, "commit", late)
     with pytest.raises(CommitConflictError, match=r"gone by now|not in the table"):
         replace_rows(table.store, there, new)
     assert rows(table) == {i: f"v{i}" for i in range(10) if i != 1}
@@ -88,16 +88,16 @@ def test_a_row_that_is_deleted_meanwhile_does_not_come_back(
 def test_an_append_or_another_delete_meanwhile_does_no_harm(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     there = places(table, "id = 1")
     new = versions(table, [{"id": 1, "x": "new"}])
-    before = row_changes_publish.commit
+    before = changes.commit
 
     def late(*arguments: Any) -> Any:
-        monkeypatch.setattr(row_changes_publish, "commit", before)
+        monkeypatch.setattr(changes, "commit", before)
         table.append([{"id": 10, "x": "v10"}])
         if table.options:
             table.delete("id = 2")
         return before(*arguments)
 
-    monkeypatch.setattr(row_changes_publish, "commit", late)
+    monkeypatch.setattr(changes, "commit", late)
     replace_rows(table.store, there, new)
     gone = {2} if table.options else set()
     assert rows(table) == {i: "new" if i == 1 else f"v{i}" for i in range(11) if i not in gone}

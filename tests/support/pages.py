@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paimon_pyds.formats.parquet.cost import Estimate, choose
-from paimon_pyds.formats.parquet.pages import PagePick
+from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose
 
 __all__ = ["always_pages"]
 

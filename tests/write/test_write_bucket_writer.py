@@ -15,7 +15,7 @@ from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.types import DataField, parse_type
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
-from paimon_pyds.write.layout import ROW_ID_FIELDS, RowLayout
+from paimon_pyds.write.context import ROW_ID_FIELDS, RowLayout
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
 _LEADING = (

@@ -16,8 +16,8 @@ import pyarrow as pa
 from paimon_pyds.avro.compression import compressor
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.formats.avro.decode import RecordDecoder, to_batch
-from paimon_pyds.formats.avro.encode import encode_rows
+from paimon_pyds.formats.arrays import resized
+from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
 from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.predicate.tree import Predicate
@@ -29,19 +29,10 @@ __all__ = ["AvroFormat"]
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
-
-
 _CODECS = {
-    "zstd": "zstandard",
-    "zstandard": "zstandard",
-    "snappy": "snappy",
-    "deflate": "deflate",
-    "bzip2": "bzip2",
-    "xz": "xz",
-    "none": "null",
-    "null": "null",
-    "uncompressed": "null",
-}
+    "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "bzip2": "bzip2",
+    "xz": "xz", "none": "null", "null": "null", "uncompressed": "null",
+}  # fmt: skip
 
 
 class AvroFormat:
@@ -53,27 +44,13 @@ class AvroFormat:
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> AvroReader:
-        """Open a data file.
-
-        Raises:
-            CorruptFileError: not an Avro file, or a broken header.
-            UnsupportedError: an unknown compression codec.
-            StorageError: the file can't be read.
-        """
         return AvroReader(io, path, size, counters)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """Raises OptionError and UnsupportedError as `open_writer`."""
         write_schema(fields)
         _codec(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
-        """Create a data file.
-
-        Raises:
-            UnsupportedError: a type, a name or a compression that Avro files of Paimon cannot have.
-            OptionError: a level that is no number.
-        """
         return AvroWriter(io, path, fields, options)
 
 
@@ -85,7 +62,10 @@ class AvroReader:
         self._counters = counters
         self._io = io
         self._file = ContainerReader(self._fetch, size, path)
-        self._schema = _parse_schema(self._file.schema, path)
+        try:
+            self._schema = json.loads(self._file.schema)
+        except (ValueError, RecursionError) as error:
+            raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
         self._plain: Any = plain_schema(self._schema, path)
         counters.footer_bytes += self._file.header_size
         # Avro files do not tell: the heads of all blocks are visited.
@@ -98,22 +78,20 @@ class AvroReader:
         return data
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """The whole file: blocks are too small to be worth a visit each."""
-        return [(0, self.row_count)] if self.row_count else []
+        return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Every row: Avro files have no statistics."""
-        return RowSelection.ALL
+        return RowSelection.ALL  # Avro files have no statistics
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; see `FormatReader.read`.
-
-        Raises:
-            CorruptFileError: a column that the file does not have, or has in another type; broken blocks.
-        """
         projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
-        gathered = _Gathered(arrow_schema(fields), batch_rows)
+        return resized(self._batches(decoder, fields, selection), arrow_schema(fields), batch_rows)
+
+    def _batches(
+        self, decoder: RecordDecoder, fields: Sequence[DataField], selection: RowSelection
+    ) -> Iterator[pa.RecordBatch]:
+        """The selected rows of each block."""
         first = 0
         for block in self._file.blocks(lambda row, count: not selection.window(row, row + count).is_none):
             start, first = first, first + block.count
@@ -122,56 +100,10 @@ class AvroReader:
             self._counters.rows_decoded += block.count
             batch = to_batch(decoder.records(block), fields, self._path)
             window = selection.window(start, first)
-            if not window.is_all:
-                batch = batch.take(pa.array(window.to_array(block.count)))
-            yield from gathered.add(batch)
-        yield from gathered.rest()
+            yield batch if window.is_all else batch.take(pa.array(window.to_array(block.count)))
 
     def close(self) -> None:
-        """Release what is held of the file."""
         self._file.close()
-
-
-def _parse_schema(text: bytes, path: object) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
-
-
-class _Gathered:
-    """Puts the batches of blocks together, or cuts them, to batches of a given number of rows."""
-
-    def __init__(self, schema: pa.Schema, rows: int) -> None:
-        self._schema = schema
-        self._limit = rows
-        self._parts: list[pa.RecordBatch] = []
-        self._rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self._parts.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= self._limit:
-            whole = self._joined()
-            full = whole.num_rows - whole.num_rows % self._limit
-            for start in range(0, full, self._limit):
-                yield whole.slice(start, self._limit)
-            self._parts = [whole.slice(full)] if full < whole.num_rows else []
-            self._rows = whole.num_rows - full
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        if self._rows:
-            yield self._joined()
-
-    def _joined(self) -> pa.RecordBatch:
-        if len(self._parts) == 1:
-            return self._parts[0]
-        table = pa.Table.from_batches(self._parts, self._schema).combine_chunks()
-        return pa.RecordBatch.from_arrays([_chunk(c) for c in table.columns], schema=self._schema)
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 class AvroWriter:
@@ -193,7 +125,6 @@ class AvroWriter:
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows. Raises StorageError when the file can't be written."""
         step = max(1, batch.num_rows * _CHUNK_BYTES // max(batch.nbytes, 1))
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
@@ -226,11 +157,10 @@ class AvroWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of finished blocks; what waits for its block is taken for a third of its size."""
+        # What waits for its block is estimated as a third of its size.
         return self._output.tell() + self._pending_bytes // 3
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. Raises StorageError."""
         try:
             self._flush()
         except BaseException:
@@ -239,17 +169,11 @@ class AvroWriter:
         return self._output.close()
 
     def abort(self) -> None:
-        """Drop the file."""
         self._output.abort()
 
 
 def _codec(options: Mapping[str, str]) -> tuple[str, int]:
-    """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``.
-
-    Raises:
-        OptionError: a level that is no number.
-        UnsupportedError: a codec that Avro does not have.
-    """
+    """Avro's name of the codec and the level of zstd, from ``avro.codec``, ``file.compression``, ``…zstd-level``."""
     name = options.get("avro.codec", options.get("file.compression", "zstd")).strip().lower()
     if name not in _CODECS:
         raise UnsupportedError(
@@ -257,7 +181,6 @@ def _codec(options: Mapping[str, str]) -> tuple[str, int]:
         )
     text = options.get("file.compression.zstd-level", "1")
     try:
-        level = int(text)
+        return _CODECS[name], int(text)
     except ValueError:
         raise OptionError(f"file.compression.zstd-level = {text!r:.40} is not a whole number") from None
-    return _CODECS[name], level

@@ -1,15 +1,27 @@
-"""What pyarrow gives of an ORC file, as the Arrow types of Paimon's types."""
+"""ORC columns as the Arrow types of Paimon's types: from what pyarrow gives, or decoded here.
+
+pyarrow gives ORC timestamps as 64-bit nanoseconds and has no other way. The few files with timestamps before 1677 or
+after 2262 have these columns decoded here: seconds and nanoseconds are two integer streams (ORC specification v1,
+Timestamp Columns, Run Length Encoding version 2, Boolean Run Length Encoding). Runs are decoded one by one, the values
+of a run at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.nested import rebuild
-from paimon_pyds.formats.orc.tail import OrcKind, OrcType
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.arrays import rebuild
+from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack, unzigzag
+from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
+from paimon_pyds.row.layout import zigzag_decoded
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     ArrayType,
@@ -21,9 +33,12 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
+from paimon_pyds.types.time_units import NANOS_PER_UNIT, UNITS_PER_SECOND
 
-__all__ = ["check_type", "from_orc"]
+__all__ = ["StripeStreams", "check_type", "decode_timestamps", "from_orc"]
+
+_DIRECT_V2 = 2
+_Words = npt.NDArray[np.uint64]
 
 _NATIVE = {
     Kind.BOOLEAN: {OrcKind.BOOLEAN},
@@ -97,7 +112,7 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
         case MultisetType():
             return _map_from_orc(array, (type_.element, AtomicType(Kind.INT)), orc, target, clocks, path)
     if type_.kind in TIMESTAMP_KINDS:
-        return _from_nanoseconds(array if is_utc(clocks.zone) else _reckoned(array, orc, clocks, path), target)
+        return _from_nanoseconds(array if is_utc(clocks.zone) else _in_zone(array, orc, clocks, path), target)
     if type_.kind is Kind.TIME:
         return array.view(target)
     if type_.kind is Kind.CHAR:  # whatever the file's type is, as Java reads it
@@ -114,8 +129,8 @@ def _map_from_orc(
     return rebuild(array, target, [entries])
 
 
-def _reckoned(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
-    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of its own zone."""
+def _in_zone(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
+    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of the writer's own zone."""
     counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = counts // 1_000_000_000
     nanos = counts - seconds * 1_000_000_000
@@ -132,3 +147,190 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
         values = counts.fill_null(0).to_numpy(zero_copy_only=False)
         counts = pa.array(values // factor, pa.int64(), mask=np.asarray(array.is_null()))
     return counts.view(target)
+
+
+# ------------------------------------------------------------------------------- timestamps that pyarrow can't give
+
+
+@dataclass(frozen=True, slots=True)
+class StripeStreams:
+    """The streams of a stripe of ``rows`` rows; ``read(offset, length)`` gives bytes of the file, whose tail and path
+    these are."""
+
+    read: Callable[[int, int], bytes]
+    rows: int
+    footer: StripeFooter
+    tail: OrcTail
+    path: object = None
+
+    def load(self, stream: Stream | None) -> bytes:
+        """The bytes of a stream, decompressed; none where there is no such stream."""
+        if stream is None:
+            return b""
+        limit = 16 * self.rows + 2**16
+        return unpack(self.read(stream.offset, stream.length), self.tail.codec, self.tail.block_size, self.path, limit)
+
+
+def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType, clocks: Clocks) -> pa.Array:
+    """A timestamp column of a stripe, in the unit of ``target``; finer digits are cut off.
+
+    Args:
+        stripe: its streams.
+        type_: the column.
+        target: the Arrow timestamp type.
+        clocks: of the stripe's writer.
+
+    Raises:
+        CorruptFileError: streams that do not decode to that many values.
+        UnsupportedError: the old encoding of ORC 0.11, a value outside what ``target`` can hold, or an unknown zone.
+    """
+    rows, footer, path = stripe.rows, stripe.footer, stripe.path
+    if type_.id >= len(footer.encodings) or footer.encodings[type_.id] != _DIRECT_V2:
+        raise UnsupportedError("timestamps of ORC 0.11 outside the years 1677 to 2262 are not supported", path=path)
+    streams = {s.kind: s for s in footer.streams if s.column == type_.id}
+    valid = np.ones(rows, dtype=bool)
+    if StreamKind.PRESENT in streams:
+        valid = _booleans(stripe.load(streams[StreamKind.PRESENT]), rows, path)
+    count = int(valid.sum())
+    seconds = _integers(stripe.load(streams.get(StreamKind.DATA)), count, True, path).view(np.int64)
+    if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > 2**53:
+        raise CorruptFileError("seconds out of any range", path=path, field="DATA")
+    packed = _integers(stripe.load(streams.get(StreamKind.SECONDARY)), count, False, path)
+    # The low three bits say how many zeros were cut from the nanoseconds: none, or that number and one.
+    zeros = (packed & np.uint64(7)).astype(np.int64)
+    nanos = (packed >> np.uint64(3)).astype(np.int64) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+    if len(nanos) and not (int(nanos.min()) >= 0 and int(nanos.max()) < 10**9):
+        raise CorruptFileError("nanoseconds of more than a second", path=path, field="SECONDARY")
+    seconds = clocks.seconds(seconds, nanos, clock_time=type_.kind is OrcKind.TIMESTAMP, path=path)
+    factor = UNITS_PER_SECOND[target.unit]
+    limit = (2**63 - 1) // factor - 1
+    if len(seconds) and max(-int(seconds.min()), int(seconds.max())) > limit:
+        raise UnsupportedError(
+            "a timestamp is outside of the years that nanoseconds can hold, 1677 to 2262",
+            path=path,
+            hint="alter the column to a precision of at most 6",
+        )
+    counts = seconds * factor + nanos // (10**9 // factor)
+    whole = np.zeros(len(valid), dtype=np.int64)
+    whole[valid] = counts
+    return pa.array(whole, pa.int64(), mask=~valid).view(target)
+
+
+def _booleans(data: bytes, rows: int, path: object) -> npt.NDArray[np.bool_]:
+    """Byte run lengths, then bits, the highest first."""
+    wanted = (rows + 7) // 8
+    parts: list[npt.NDArray[np.uint8]] = [np.zeros(0, np.uint8)]
+    at = done = 0
+    while done < wanted:
+        if at + 1 >= len(data):
+            raise CorruptFileError("the stream ends too early", path=path, offset=at, field="PRESENT")
+        head = data[at]
+        if head < 128:
+            run = np.full(head + 3, data[at + 1], dtype=np.uint8)
+            at += 2
+        else:
+            run = np.frombuffer(data, np.uint8, min(256 - head, len(data) - at - 1), at + 1)
+            at += 1 + 256 - head
+        parts.append(run)
+        done += len(run)
+        if at > len(data):
+            raise CorruptFileError("the stream ends too early", path=path, offset=at, field="PRESENT")
+    return np.unpackbits(np.concatenate(parts)[:wanted])[:rows].astype(bool)
+
+
+def _integers(data: bytes, count: int, signed: bool, path: object) -> _Words:
+    """``count`` integers of run length encoding version 2, as 64-bit words (two's complement when signed)."""
+    reader = _Runs(data, signed, path)
+    parts: list[_Words] = [np.zeros(0, np.uint64)]
+    done = 0
+    while done < count:
+        parts.append(reader.next())
+        done += len(parts[-1])
+    return np.concatenate(parts)[:count]
+
+
+class _Runs:
+    """Decodes one run after the other."""
+
+    def __init__(self, data: bytes, signed: bool, path: object) -> None:
+        self._data = data
+        self._at = 0
+        self._signed = signed
+        self._path = path
+
+    def _take(self, length: int) -> bytes:
+        part = self._data[self._at : self._at + length]
+        if len(part) < length:
+            raise CorruptFileError("the stream ends inside a run", path=self._path, offset=self._at, field="run")
+        self._at += length
+        return part
+
+    def _varint(self) -> int:
+        value, self._at = read_varint(self._data, self._at, self._path)
+        return value
+
+    def _from_zigzag(self, values: _Words) -> _Words:
+        return zigzag_decoded(values).view(np.uint64) if self._signed else values
+
+    def _unpack(self, count: int, width: int) -> _Words:
+        """``count`` numbers of ``width`` bits, the highest bit first."""
+        if not count:
+            return np.zeros(0, np.uint64)
+        raw = np.frombuffer(self._take((count * width + 7) // 8), np.uint8)
+        bits = np.unpackbits(raw)[: count * width].reshape(count, width)
+        padded = np.zeros((count, 64), np.uint8)
+        padded[:, 64 - width :] = bits
+        return np.packbits(padded, axis=1).view(">u8").reshape(count).astype(np.uint64)
+
+    def next(self) -> _Words:
+        head = self._take(1)[0]
+        match head >> 6:
+            case 0:
+                value = int.from_bytes(self._take((head >> 3 & 7) + 1), "big")
+                values = np.full((head & 7) + 3, value, np.uint64)
+                return self._from_zigzag(values)
+            case 1:
+                count = self._count(head)
+                values = self._unpack(count, RUN_WIDTHS[head >> 1 & 31])
+                return self._from_zigzag(values)
+            case 2:
+                return self._patched(head)
+        return self._delta(head)
+
+    def _count(self, head: int) -> int:
+        return ((head & 1) << 8 | self._take(1)[0]) + 1
+
+    def _delta(self, head: int) -> _Words:
+        code = head >> 1 & 31
+        count = self._count(head)
+        base = unzigzag(self._varint()) if self._signed else self._varint()
+        step = unzigzag(self._varint())
+        steps = np.full(max(count - 1, 0), step & (2**64 - 1), np.uint64)
+        if code and count > 2:
+            widths = self._unpack(count - 2, RUN_WIDTHS[code])
+            steps[1:] = widths if step >= 0 else np.uint64(0) - widths
+        values = np.empty(count, np.uint64)
+        values[0] = base & (2**64 - 1)
+        np.cumsum(steps, out=values[1:])
+        values[1:] += values[0]
+        return values
+
+    def _patched(self, head: int) -> _Words:
+        width = RUN_WIDTHS[head >> 1 & 31]
+        count = self._count(head)
+        third, fourth = self._take(2)
+        base_bytes, patch_width = (third >> 5) + 1, RUN_WIDTHS[third & 31]
+        gap_width, patches = (fourth >> 5) + 1, fourth & 31
+        base = int.from_bytes(self._take(base_bytes), "big")
+        sign = 1 << (8 * base_bytes - 1)
+        if base & sign:
+            base = -(base & (sign - 1))
+        values = self._unpack(count, width)
+        entry = next((w for w in RUN_WIDTHS if w >= gap_width + patch_width), 64)
+        place = 0
+        for patch in self._unpack(patches, entry).tolist():
+            place += patch >> patch_width
+            if place >= count:
+                raise CorruptFileError("a patch lies outside its run", path=self._path, offset=self._at, field="run")
+            values[place] |= np.uint64((patch & ((1 << patch_width) - 1)) << width & (2**64 - 1))
+        return values + np.uint64(base & (2**64 - 1))

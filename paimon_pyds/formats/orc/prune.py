@@ -19,8 +19,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.orc.compression import unpack
-from paimon_pyds.formats.orc.messages import as_bytes, as_number, numbers_of, read_message, unzigzag
+from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
@@ -50,7 +49,11 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
     Raises:
         CorruptFileError: broken statistics.
     """
-    columns = {leaf.column: type_ for leaf in leaves(predicate) if (type_ := _type_of(tail, leaf.column)) is not None}
+    columns = {
+        leaf.column: type_
+        for leaf in leaves(predicate, every=False)
+        if (type_ := _type_of(tail, leaf.column)) is not None
+    }
     if tail.row_count > _MOST_ROWS or not tail.stripes:  # a selection counts in 32 bits
         return RowSelection.ALL
     if not columns and not isinstance(predicate, Const):

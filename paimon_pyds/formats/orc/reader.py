@@ -3,51 +3,40 @@
 Sources: the files of Java Paimon 1.4 (TIME is an int, TIMESTAMP a timestamp, TIMESTAMP WITH LOCAL TIME ZONE a timestamp
 instant), and the ORC specification v1.
 
-What pyarrow does not do is done here: row counts of stripes come from the footer (`orc_tail`), and stripes are left out
-by their statistics (`orc_prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
-(`orc_arrays`); timestamps outside what nanoseconds can hold are decoded by `orc_timestamps` instead of wrapping around;
-those of writers in other time zones are reckoned by `orc_zones`.
+What pyarrow does not do is done here: row counts of stripes come from the footer (`tail`), and stripes are left out by
+their statistics (`prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
+(`arrays`); timestamps outside what nanoseconds can hold are decoded by `arrays` instead of wrapping around; those of
+writers in other time zones are converted by `zones`.
 """
 
 from __future__ import annotations
 
 import io as _io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
-from paimon_pyds.formats.orc.arrays import check_type, from_orc
-from paimon_pyds.formats.orc.checksums import CheckedRanges
-from paimon_pyds.formats.orc.single_stripe import SingleStripeFile
+from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints, has_kind, is_legacy
+from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
+from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
     OrcType,
-    Stream,
     Stripe,
     StripeFooter,
     parse_stripe_footer,
     parse_tail,
 )
-from paimon_pyds.formats.orc.timestamps import StripeStreams, decode_timestamps
 from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
-from paimon_pyds.formats.orc.zones import Clocks, has_kind, is_legacy, is_utc, unnamed_zone
+from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.storage.os_errors import storage_error
-from paimon_pyds.types import (
-    DataField,
-    DataType,
-    Kind,
-    RowType,
-    arrow_schema,
-    arrow_type,
-)
+from paimon_pyds.types import DataField, DataType, Kind, RowType, arrow_schema, arrow_type
 
 __all__ = ["OrcFormat"]
 
@@ -66,91 +55,14 @@ class OrcFormat:
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> OrcReader:
-        """Open a data file.
-
-        Raises:
-            CorruptFileError: not an ORC file, or a broken footer.
-            StorageError: the file can't be read.
-        """
         return OrcReader(io, path, size, counters, hints)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """Raises OptionError and UnsupportedError as `open_writer`."""
         check_instants(fields, options)
         orc_settings(options)
 
     def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> OrcWriter:
-        """Create a data file.
-
-        Raises:
-            OptionError: a compression or size that does not parse.
-            UnsupportedError: a compression that ORC does not have, or instants by the clocks of a zone.
-        """
         return OrcWriter(io, path, fields, options)
-
-
-# --------------------------------------------------------------------------------------------------------- reading
-
-
-def _checked(read: Callable[[int, int], bytes], tail: OrcTail, path: str) -> Callable[[int, int], bytes]:
-    """The same ranges, held against the file's checksums where it has any."""
-    if tail.checksums is None:
-        return read
-    return CheckedRanges(read, tail.checksums, tail.metadata[0], tail.metadata, path).read
-
-
-class _CountedInput(_io.RawIOBase):
-    """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
-
-    def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
-        self._source = source
-        self._counters = counters
-        self._path = path
-        self._read = _checked(self._range, tail, path)
-        self._at = 0
-        self.error: OSError | CorruptFileError | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self.size())[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self.size() - self._at, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        try:
-            data = self._read(self._at, length)
-        except (OSError, CorruptFileError) as error:
-            self.error = self.error or error
-            data = bytes(length)  # an error in here ends the process where pyarrow is old
-        self._at += len(data)
-        return data
-
-    def check(self) -> None:
-        """Raise the error that reading had, as ours."""
-        error, self.error = self.error, None
-        if isinstance(error, CorruptFileError):
-            raise error
-        if error is not None:
-            raise storage_error(error, "read", self._path) from scrubbed(error)
-
-    def _range(self, offset: int, length: int) -> bytes:
-        self._source.seek(offset)
-        data: bytes = self._source.read(length)
-        self._counters.bytes_read += len(data)
-        self._counters.requests += 1
-        return data
-
-    def size(self) -> int:
-        return int(self._source.size())
 
 
 class OrcReader:
@@ -163,13 +75,13 @@ class OrcReader:
         self._hints = hints or ReadHints()
         self._unnamed: str | None = None
         self._tail: OrcTail = parse_tail(self._unchecked, size, path)
-        self._range = _checked(self._unchecked, self._tail, path)
+        self._range = checked(self._unchecked, self._tail, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
         counters.row_groups_total += len(self._tail.stripes)
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
-        self._counted: _CountedInput | None = None
+        self._counted: CountedInput | None = None
         self._file: Any = None
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
@@ -180,24 +92,22 @@ class OrcReader:
         return data
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """The row ranges of the stripes."""
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """The rows of stripes that may match, by their statistics (`orc_prune`). Raises CorruptFileError."""
         from paimon_pyds.formats.orc.prune import prune
 
         return prune(self._tail, self._range, predicate, self._path)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; see `FormatReader.read`.
-
-        Raises:
-            CorruptFileError: a field that the file does not have, or has in another type; broken stripes.
-            UnsupportedError: a nested timestamp outside the years 1677 to 2262, or an unknown time zone.
-        """
         schema = arrow_schema(fields)
-        types = [self._column_type(f) for f in fields]
+        types = []
+        for wanted in fields:
+            type_ = self._tail.root.child(wanted.name)
+            if type_ is None:
+                raise CorruptFileError(f"the file has no column {wanted.name!r}", path=self._path, field="types")
+            check_type(wanted.type, type_, wanted.name, self._path)
+            types.append(type_)
         for number, stripe in enumerate(self._tail.stripes):
             window = selection.window(stripe.first_row, stripe.first_row + stripe.rows)
             if window.is_none or not stripe.rows:
@@ -223,33 +133,28 @@ class OrcReader:
         return self._footer(self._tail.stripes[0]).timezone or unnamed_zone(self._tail, self._hints, self._path)
 
     def close(self) -> None:
-        """Release the file."""
         if self._input is not None:
             self._input.close()
             self._input = self._counted = self._file = None
-
-    # ------------------------------------------------------------------------------------------------ inside
-
-    def _column_type(self, field: DataField) -> OrcType:
-        type_ = self._tail.root.child(field.name)
-        if type_ is None:
-            raise CorruptFileError(f"the file has no column {field.name!r}", path=self._path, field="types")
-        check_type(field.type, type_, field.name, self._path)
-        return type_
 
     def _stripe(
         self, number: int, stripe: Stripe, fields: Sequence[DataField], types: Sequence[OrcType]
     ) -> list[pa.Array]:
         clocks = self._clocks(stripe, fields)
-        for field, type_ in zip(fields, types, strict=True):
-            self._check_instants(field.type, type_, clocks)
+        if not is_utc(clocks.zone) and any(map(_has_clock_instants, (f.type for f in fields), types)):
+            raise UnsupportedError(  # as old versions of Paimon wrote them
+                f"instants are stored as the clock time of {clocks.zone!r:.60}",
+                path=self._path,
+                hint="rewrite the table with orc.timestamp-ltz.legacy.type = false",
+            )
         wide = [self._is_wide(t) for t in types]
         plain = [f.name for f, w in zip(fields, wide, strict=True) if not w]
         batch = self._read_stripe(number, stripe, plain, clocks) if plain else None
         columns = []
         for field, type_, is_wide in zip(fields, types, wide, strict=True):
             if is_wide:
-                columns.append(self._wide_column(stripe, type_, field, clocks))
+                streams = StripeStreams(self._range, stripe.rows, self._footer(stripe), self._tail, self._path)
+                columns.append(decode_timestamps(streams, type_, arrow_type(field.type), clocks))
             elif batch is not None:
                 array = batch.column(plain.index(field.name))
                 columns.append(from_orc(array, field.type, type_, clocks, self._path))
@@ -291,15 +196,20 @@ class OrcReader:
         structs = tuple(f"{name}." for name in self._tail.root.names)
         wanted = None if any(name.startswith(structs) for name in names) else names
         self._footer(stripe)  # a damaged one ends the process where pyarrow is old
-        counted = self._open()
+        if self._counted is None:
+            self._input = self._io.open_input(self._path)
+            self._counted = CountedInput(self._input, self._counters, self._tail, self._path)
+        counted = self._counted
         try:
             if is_utc(clocks.zone):
-                data = self._orc(counted).read_stripe(number, columns=wanted)
+                if self._file is None:
+                    self._file = _orc_file(counted)
+                data = self._file.read_stripe(number, columns=wanted)
             else:
                 lone = SingleStripeFile(counted, self._tail, stripe, self._footer(stripe))
                 data = _orc_file(lone).read_stripe(0, columns=wanted)
             counted.check()
-            batch = _as_batch(data)
+            batch = data if isinstance(data, pa.RecordBatch) else data.combine_chunks().to_batches()[0]
             batch.validate(full=True)  # damage may show as text that is not UTF-8
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
             counted.check()
@@ -310,17 +220,6 @@ class OrcReader:
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
 
-    def _open(self) -> _CountedInput:
-        if self._counted is None:
-            self._input = self._io.open_input(self._path)
-            self._counted = _CountedInput(self._input, self._counters, self._tail, self._path)
-        return self._counted
-
-    def _orc(self, counted: _CountedInput) -> Any:
-        if self._file is None:
-            self._file = _orc_file(counted)
-        return self._file
-
     def _footer(self, stripe: Stripe) -> StripeFooter:
         if self._stripe_footer is None or self._stripe_footer[0] is not stripe:
             at = stripe.offset + stripe.index_length + stripe.data_length
@@ -328,27 +227,9 @@ class OrcReader:
             self._stripe_footer = stripe, parse_stripe_footer(data, stripe, self._tail, self._path)
         return self._stripe_footer[1]
 
-    def _check_instants(self, type_: DataType, orc: OrcType, clocks: Clocks) -> None:
-        """Raises UnsupportedError for instants in a column of clock times, as old versions of Paimon wrote them."""
-        if not is_utc(clocks.zone) and _has_clock_instants(type_, orc):
-            raise UnsupportedError(
-                f"instants are stored as the clock time of {clocks.zone!r:.60}",
-                path=self._path,
-                hint="rewrite the table with orc.timestamp-ltz.legacy.type = false",
-            )
-
-    def _wide_column(self, stripe: Stripe, type_: OrcType, field: DataField, clocks: Clocks) -> pa.Array:
-        footer = self._footer(stripe)
-
-        def read(stream: Stream) -> bytes:
-            return self._range(stream.offset, stream.length)
-
-        target = arrow_type(field.type)
-        streams = StripeStreams(read, stripe.rows, footer, self._tail, self._path)
-        return decode_timestamps(streams, type_, target, clocks)
-
 
 def _has_clock_instants(type_: DataType, orc: OrcType) -> bool:
+    """Whether a column holds instants that are stored as clock times."""
     if type_.kind is Kind.TIMESTAMP_LTZ:
         return orc.kind is OrcKind.TIMESTAMP
     if isinstance(type_, RowType):
@@ -360,9 +241,3 @@ def _orc_file(source: _io.RawIOBase) -> Any:
     import pyarrow.orc as orc
 
     return orc.ORCFile(pa.PythonFile(source, mode="r"))
-
-
-def _as_batch(data: Any) -> pa.RecordBatch:
-    if isinstance(data, pa.RecordBatch):
-        return data
-    return data.combine_chunks().to_batches()[0]

@@ -17,9 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import StorageError, UnsupportedError
-from paimon_pyds.formats.orc.checksums import BlockSums, sealed_footer
-from paimon_pyds.formats.orc.compression import pack, unpack
-from paimon_pyds.formats.orc.messages import Field, read_message, varint, write_message
+from paimon_pyds.formats.orc.encoding import (
+    RUN_WIDTHS,
+    BlockSums,
+    Field,
+    pack,
+    read_message,
+    sealed_footer,
+    unpack,
+    varint,
+    write_message,
+)
 from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
@@ -29,7 +37,7 @@ _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
 
-_WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
+_WIDTHS = np.array(RUN_WIDTHS)
 _I64: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -61,12 +69,7 @@ def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
 
 def join_moments(parts: Sequence[Moments]) -> Moments:
     """The timestamps of several batches in a row."""
-    if not parts:
-        return Moments(np.zeros(0, np.int64), np.zeros(0, np.int32))
     return Moments(np.concatenate([p.seconds for p in parts]), np.concatenate([p.nanos for p in parts]))
-
-
-# ---------------------------------------------------------------------------------------------------- run lengths
 
 
 def _zigzag(values: _I64) -> _Words:
@@ -136,9 +139,6 @@ def _streams(moments: Moments) -> dict[int, bytes]:
     }
 
 
-# -------------------------------------------------------------------------------------------------------- messages
-
-
 def _fields(data: bytes) -> list[Field]:
     return list(read_message(data))
 
@@ -149,20 +149,6 @@ def _number(fields: list[Field], wanted: int) -> int:
 
 def _parts(fields: list[Field], wanted: int) -> Iterator[bytes]:
     return (v for n, _, v in fields if n == wanted and isinstance(v, bytes))
-
-
-def _with_bounds(statistics: bytes, moments: Moments | None) -> bytes:
-    """Statistics of a timestamp column with the right bounds, in milliseconds, rounded outwards by their default."""
-    fields = [f for f in read_message(statistics) if f[0] != 9]
-    if moments is not None and len(moments.seconds):
-        millis = moments.seconds * 1000 + moments.nanos // 1_000_000
-        low, high = (int(v) for v in _zigzag(np.array([millis.min(), millis.max()])))
-        bounds: list[Field] = [(1, 0, low), (2, 0, high), (3, 0, low), (4, 0, high)]
-        fields.append((9, 2, write_message(bounds)))
-    return write_message(fields)
-
-
-# ---------------------------------------------------------------------------------------------------------- splicing
 
 
 def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], object]) -> None:
@@ -268,7 +254,18 @@ def splice_timestamps(
 
 
 def _patched(column: int, statistics: bytes, columns: Mapping[int, Moments]) -> bytes:
-    return _with_bounds(statistics, columns[column]) if column in columns else statistics
+    """Statistics of a column, of a timestamp column with the right bounds: in milliseconds, rounded outwards by their
+    default."""
+    if column not in columns:
+        return statistics
+    fields = [f for f in read_message(statistics) if f[0] != 9]
+    moments = columns[column]
+    if len(moments.seconds):
+        millis = moments.seconds * 1000 + moments.nanos // 1_000_000
+        low, high = (int(v) for v in _zigzag(np.array([millis.min(), millis.max()])))
+        bounds: list[Field] = [(1, 0, low), (2, 0, high), (3, 0, low), (4, 0, high)]
+        fields.append((9, 2, write_message(bounds)))
+    return write_message(fields)
 
 
 def _new_footer(footer: list[Field], grown: int, stripes: list[bytes], columns: Mapping[int, Moments]) -> list[Field]:

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats.orc.checksums import OrcChecksums, checksums_of
-from paimon_pyds.formats.orc.compression import MAX_SECTION, unpack
-from paimon_pyds.formats.orc.messages import as_bytes, as_number, as_numbers, numbers_of, read_message, unzigzag
+from paimon_pyds.formats.orc.encoding import (
+    MAX_SECTION,
+    OrcChecksums,
+    as_bytes,
+    as_number,
+    as_numbers,
+    checksums_of,
+    numbers_of,
+    read_message,
+    unpack,
+    unzigzag,
+)
 
 __all__ = [
-    "CODECS",
-    "MAGIC",
-    "OrcKind",
-    "OrcTail",
-    "OrcType",
-    "Stream",
-    "StreamKind",
-    "Stripe",
-    "StripeFooter",
-    "parse_stripe_footer",
-    "parse_tail",
-]
+    "CODECS", "MAGIC", "OrcKind", "OrcTail", "OrcType", "Stream", "StreamKind", "Stripe", "StripeFooter",
+    "parse_stripe_footer", "parse_tail",
+]  # fmt: skip
 
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000
@@ -40,25 +40,8 @@ CODECS = ("none", "zlib", "snappy", "lzo", "lz4", "zstd", "brotli")
 class OrcKind(enum.IntEnum):
     """Kinds of types."""
 
-    BOOLEAN = 0
-    BYTE = 1
-    SHORT = 2
-    INT = 3
-    LONG = 4
-    FLOAT = 5
-    DOUBLE = 6
-    STRING = 7
-    BINARY = 8
-    TIMESTAMP = 9
-    LIST = 10
-    MAP = 11
-    STRUCT = 12
-    UNION = 13
-    DECIMAL = 14
-    DATE = 15
-    VARCHAR = 16
-    CHAR = 17
-    TIMESTAMP_INSTANT = 18
+    BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP = range(10)
+    LIST, MAP, STRUCT, UNION, DECIMAL, DATE, VARCHAR, CHAR, TIMESTAMP_INSTANT = range(10, 19)
 
 
 class StreamKind(enum.IntEnum):
@@ -124,8 +107,8 @@ class OrcTail:
     statistics: tuple[bytes, ...]
     metadata: tuple[int, int]
     tail_length: int
-    checksums: OrcChecksums | None = None
-    messages: tuple[bytes, bytes] = (b"", b"")
+    checksums: OrcChecksums | None
+    messages: tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,81 +146,68 @@ def parse_tail(read: Callable[[int, int], bytes], size: int, path: object = None
     script_length = end[-1]
     if script_length + 1 > len(end):
         raise CorruptFileError("the postscript does not fit", path=path, offset=size - 1, field="postscript length")
-    footer_length, codec, block_size, magic, metadata_length = _postscript(end[-1 - script_length : -1], path)
-    if magic != MAGIC:
+    message = end[-1 - script_length : -1]
+    script = {number: value for number, _, value in read_message(message, path)}
+    if script.get(8000) != MAGIC:
         raise CorruptFileError("not an ORC file", path=path, offset=size - 1 - script_length, field="magic")
+    footer_length, codec, block_size, metadata_length = _postscript(script, path)
     length = footer_length + script_length + 1
     if length > size:
         raise CorruptFileError(f"a footer of {footer_length} bytes does not fit", path=path, field="footer length")
     if length > len(end):
         end = read(size - length, length)
     footer = unpack(end[len(end) - length : len(end) - script_length - 1], codec, block_size, path)
-    metadata = size - length - metadata_length, metadata_length
-    found = _footer(footer, codec, block_size, max(length, guess), metadata, path)
-    return replace(found, messages=(footer, end[-1 - script_length : -1]))
+    row_count, stripes, root, statistics = _footer(footer, size - length, path)
+    bounds = [_timestamp_bounds(column, path) for column in statistics]
+    return OrcTail(
+        codec=codec,
+        block_size=block_size,
+        row_count=row_count,
+        stripes=stripes,
+        root=root,
+        timestamps={column: found for column, found in enumerate(bounds) if found is not None},
+        statistics=statistics,
+        metadata=(size - length - metadata_length, metadata_length),
+        tail_length=max(length, guess),
+        checksums=checksums_of(footer, size - length - metadata_length, path),
+        messages=(footer, message),
+    )
 
 
-def _postscript(data: bytes, path: object) -> tuple[int, str, int, bytes, int]:
-    footer_length, codec, block_size, magic, metadata_length = 0, 0, 256 * 1024, b"", 0
-    for number, _, value in read_message(data, path):
-        match number:
-            case 1:
-                footer_length = as_number(value, path, "footerLength")
-            case 2:
-                codec = as_number(value, path, "compression")
-            case 3:
-                block_size = as_number(value, path, "compressionBlockSize")
-            case 5:
-                metadata_length = as_number(value, path, "metadataLength")
-            case 8000:
-                magic = as_bytes(value, path, "magic")
-    if codec >= len(CODECS):
-        raise UnsupportedError(f"ORC compression number {codec} is not known", path=path)
+def _postscript(script: dict[int, int | bytes], path: object) -> tuple[int, str, int, int]:
+    """Bytes of the footer, codec, bytes of a compressed chunk, bytes of the stripe statistics."""
+    names = {1: "footerLength", 2: "compression", 3: "compressionBlockSize", 5: "metadataLength"}
+    numbers = {n: as_number(script.get(n, 0), path, name) for n, name in names.items()}
+    if numbers[2] >= len(CODECS):
+        raise UnsupportedError(f"ORC compression number {numbers[2]} is not known", path=path)
+    block_size = numbers[3] if 3 in script else 256 * 1024
     if block_size > MAX_SECTION:
         raise CorruptFileError(f"blocks of {block_size} bytes", path=path, field="compressionBlockSize")
-    return footer_length, CODECS[codec], block_size, magic, metadata_length
+    return numbers[1], CODECS[numbers[2]], block_size, numbers[5]
 
 
-def _footer(
-    data: bytes,
-    codec: str,
-    block_size: int,
-    tail_length: int,
-    metadata: tuple[int, int],
-    path: object,
-) -> OrcTail:
-    row_count = 0
+def _footer(data: bytes, content: int, path: object) -> tuple[int, tuple[Stripe, ...], OrcType, tuple[bytes, ...]]:
+    """Rows, stripes, types, and the statistics of each column, of a file with ``content`` bytes before its footer."""
+    row_count = first = 0
     stripes: list[Stripe] = []
     types: list[tuple[int, list[int], list[str]]] = []
-    timestamps: dict[int, tuple[int, int]] = {}
     statistics: list[bytes] = []
-    first = 0
     for number, _, value in read_message(data, path):
         match number:
             case 3:
-                stripe = _stripe(as_bytes(value, path, "stripes"), first, sum(metadata), path)
-                stripes.append(stripe)
-                first += stripe.rows
+                stripes.append(_stripe(as_bytes(value, path, "stripes"), first, content, path))
+                first += stripes[-1].rows
             case 4:
                 types.append(_type(as_bytes(value, path, "types"), path))
             case 6:
                 row_count = as_number(value, path, "numberOfRows")
             case 7:
-                message = as_bytes(value, path, "statistics")
-                bounds = _timestamp_bounds(message, path)
-                if bounds is not None:
-                    timestamps[len(statistics)] = bounds
-                statistics.append(message)
+                statistics.append(as_bytes(value, path, "statistics"))
             case 10:
                 raise UnsupportedError("encrypted ORC files are not supported", path=path)
     if first != row_count:
         raise CorruptFileError(f"stripes of {first} rows in a file of {row_count}", path=path, field="numberOfRows")
-    root = _tree(types, path)
-    checksums = checksums_of(data, metadata[0], path)
-    return OrcTail(
-        codec, block_size, row_count, tuple(stripes), root, timestamps, tuple(statistics), metadata, tail_length,
-        checksums,
-    )  # fmt: skip
+    return row_count, tuple(stripes), _tree(types, path), tuple(statistics)
 
 
 def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:

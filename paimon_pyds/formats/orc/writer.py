@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io as _io
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.formats.nested import list_window, rebuild
-from paimon_pyds.formats.orc.checksums import BlockSums
+from paimon_pyds.formats.arrays import list_window, rebuild
+from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
+from paimon_pyds.formats.orc.encoding import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
-from paimon_pyds.formats.orc.zones import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy, is_utc
+from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
@@ -32,6 +34,7 @@ from paimon_pyds.types import (
     MapType,
     MultisetType,
     RowType,
+    arrow_schema,
     arrow_type,
 )
 from paimon_pyds.types.time_units import UNITS_PER_SECOND
@@ -40,19 +43,10 @@ __all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
-
-
 _COMPRESSIONS = {
-    "zstd": "zstd",
-    "zlib": "zlib",
-    "gzip": "zlib",
-    "deflate": "zlib",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "none": "uncompressed",
-    "null": "uncompressed",
-    "uncompressed": "uncompressed",
-}
+    "zstd": "zstd", "zlib": "zlib", "gzip": "zlib", "deflate": "zlib", "snappy": "snappy", "lz4": "lz4",
+    "none": "uncompressed", "null": "uncompressed", "uncompressed": "uncompressed",
+}  # fmt: skip
 
 
 class _PatientSink(_io.RawIOBase):
@@ -89,7 +83,7 @@ class _PatientSink(_io.RawIOBase):
 class OrcWriter:
     """One ORC file being written.
 
-    A file with timestamps is written to a temporary place first and gets them when it is closed (see `orc_splice`).
+    A file with timestamps is written to a temporary place first and gets them when it is closed (see `splice`).
     """
 
     def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
@@ -100,13 +94,10 @@ class OrcWriter:
         self._path = path
         self._fields = tuple(fields)
         self._schema = pa.schema([_orc_field(f) for f in fields])
-        self._moments: dict[int, list[Moments]] = {}
-        number = 1
-        for field in fields:
-            number = _number_timestamps(field.type, number, self._moments)
+        self._moments: defaultdict[int, list[Moments]] = defaultdict(list)
         self._output: OutputFile = io.open_output(path)
         self._spool: Any = None
-        if self._moments:
+        if any(_has_timestamps(field.type) for field in fields):
             self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed with the writer
         self._sink = _PatientSink(self._spool or self._output.sink)
         self._buffered = 0
@@ -118,12 +109,6 @@ class OrcWriter:
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows.
-
-        Raises:
-            UnsupportedError: a timestamp with a fraction in the last second before 1970, which ORC does not have.
-            StorageError: the file can't be written.
-        """
         columns = []
         found: list[tuple[int, Moments]] = []
         number = 1
@@ -164,19 +149,21 @@ class OrcWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Encoded size so far; what waits for the end of its stripe is taken for a third of its size in memory."""
+        # What waits for the end of its stripe is estimated as a third of its size in memory.
         return self._sink.size if self._sink.size > 3 else self._sink.size + self._buffered // 3
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. Raises StorageError."""
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
-                self._writer.write(self._schema.empty_table())
+                self.write(pa.RecordBatch.from_pylist([], schema=arrow_schema(self._fields)))
+            written = self._sink.size
             if self._spool is None:
-                self._close_sealed()
+                self._sink.held = []
+            self._writer.close()
+            self._check()
+            if self._spool is None:  # what pyarrow wrote now, the last stripe and the tail, gets checksums
+                write_end(b"".join(self._sink.held or ()), written, self._sink.sums, self._output.sink.write)
             else:
-                self._writer.close()
-                self._check()
                 moments = {number: join_moments(parts) for number, parts in self._moments.items()}
                 splice_timestamps(self._spool, self._sink.size, self._output.sink.write, moments)
                 self._spool.close()
@@ -185,15 +172,7 @@ class OrcWriter:
             raise
         return self._output.close()
 
-    def _close_sealed(self) -> None:
-        """Finish a file without timestamps: what pyarrow writes now, the last stripe and the tail, gets checksums."""
-        written, self._sink.held = self._sink.size, []
-        self._writer.close()
-        self._check()
-        write_end(b"".join(self._sink.held), written, self._sink.sums, self._output.sink.write)
-
     def abort(self) -> None:
-        """Drop the file."""
         # Nothing is written any more, but the writer must be closed or it closes itself later.
         self._sink.error = self._sink.error or StorageError("the file was dropped", path=self._path)
         self._writer.close()
@@ -215,18 +194,7 @@ def _has_rows(type_: DataType) -> bool:
 
 def _type_count(type_: DataType) -> int:
     """How many columns a type is in ORC's count: itself and everything inside it."""
-    inside = sum(map(_type_count, type_.children()))
-    return 1 + inside + (type_.kind is Kind.MULTISET)
-
-
-def _number_timestamps(type_: DataType, number: int, found: dict[int, list[Moments]]) -> int:
-    """Note the numbers of timestamp columns; the number after this type."""
-    if type_.kind in TIMESTAMP_KINDS:
-        found[number] = []
-    number += 1
-    for child in type_.children():
-        number = _number_timestamps(child, number, found)
-    return number + (type_.kind is Kind.MULTISET)
+    return 1 + sum(map(_type_count, type_.children())) + (type_.kind is Kind.MULTISET)
 
 
 def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
@@ -236,10 +204,17 @@ def orc_settings(options: Mapping[str, str]) -> dict[str, Any]:
         raise UnsupportedError(
             f"ORC files can't be compressed with {compression!r}", hint="use zstd, snappy, lz4, zlib or none"
         )
+    stripe_size = 64 * 2**20
+    for name in ("file.block-size", "orc.stripe.size"):
+        text = options.get(name)
+        if text is not None:
+            stripe_size = parse_memory(text, name)
+            if stripe_size < 1:
+                raise OptionError(f"{name} = {text!r} must be more than nothing")
     return {
         "compression": _COMPRESSIONS[compression],
         "compression_block_size": 128 * 1024,
-        "stripe_size": _size(options, 64 * 2**20),
+        "stripe_size": stripe_size,
         "row_index_stride": 10_000,
         "dictionary_key_size_threshold": 0.8,
     }
@@ -253,17 +228,6 @@ def check_instants(fields: Sequence[DataField], options: Mapping[str, str]) -> N
             f"instants can't be written to ORC files by the clocks of {zone!r:.60} ({LEGACY_ZONE})",
             hint=f"copy the table to one with {LEGACY_TYPE}=false, or to Parquet",
         )
-
-
-def _size(options: Mapping[str, str], default: int) -> int:
-    for name in ("orc.stripe.size", "file.block-size"):
-        text = options.get(name)
-        if text is not None:
-            size = parse_memory(text, name)
-            if size < 1:
-                raise OptionError(f"{name} = {text!r} must be more than nothing")
-            return size
-    return default
 
 
 def _orc_field(field: DataField) -> pa.Field:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,28 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import PredicateError, UnsupportedError
-from paimon_pyds.formats.base import ReadHints
+from paimon_pyds.formats.base import LEGACY_ZONE, ReadHints, is_legacy
 from paimon_pyds.formats.orc.tail import OrcTail
 from paimon_pyds.sql.values import time_zone
-from paimon_pyds.types import DataField, DataType, Kind
 
-__all__ = [
-    "LEGACY_TYPE",
-    "LEGACY_ZONE",
-    "ORC_EPOCH",
-    "Clocks",
-    "has_kind",
-    "holds_instants",
-    "is_legacy",
-    "is_utc",
-    "unnamed_zone",
-]
-
-LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
-"""Paimon's option: whether instants are stored by the clocks of the writer's zone."""
-
-LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
-"""An option of this package: the zone of the writers of stripes that name none, UTC by default."""
+__all__ = ["ORC_EPOCH", "Clocks", "is_utc", "unnamed_zone"]
 
 ORC_EPOCH = 1_420_070_400
 """2015-01-01 00:00:00 UTC, in seconds since 1970."""
@@ -72,22 +54,6 @@ _SHORT_NAMES = {
 def is_utc(zone: str) -> bool:
     """Whether the clocks of a zone show UTC; a stripe without a zone ("") counts as such."""
     return zone in _UTC
-
-
-def is_legacy(options: Mapping[str, str]) -> bool:
-    """Whether a table's instants are stored by the clocks of the writer's zone."""
-    return options.get(LEGACY_TYPE, "true").strip().lower() != "false"
-
-
-def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
-    """Whether new files of a table are ORC files with instants in them."""
-    is_orc = options.get("file.format", "").strip().lower() == "orc"
-    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
-
-
-def has_kind(type_: DataType, kind: Kind) -> bool:
-    """Whether a type is of a kind, or has one inside."""
-    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
 
 
 @dataclass(frozen=True, slots=True)

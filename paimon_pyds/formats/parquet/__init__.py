@@ -17,26 +17,19 @@ __all__ = ["ParquetFormat"]
 
 
 class ParquetFormat:
-    """`FileFormat` of Parquet."""
+    """Parquet as a `FileFormat`."""
 
-    name: str = "parquet"
+    name = "parquet"
     traits: FormatTraits = TRAITS["parquet"]
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
     ) -> ParquetReader:
-        """Open a data file of ``size`` bytes; its footer is read at once.
-
-        Raises:
-            CorruptFileError: the footer is not that of a Parquet file.
-            UnsupportedError: the file is encrypted.
-        """
         from paimon_pyds.formats.parquet.reader import ParquetReader
 
         return ParquetReader(io, path, size, counters)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        """Raises OptionError and UnsupportedError as `open_writer`."""
         from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema
 
         WriterOptions.parse(options)
@@ -45,15 +38,6 @@ class ParquetFormat:
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
     ) -> ParquetWriter:
-        """Create a data file with these columns.
-
-        Honours ``file.compression``, ``file.compression.zstd-level``, ``file.block-size`` and
-        ``parquet.enable.dictionary``.
-
-        Raises:
-            OptionError: a value that does not parse.
-            UnsupportedError: a compression or a type that Java Paimon can't read.
-        """
         from paimon_pyds.formats.parquet.writer import ParquetWriter
 
         return ParquetWriter(io, path, fields, options)

@@ -1,24 +1,48 @@
-"""From what pyarrow decodes to the Arrow types of Paimon's columns."""
+"""From what pyarrow decodes to the Arrow types of Paimon's columns, and back for INT96.
+
+INT96 timestamps are twelve bytes: nanoseconds of the day and Julian day. pyarrow's own conversion either wraps around
+outside 1677 to 2262 or drops nanoseconds, for all columns of a file alike. So pyarrow reads them as twelve bytes of no
+meaning, and each column gets its own unit here; a value that does not fit is an error. When writing, only the columns
+with nanoseconds become INT96: pyarrow would make all timestamps of a file INT96, and Java Paimon then fails on a filter
+on the coarser ones. They are written as twelve bytes, and the footer says what they are.
+
+Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's NanoTime.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.int96 import is_int96_bytes, timestamps
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.formats.arrays import rebuild
+from paimon_pyds.formats.parquet.footer import require
+from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
 from paimon_pyds.types.time_units import UNIT_DIGITS
 
-__all__ = ["all_but", "conform", "conform_batch", "rows_at_once", "without_rows"]
+__all__ = [
+    "FIXED", "INT96", "all_but", "as_fixed", "conform", "conform_batch", "footer_without_int96", "int96_leaves",
+    "rows_at_once", "stored_schema", "timestamp_bytes", "with_int96", "without_rows",
+]  # fmt: skip
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
 """What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+INT96, FIXED = 3, 7
+"""Parquet's numbers of these physical types."""
+_INT96_BYTES = 12
+_TWELVE_BYTES: Struct = {1: (I32, FIXED), 2: (I32, _INT96_BYTES)}
+_KEPT_FIELDS = (3, 4, 9)
+"""Of a SchemaElement: repetition, name, field id."""
+_JULIAN_EPOCH = 2_440_588
+_DAY_MICROS = 86_400_000_000
+_PARTS = np.dtype([("nanos", "<i8"), ("day", "<i4")])
+_NANO_LIMIT = 9_223_372_036_854_775
+"""Microseconds: the last whole one before nanoseconds since 1970 leave 64 bits."""
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
@@ -43,8 +67,8 @@ def conform(
     """
     if array.type.equals(type_, check_metadata=True):
         return array
-    if pa.types.is_timestamp(type_) and is_int96_bytes(array.type):
-        return timestamps(array, type_, column, path, around)
+    if pa.types.is_timestamp(type_) and array.type.equals(pa.binary(_INT96_BYTES)):
+        return _timestamps(array, type_, column, path, around)
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
         return _conform_struct(array, type_, column, path, around)
     if pa.types.is_map(type_) and pa.types.is_map(array.type):
@@ -52,9 +76,9 @@ def conform(
         # Names inside a map say nothing: other writers have others.
         named = [type_.key_field.with_type(array.type.key_type), type_.item_field.with_type(array.type.item_type)]
         pairs = pa.StructArray.from_arrays([array.keys, array.items], fields=named)
-        return _around(array, type_, conform(pairs, entries, column, path))
+        return rebuild(array, type_, [conform(pairs, entries, column, path)])
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
-        return _around(array, type_, conform(array.values, type_.value_type, column, path))
+        return rebuild(array, type_, [conform(array.values, type_.value_type, column, path)])
     try:
         return _cast(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -84,12 +108,6 @@ def _conform_struct(
     children = [conform(array.field(i), f.type, f"{column}.{f.name}", path, around) for i, f in enumerate(fields)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-
-
-def _around(array: pa.Array, type_: pa.DataType, child: pa.Array) -> pa.Array:
-    """The list or map with the same validity and offsets, around another child."""
-    buffers: Sequence[pa.Buffer | None] = array.buffers()[:2]
-    return pa.Array.from_buffers(type_, len(array), buffers, array.null_count, array.offset, [child])
 
 
 def all_but(dropped: npt.NDArray[np.int64], rows: int) -> pa.BooleanArray:
@@ -128,3 +146,159 @@ def _is_flat(type_: pa.DataType) -> bool:
     kinds = pa.types
     checks = (kinds.is_primitive, kinds.is_decimal, kinds.is_string, kinds.is_binary, kinds.is_fixed_size_binary)
     return any(check(type_) for check in checks)
+
+
+# ----------------------------------------------------------------------------------------------------------- INT96
+
+
+def as_fixed(element: Struct) -> Struct:
+    """A schema element with INT96 as fixed-length bytes; any other as it is."""
+    if element.get(1) != (I32, INT96):
+        return element
+    return _TWELVE_BYTES | {i: f for i, f in element.items() if i in _KEPT_FIELDS}
+
+
+def footer_without_int96(footer: bytes) -> bytes:
+    """The same footer with every INT96 column as fixed-length bytes, and without key-value metadata.
+
+    Raises:
+        CorruptFileError: a required field is missing or of another type.
+    """
+    meta, _ = decode_struct(footer)
+    meta[2] = (LIST, (STRUCT, [as_fixed(e) for e in _structs(meta, 2, "schema")]))
+    for group in _structs(meta, 4, "row_groups"):
+        for chunk in _structs(group, 1, "columns"):
+            column = require(chunk, 3, STRUCT, "ColumnChunk.meta_data")
+            if column.get(1) == (I32, INT96):
+                column[1] = (I32, FIXED)
+                column.pop(12, None)  # statistics: their order is undefined
+    meta.pop(5, None)
+    return encode_struct(meta)
+
+
+def _structs(fields: Struct, field_id: int, name: str) -> list[Struct]:
+    element, values = require(fields, field_id, LIST, name)
+    if values and element != STRUCT:
+        raise CorruptFileError("not a list of structs", field=name)
+    return values  # type: ignore[no-any-return]
+
+
+def _timestamps(
+    array: pa.FixedSizeBinaryArray,
+    type_: pa.TimestampType,
+    column: str,
+    path: str,
+    around: pa.BooleanArray | None = None,
+) -> pa.Array:
+    """The timestamps in twelve-byte values; a unit coarser than nanoseconds is cut towards the past.
+
+    Where ``around`` is false, no value is wanted: the struct that the array is in is NULL there.
+
+    Raises:
+        UnsupportedError: a value outside what nanoseconds since 1970 can hold in 64 bits.
+    """
+    count = len(array)
+    data = array.buffers()[1]
+    if data is None or not count:
+        return pa.nulls(count, type_)
+    raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * _INT96_BYTES)
+    nulls = np.asarray(array.is_null()) if array.null_count else None
+    nanos, days = raw["nanos"].copy(), raw["day"].astype(np.int64)
+    for void in (nulls, None if around is None else ~to_numpy(around)):
+        if void is not None:  # what stands under a NULL is no value
+            nanos[void], days[void] = 0, _JULIAN_EPOCH
+    micros = (days - _JULIAN_EPOCH) * _DAY_MICROS + nanos // 1000
+    values = _in_unit(micros, nanos % 1000, type_.unit, column, path)
+    return pa.array(values, pa.int64(), mask=nulls).view(type_)
+
+
+def _in_unit(
+    micros: npt.NDArray[np.int64], rest: npt.NDArray[np.int64], unit: str, column: str, path: str
+) -> npt.NDArray[np.int64]:
+    if unit == "us":
+        return micros
+    if unit in ("ms", "s"):
+        return micros // (1000 if unit == "ms" else 1_000_000)
+    outside = (micros >= _NANO_LIMIT) | (micros <= -_NANO_LIMIT)
+    if outside.any():
+        first = np.datetime64(int(micros[outside][0]), "us")
+        raise UnsupportedError(
+            f"column {column!r} holds the timestamp {first}; with nanoseconds, 1677-09-21 to 2262-04-11 can be read",
+            path=path,
+            hint="read the other columns, or change the column to TIMESTAMP(6)",
+        )
+    return micros * 1000 + rest
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
+    return pa.schema([_stored_field(f) for f in schema])
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return pa.binary(_INT96_BYTES)
+    if pa.types.is_struct(type_):
+        return pa.struct([_stored_field(type_.field(i)) for i in range(type_.num_fields)])
+    if pa.types.is_map(type_):
+        return pa.map_(_stored_field(type_.key_field), _stored_field(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(_stored_field(type_.value_field))
+    return type_
+
+
+def timestamp_bytes(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The array in its stored type (`stored_schema`)."""
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_):
+        children = [timestamp_bytes(array.field(i), type_.field(i).type) for i in range(type_.num_fields)]
+        kept = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little")) if array.null_count else None
+        return pa.Array.from_buffers(type_, len(array), [kept], array.null_count, children=children)
+    if pa.types.is_map(type_):
+        entries = pa.StructArray.from_arrays(
+            [timestamp_bytes(array.keys, type_.key_type), timestamp_bytes(array.items, type_.item_type)],
+            fields=[type_.key_field, type_.item_field],
+        )
+        return rebuild(array, type_, [entries])
+    if pa.types.is_list(type_):
+        return rebuild(array, type_, [timestamp_bytes(array.values, type_.value_type)])
+    return _bytes_of_nanos(array)
+
+
+def _bytes_of_nanos(array: pa.Array) -> pa.Array:
+    values = np.asarray(array.view(pa.int64()).fill_null(0)).astype(np.int64, copy=False)
+    days = values // (_DAY_MICROS * 1000)
+    parts = np.empty(len(values), _PARTS)
+    parts["nanos"] = values - days * (_DAY_MICROS * 1000)
+    parts["day"] = days + _JULIAN_EPOCH
+    valid = None
+    if array.null_count:
+        valid = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
+    return pa.Array.from_buffers(pa.binary(_INT96_BYTES), len(array), [valid, pa.py_buffer(parts)], array.null_count)
+
+
+def int96_leaves(elements: list[Struct]) -> list[bool]:
+    """For each leaf of a written schema, whether it is a timestamp stored as twelve bytes.
+
+    Nothing else is written as twelve bytes without a logical type: decimals have one, BINARY has no fixed length.
+    """
+    return [_is_timestamp(e) for e in elements if 5 not in e]
+
+
+def _is_timestamp(element: Struct) -> bool:
+    return element.items() >= _TWELVE_BYTES.items() and not element.keys() & {5, 6, 10}  # children, a logical type
+
+
+def with_int96(element: Struct) -> Struct:
+    """A schema element that is a timestamp stored as twelve bytes, as INT96; any other as it is."""
+    if not _is_timestamp(element):
+        return element
+    return {1: (I32, INT96)} | {i: f for i, f in element.items() if i in _KEPT_FIELDS}

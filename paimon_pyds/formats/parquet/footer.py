@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.parquet.struct_checksum import check_struct
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     I32,
@@ -22,6 +22,7 @@ from paimon_pyds.formats.parquet.thrift import (
     LIST,
     STRUCT,
     Struct,
+    check_struct,
     decode_struct,
     field_head,
     list_head,
@@ -29,7 +30,7 @@ from paimon_pyds.formats.parquet.thrift import (
     skip_struct,
     varint,
     zigzag,
-)  # fmt: skip
+)
 from paimon_pyds.storage.base import FileIO
 
 __all__ = ["MAGIC", "Chunk", "Footer", "Leaf", "Tail", "get", "read_footer", "require"]
@@ -141,19 +142,10 @@ class Footer:
                 f"row groups of {sum(self._group_rows)} rows in a file of {self.row_count}", path=path, field="num_rows"
             )
 
-    @property
-    def group_count(self) -> int:
-        """How many row groups there are."""
-        return len(self._group_rows)
-
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
         """First row and end of each row group."""
-        bounds, start = [], 0
-        for rows in self._group_rows:
-            bounds.append((start, start + rows))
-            start += rows
-        return bounds
+        return list(pairwise(accumulate(self._group_rows, initial=0)))
 
     def chunk(self, group: int, leaf: int) -> Chunk:
         """The column chunk of a leaf in a row group. Raises CorruptFileError."""
@@ -257,7 +249,7 @@ def _schema(elements: Sequence[tuple[Struct, bytes]]) -> tuple[list[Leaf], dict[
             raise CorruptFileError(f"a schema nested deeper than {_MAX_NESTING} levels", field="schema")
         element, raw = elements[position]
         position += 1
-        path = (*path, _text(require(element, 4, BINARY, "SchemaElement.name")))
+        path = (*path, _name(element))
         kind = get(element, 3, I32, "repetition_type")
         definition += kind in (_OPTIONAL, _REPEATED)
         repetition += kind == _REPEATED
@@ -266,18 +258,16 @@ def _schema(elements: Sequence[tuple[Struct, bytes]]) -> tuple[list[Leaf], dict[
             physical = require(element, 1, I32, "SchemaElement.type")
             leaves.append(Leaf(len(leaves), path, physical, definition, repetition, element, raw))
             return
-        _check_children(children, len(elements))
-        for _ in range(children):
+        for _ in _children(children, len(elements)):
             visit(path, definition, repetition)
 
     if not elements:
         raise CorruptFileError("an empty schema", field="schema")
     root = require(elements[0][0], 5, I32, "num_children")
-    _check_children(root, len(elements))
-    for _ in range(root):
+    for _ in _children(root, len(elements)):
         first, at = len(leaves), position
         visit((), 0, 0)
-        name = _text(require(elements[at][0], 4, BINARY, "SchemaElement.name"))
+        name = _name(elements[at][0])
         if name in columns:
             raise CorruptFileError(f"two columns named {name!r:.100}", field="schema")
         columns[name] = range(first, len(leaves))
@@ -286,12 +276,14 @@ def _schema(elements: Sequence[tuple[Struct, bytes]]) -> tuple[list[Leaf], dict[
     return leaves, columns
 
 
-def _check_children(count: int, elements: int) -> None:
+def _children(count: int, elements: int) -> range:
     if not 0 <= count < elements:
         raise CorruptFileError(f"{count} children in a schema of {elements} elements", field="num_children")
+    return range(count)
 
 
-def _text(name: bytes) -> str:
+def _name(element: Struct) -> str:
+    name: bytes = require(element, 4, BINARY, "SchemaElement.name")
     try:
         return name.decode()
     except UnicodeDecodeError:

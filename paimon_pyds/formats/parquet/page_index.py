@@ -13,7 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from paimon_pyds.avro.encode import join, varints
+from paimon_pyds.buffers import scalar
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import (
@@ -31,13 +34,24 @@ from paimon_pyds.formats.parquet.thrift import (
     varint,
     write_varint,
     zigzag,
-)  # fmt: skip
+)
 from paimon_pyds.row.layout import LONGER, unaligned_words, unsigned_varints, zigzag_decoded
 
 __all__ = [
-    "ColumnIndex", "PageTable", "decode_column_index", "decode_locations", "decode_offset_indexes",
+    "ColumnIndex", "PageTable", "agrees", "decode_column_index", "decode_locations", "decode_offset_indexes",
     "encode_offset_index",
 ]  # fmt: skip
+
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+_Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
+_INTEGERS = (1, 2)
+"""Parquet's numbers of the physical types INT32 and INT64."""
+_NULL_PAGES, _MIN_VALUES, _MAX_VALUES, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
+"""Fields of a ColumnIndex."""
+_TOKENS_PER_PAGE = 7
+_HEADS = (0x16, 0x15, 0x16, 0x00)
+"""Single-byte tokens of a PageLocation: field heads of offset (i64), size (i32), first row (i64), and the stop byte."""
+_WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +62,9 @@ class PageTable:
     the row group, with the group's row count as last element (so one longer than the others).
     """
 
-    offsets: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    first_rows: npt.NDArray[np.int64]
+    offsets: _Int64s
+    sizes: _Int64s
+    first_rows: _Int64s
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -63,7 +77,7 @@ class ColumnIndex:
     null_pages: npt.NDArray[np.bool_]
     minima: list[bytes]
     maxima: list[bytes]
-    null_counts: npt.NDArray[np.int64] | None
+    null_counts: _Int64s | None
 
 
 def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: Sequence[int]) -> list[PageTable]:
@@ -72,7 +86,7 @@ def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: 
     Raises:
         CorruptFileError: pages outside their chunk, overlapping, or rows that do not ascend from 0.
     """
-    return [_table(*told) for told in zip(decode_locations(data), chunks, rows, strict=True)]
+    return [_table(*found) for found in zip(decode_locations(data), chunks, rows, strict=True)]
 
 
 def _table(locations: _Columns, chunk: Chunk, rows: int) -> PageTable:
@@ -91,16 +105,6 @@ def _table(locations: _Columns, chunk: Chunk, rows: int) -> PageTable:
     return PageTable(offsets, sizes, first_rows)
 
 
-_NULL_PAGES, _MIN_VALUES, _MAX_VALUES, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
-"""Fields of a ColumnIndex."""
-_Int64s: TypeAlias = npt.NDArray[np.int64]
-_Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
-_TOKENS_PER_PAGE = 7
-_HEADS = (0x16, 0x15, 0x16, 0x00)
-"""Single-byte tokens of a PageLocation: field heads of offset (i64), size (i32), first row (i64), and the stop byte."""
-_WORD = 8
-
-
 def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
     """Offsets, sizes and first rows of OffsetIndexes, unchecked. Raises CorruptFileError when one of them is none."""
     found = _locations_at_once(data) if data else []
@@ -110,32 +114,16 @@ def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
 def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -> bytes:
     """The OffsetIndex of these pages; ``first_rows`` has one number per page."""
     count = len(offsets)
-    if not count:
-        return b"\x19\x0c\x00"
     head = bytearray(b"\x19")
     if count < 15:
         head.append(count << 4 | STRUCT)
     else:
         head.append(0xF0 | STRUCT)
         write_varint(head, count)
-    parts, used = [], []
-    for token, values in zip(_HEADS, (offsets, sizes, first_rows), strict=False):
-        groups, lengths = _varints(values << 1)
-        parts += [np.full((count, 1), token, np.uint8), groups]
-        used += [np.ones((count, 1), np.bool_), np.arange(groups.shape[1]) < lengths[:, None]]
-    parts.append(np.zeros((count, 1), np.uint8))
-    used.append(np.ones((count, 1), np.bool_))
-    return bytes(head) + np.hstack(parts)[np.hstack(used)].tobytes() + b"\x00"
-
-
-def _varints(values: _Int64s) -> tuple[npt.NDArray[np.uint8], _Int64s]:
-    """The bytes of non-negative numbers as LEB128, a row each, and how many of the row's bytes count."""
-    width = max(1, -(-int(values.max()).bit_length() // 7))
-    groups = (values[:, None] >> (7 * np.arange(width))) & 0x7F
-    lengths = np.maximum(1, width - np.argmax(groups[:, ::-1] != 0, axis=1))
-    lengths[values == 0] = 1
-    more = np.arange(width) < lengths[:, None] - 1
-    return (groups | (more << 7)).astype(np.uint8), lengths
+    tokens = [scalar(bytes([token]), pa.binary()) for token in _HEADS]
+    numbers = [varints(values) for values in (offsets, sizes, first_rows)]
+    locations = join([tokens[0], numbers[0], tokens[1], numbers[1], tokens[2], numbers[2], tokens[3]])
+    return b"".join([head, *locations.to_pylist(), b"\0"])
 
 
 def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:
@@ -189,7 +177,7 @@ def _locations_one_by_one(data: bytes) -> _Columns:
     return _int64(offsets), _int64(sizes), _int64(rows)
 
 
-def _int64(values: list[int]) -> npt.NDArray[np.int64]:
+def _int64(values: list[int]) -> _Int64s:
     try:
         return np.array(values, np.int64)
     except OverflowError:
@@ -233,6 +221,20 @@ def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
     if null_pages is None or len(bounds) != 2:
         raise CorruptFileError("a required field is missing", field="ColumnIndex")
     return ColumnIndex(null_pages, bounds[_MIN_VALUES], bounds[_MAX_VALUES], counts)
+
+
+def agrees(chunk: Chunk, index: ColumnIndex) -> bool:
+    """Whether the bounds of pages can be those of their chunk: integers' least and greatest lie in some page each.
+
+    What is shortened by its writer, or has several forms of one value, can't be told.
+    """
+    stats = chunk.statistics or {}
+    if chunk.physical not in _INTEGERS:
+        return True
+    return all(
+        found is None or found[0] != BINARY or found[1] in values
+        for found, values in ((stats.get(6), index.minima), (stats.get(5), index.maxima))
+    )
 
 
 def _binaries(data: bytes, pos: int, count: int) -> tuple[list[bytes], int]:

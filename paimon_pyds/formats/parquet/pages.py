@@ -1,16 +1,18 @@
 """Reading single pages: a Parquet file is put together in memory from the wanted pages only, and pyarrow decodes it.
 
 pyarrow reads whole column chunks. But a chunk of a flat column is a dictionary page, if it has one, and data pages that
-stand for themselves; the OffsetIndex tells where each lies and which rows it holds. So for the rows that are wanted, a
+stand for themselves; the OffsetIndex says where each lies and which rows it holds. So for the rows that are wanted, a
 small file is made of the dictionary page, the data pages with those rows and a new footer, and the rows are taken from
 what it decodes to. Columns whose pages are cut at the same rows share one such file, row groups become its row groups.
-Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DataPageHeaderV2), PageIndex.md.
+Page headers are checked against the index; those of many pages are read at once.
+Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DictionaryPageHeader, DataPageHeaderV2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,89 +20,152 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.decoding import decoding, open_file
+from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC, Chunk, Leaf
-from paimon_pyds.formats.parquet.int96 import FIXED, INT96, as_fixed
-from paimon_pyds.formats.parquet.page_header import (
-    DATA_PAGE,
-    DATA_PAGE_V2,
-    DICTIONARY_PAGE,
-    PageHead,
-    read_head,
-    read_heads,
+from paimon_pyds.formats.parquet.page_picks import PagePick
+from paimon_pyds.formats.parquet.source import decoding, open_file
+from paimon_pyds.formats.parquet.thrift import (
+    BINARY,
+    BOOL_FALSE,
+    BOOL_TRUE,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    decode_struct,
+    encode_struct,
 )
-from paimon_pyds.formats.parquet.page_index import PageTable
-from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, encode_struct
 
-__all__ = ["PagePick", "decode_picks", "page_heads", "pick_pages"]
+__all__ = [
+    "DATA_PAGE", "DATA_PAGE_V2", "DICTIONARY_PAGE", "PageHead", "decode_picks", "page_heads", "read_head", "read_heads"
+]  # fmt: skip
 
-_THREADS_FROM = 16
 _Int64s = npt.NDArray[np.int64]
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+_THREADS_FROM = 16
+"""Pages that are worth pyarrow's threads."""
+_DATA_HEAD, _DICTIONARY_HEAD, _DATA_HEAD_V2 = 5, 7, 8
+"""Fields of a PageHeader."""
+_COUNTED = frozenset({I32, BOOL_TRUE, BOOL_FALSE})
+_WINDOW = 48
+_FEW = 16
+"""Headers up to which reading one after the other is faster."""
+_USUAL = (0x15, None, 0x15, None, 0x15, None, 0x15, None, 0x1C, 0x15, None, 0x15, None, 0x15, None, 0x15, None, 0, 0)
+_WITHOUT_CRC = (0x15, None, 0x15, None, 0x15, None, 0x2C, 0x15, None, 0x15, None, 0x15, None, 0x15, None, 0, 0)
+"""Tokens of a header of a data page without statistics; None is a number."""
 
 
 @dataclass(frozen=True, slots=True)
-class PagePick:
-    """The pages of one column chunk that hold the wanted rows.
+class PageHead:
+    """One page header: ``length`` are its own bytes, ``fields`` the numbers in the header of its kind, by field id."""
 
-    ``starts`` and ``sizes`` are bytes of the file, ``rows`` how many rows each page has; ``local`` are the wanted rows,
-    counted in the rows of these pages; ``prefix`` is where the dictionary page lies.
+    kind: int
+    length: int
+    compressed: int
+    uncompressed: int
+    crc: int | None
+    fields: dict[int, int]
+
+
+def read_heads(data: bytes, positions: _Int64s) -> list[PageHead]:
+    """The headers at these positions. CorruptFileError for what is no header, or cut off."""
+    if len(positions) <= _FEW:
+        return [read_head(data, position) for position in positions.tolist()]
+    found = _at_once(data, positions, _USUAL)
+    if found is None:
+        found = _at_once(data, positions, _WITHOUT_CRC)
+    return found if found is not None else [read_head(data, position) for position in positions.tolist()]
+
+
+def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -> list[PageHead] | None:
+    """All headers when each is spelled like this, in tokens of LEB128; None when one is not."""
+    octets = np.frombuffer(data, np.uint8)
+    window = octets[np.minimum(positions[:, None] + np.arange(_WINDOW), len(octets) - 1)]
+    ends = window < 0x80
+    token = np.cumsum(ends, axis=1) - ends  # the number of the token that a byte belongs to
+    last = np.argmax(token == len(pattern), axis=1)  # where the header's end is behind
+    if not last.all() or bool((positions + last > len(octets)).any()):
+        return None
+    used = np.arange(_WINDOW) < last[:, None]
+    begins = np.ones_like(ends)
+    begins[:, 1:] = ends[:, :-1]
+    place = np.arange(_WINDOW) - np.maximum.accumulate(np.where(begins, np.arange(_WINDOW), 0), axis=1)
+    if int(place[used].max()) > 4:  # more than 32 bits
+        return None
+    parts = (window & 0x7F).astype(np.int64) << (7 * place)
+    numbers = np.add.reduceat(parts[used], np.flatnonzero(begins[used])).reshape(len(positions), len(pattern))
+    rows = []
+    for at, token_ in enumerate(pattern):
+        if token_ is None:
+            rows.append((numbers[:, at] >> 1) ^ -(numbers[:, at] & 1))
+        elif bool((numbers[:, at] != token_).any()):
+            return None
+    columns: list[Any] = [row.tolist() for row in rows]
+    if len(columns) == 7:
+        columns.insert(3, [None] * len(positions))
+    if set(columns[0]) != {DATA_PAGE}:
+        return None
+    return [
+        PageHead(kind, length, compressed, uncompressed, crc, {1: values, 2: encoding, 3: levels, 4: repeats})
+        for kind, uncompressed, compressed, crc, values, encoding, levels, repeats, length in zip(
+            *columns, last.tolist(), strict=True
+        )
+    ]
+
+
+def read_head(data: bytes, position: int) -> PageHead:
+    """The header at a position. CorruptFileError for what is no header, or cut off."""
+    found, end = decode_struct(data, position)
+    kind, uncompressed, compressed = (_number(found, field_id, -1) for field_id in (1, 2, 3))
+    if compressed < 0:
+        raise CorruptFileError(f"a page of {compressed} bytes", field="PageHeader.compressed_page_size")
+    inner: Struct = {}
+    for field_id in (_DATA_HEAD, _DICTIONARY_HEAD, _DATA_HEAD_V2):
+        wire, value = found.get(field_id, (0, None))
+        if wire == STRUCT:
+            inner = value
+    fields = {field_id: int(value) for field_id, (wire, value) in inner.items() if wire in _COUNTED}
+    return PageHead(kind, end - position, compressed, uncompressed, _number(found, 4, None), fields)
+
+
+def _number(fields: Struct, field_id: int, default: Any) -> Any:
+    wire, value = fields.get(field_id, (0, None))
+    return value if wire == I32 else default
+
+
+def page_heads(pick: PagePick, data: bytes) -> tuple[PageHead | None, _Int64s, list[PageHead]]:
+    """The header of the dictionary page, if there is one; where the data pages lie in ``data``; and their headers.
+
+    Raises:
+        CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
+            or claims to become more than its column chunk.
     """
-
-    leaf: Leaf
-    chunk: Chunk
-    starts: _Int64s
-    sizes: _Int64s
-    rows: _Int64s
-    local: _Int64s
-    prefix: tuple[int, int]
-    cut: bytes
-
-    @property
-    def covered(self) -> int:
-        """Rows that have to be decoded."""
-        return int(self.rows.sum())
-
-    @property
-    def size(self) -> int:
-        """Bytes to read."""
-        return self.prefix[1] + int(self.sizes.sum())
-
-    def ranges(self) -> list[tuple[int, int]]:
-        """What to read: (offset, length), the dictionary page first, pages that touch in one."""
-        found = [self.prefix] if self.prefix[1] else []
-        ends = self.starts + self.sizes
-        gaps = np.flatnonzero(self.starts[1:] != ends[:-1]).tolist()
-        for first, last in zip([0, *(gap + 1 for gap in gaps)], [*gaps, -1], strict=True):
-            begin = int(self.starts[first])
-            found.append((begin, int(ends[last]) - begin))
-        return found
+    begin, dictionary = pick.prefix[1], None
+    if begin:
+        dictionary = read_head(data, 0)
+        if dictionary.kind != DICTIONARY_PAGE or _size(dictionary, pick.chunk) != begin:
+            raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
+    positions = begin + np.cumsum(pick.sizes) - pick.sizes
+    heads = read_heads(data, positions)
+    for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
+        found, values = _size(head, pick.chunk), head.fields.get(1)
+        if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
+            raise CorruptFileError(
+                f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
+                field="PageHeader",
+            )
+    return dictionary, positions, heads
 
 
-def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
-    """The pages of column chunks of one row group that hold ``rows`` (numbers within it, ascending, at least one).
-
-    The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
-    """
-    cuts: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
-    picks = {}
-    for number, (leaf, chunk, table) in pages.items():
-        key = table.first_rows.tobytes()
-        if key not in cuts:
-            cuts[key] = _cut_pages(table.first_rows, rows)
-        at, counts, local, cut = cuts[key]
-        prefix = (chunk.start, int(table.offsets[0]) - chunk.start)
-        picks[number] = PagePick(leaf, chunk, table.offsets[at], table.sizes[at], counts, local, prefix, cut)
-    return picks
-
-
-def _cut_pages(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
-    """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and a name of the cut."""
-    wanted = np.diff(np.searchsorted(rows, first_rows))
-    pages = np.flatnonzero(wanted)
-    first = first_rows[pages]
-    counts = first_rows[pages + 1] - first
-    before = np.cumsum(counts) - counts
-    return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
+def _size(head: PageHead, chunk: Chunk) -> int:
+    """Bytes of a page with its header, when decompressing it gives no more than its chunk has."""
+    if not 0 <= head.uncompressed <= chunk.uncompressed_size:
+        raise CorruptFileError(
+            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its column chunk has "
+            f"{chunk.uncompressed_size}", field="PageHeader.uncompressed_page_size",
+        )  # fmt: skip
+    return head.length + head.compressed
 
 
 def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.Array]:
@@ -189,37 +254,3 @@ def _footer(leaves: Sequence[Leaf], groups: list[Struct], rows: int) -> bytes:
     elements: list[Struct] = [{4: (BINARY, b"schema"), 5: (I32, len(leaves))}]
     elements += [as_fixed(leaf.element) for leaf in leaves]
     return encode_struct({1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, rows), 4: (LIST, (STRUCT, groups))})
-
-
-def page_heads(pick: PagePick, data: bytes) -> tuple[PageHead | None, _Int64s, list[PageHead]]:
-    """The header of the dictionary page, if there is one; where the data pages lie in ``data``; and their headers.
-
-    Raises:
-        CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
-            or claims to become more than its column chunk.
-    """
-    begin, dictionary = pick.prefix[1], None
-    if begin:
-        dictionary = read_head(data, 0)
-        if dictionary.kind != DICTIONARY_PAGE or _size(dictionary, pick.chunk) != begin:
-            raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
-    positions = begin + np.cumsum(pick.sizes) - pick.sizes
-    heads = read_heads(data, positions)
-    for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
-        found, values = _size(head, pick.chunk), head.fields.get(1)
-        if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
-            raise CorruptFileError(
-                f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
-                field="PageHeader",
-            )
-    return dictionary, positions, heads
-
-
-def _size(head: PageHead, chunk: Chunk) -> int:
-    """Bytes of a page with its header, when decompressing it gives no more than its chunk has."""
-    if not 0 <= head.uncompressed <= chunk.uncompressed_size:
-        raise CorruptFileError(
-            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its column chunk has "
-            f"{chunk.uncompressed_size}", field="PageHeader.uncompressed_page_size",
-        )  # fmt: skip
-    return head.length + head.compressed

@@ -3,6 +3,10 @@
 The predicate is evaluated by `predicate.prune`, first on the row groups; then, for those that are left, each test on
 the pages of its own column, and the rows of the pages are joined by AND and OR. What is kept is a superset of what
 matches.
+
+Source: apache/parquet-format, parquet.thrift (Statistics, ColumnIndex, ColumnOrder) and LogicalTypes.md. Bounds may be
+shortened by their writer, outwards: they bound the values and need not occur among them. Bounds of floating-point
+columns leave NaN out. What is missing, contradictory or of an undefined order counts as unknown.
 """
 
 from __future__ import annotations
@@ -10,19 +14,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.formats.parquet.bounds import RawBounds, chunk_bounds, column_stats, comparable, page_bounds
-from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.footer import Chunk, Leaf
+from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
 from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves
 from paimon_pyds.predicate.tree import Leaf as Test
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataType,
+    Kind,
+    arrow_type,
+    timestamp_unit,
+)
 
 __all__ = ["prune"]
 
@@ -31,6 +49,14 @@ _FEW_ROWS = 64
 _MOST_OF_A_GROUP = 0.8
 """A row group of which more than this is kept is kept whole: it is decoded whole anyway."""
 _MOST_ROWS = 1 << 32
+
+_BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
+_DTYPES = {_BOOLEAN: "u1", _INT32: "<i4", _INT64: "<i8", _FLOAT: "<f4", _DOUBLE: "<f8"}
+_SIGNED_CONVERTED = frozenset({None, 15, 16, 17, 18})
+"""Converted types of INTEGER columns: none, or INT_8 to INT_64; the unsigned ones order differently."""
+_DATE, _TIME_MILLIS = 6, 7
+_TIMESTAMP_UNITS = {1: "ms", 2: "us", 3: "ns"}
+_TIMESTAMP_CONVERTED = {9: "ms", 10: "us"}
 
 
 def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> RowSelection:
@@ -61,13 +87,13 @@ def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRe
     """The predicate's columns whose statistics say something."""
     footer = source.footer
     found: dict[ColumnRef, Leaf] = {}
-    for test in leaves(predicate):
+    for test in leaves(predicate, every=False):
         column = test.column
         numbers = footer.columns.get(column.name)
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
             continue
         leaf = footer.leaves[numbers[0]]
-        if leaf.flat and (comparable(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
+        if leaf.flat and (_comparable(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
             found[column] = leaf
     return found
 
@@ -82,7 +108,7 @@ def _prune_groups(
         leaf = columns.get(column)
         if leaf is None:
             return None
-        return column_stats(leaf, column.type, chunk_bounds(leaf, [footer.chunk(g, leaf.index) for g in groups]))
+        return column_stats(leaf, column.type, _chunk_bounds(leaf, [footer.chunk(g, leaf.index) for g in groups]))
 
     rows = pa.array([footer.groups[g][1] - footer.groups[g][0] for g in groups], pa.int64())
     return may_match(predicate, rows, stats_of)
@@ -105,6 +131,8 @@ def _prune_pages(
     pages = {column: _pages(source, column, leaf, groups) for column, leaf in columns.items()}
 
     def rows_of(part: Predicate) -> BitMap:
+        if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
+            return everything & pages[part.ranges.column].rows_of(part)
         if isinstance(part, Test):
             return everything & pages[part.column].rows_of(part) if part.column in pages else everything
         if isinstance(part, And):
@@ -129,8 +157,8 @@ class _Pages:
     starts: list[int]
     stops: list[int]
 
-    def rows_of(self, test: Test) -> BitMap:
-        """The rows in pages where a test may be true."""
+    def rows_of(self, test: Predicate) -> BitMap:
+        """The rows in pages where a test of the column may be true."""
         mask = self.statistics.may(test)
         edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
         kept = BitMap()
@@ -142,17 +170,161 @@ class _Pages:
 def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequence[tuple[int, int, int]]) -> _Pages:
     """The pages of a column; a chunk without page index counts as one page."""
     tables, indexes = source.tables(()), source.bounds(())
-    bounds = RawBounds([], [], [], [])
+    bounds = _RawBounds([], [], [], [])
     starts: list[int] = []
     for group, start, stop in groups:
         index = indexes.get((group, leaf.index))
         if index is None:
             starts.append(start)
-            bounds.extend(RawBounds([None], [None], [-1], [stop - start]))
+            bounds.extend(_RawBounds([None], [None], [-1], [stop - start]))
             continue
         first_rows = (tables[group, leaf.index].first_rows + start).tolist()
         starts += first_rows[:-1]
-        bounds.extend(page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
+        bounds.extend(_page_bounds(leaf, index, [b - a for a, b in pairwise(first_rows)]))
     stops = [start + rows for start, rows in zip(starts, bounds.rows, strict=True)]
     stats = column_stats(leaf, column.type, bounds)
     return _Pages(StatisticsEvaluation(stats.row_count, lambda _: stats), starts, stops)
+
+
+@dataclass(frozen=True, slots=True)
+class _RawBounds:
+    """Per row group or page: bounds in Parquet's plain encoding (None where not told), NULLs (-1 likewise), rows."""
+
+    low: list[bytes | None]
+    high: list[bytes | None]
+    nulls: list[int]
+    rows: list[int]
+
+    def extend(self, other: _RawBounds) -> None:
+        self.low.extend(other.low)
+        self.high.extend(other.high)
+        self.nulls.extend(other.nulls)
+        self.rows.extend(other.rows)
+
+
+def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> _RawBounds:
+    """Bounds of whole column chunks, from the footer."""
+    bounds = _RawBounds([], [], [], [])
+    for chunk in chunks:
+        stats = chunk.statistics or {}
+        wire, count = stats.get(3, (I64, -1))
+        known = wire == I64 and 0 <= count <= chunk.values
+        bounds.low.append(_bound(stats, 6, 2, leaf))
+        bounds.high.append(_bound(stats, 5, 1, leaf))
+        bounds.nulls.append(0 if leaf.max_definition == 0 else count if known else -1)
+        bounds.rows.append(chunk.values)
+    return bounds
+
+
+def _bound(stats: Struct, field_id: int, old_id: int, leaf: Leaf) -> bytes | None:
+    found = stats.get(field_id)
+    if found is None and leaf.physical not in (_BYTES, _FIXED):  # the old fields order bytes as signed
+        found = stats.get(old_id)
+    return found[1] if found is not None and found[0] == BINARY else None
+
+
+def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBounds:
+    """Bounds of the pages of one column chunk, which have these row counts."""
+    empty = index.null_pages.tolist()
+    counts = [-1] * len(empty) if index.null_counts is None else index.null_counts.tolist()
+    if leaf.max_definition == 0:
+        nulls = [0] * len(empty)
+    else:
+        nulls = [n if null else c if 0 <= c <= n else -1 for null, c, n in zip(empty, counts, rows, strict=True)]
+    low = [None if null else b for null, b in zip(empty, index.minima, strict=True)]
+    high = [None if null else b for null, b in zip(empty, index.maxima, strict=True)]
+    return _RawBounds(low, high, nulls, list(rows))
+
+
+def _comparable(leaf: Leaf, type_: DataType | None) -> bool:
+    """Whether statistics of this leaf order values as Paimon's type does, in the same unit."""
+    if not leaf.flat or not isinstance(type_, AtomicType):
+        return False
+    kind, physical, element = type_.kind, leaf.physical, leaf.element
+    converted = element.get(6, (I32, None))[1]
+    logical = _logical(element)
+    if kind in INTEGER_KINDS:
+        signed = not logical or (10 in logical and logical[10][1].get(2, (0, False))[1] is True)
+        return physical in (_INT32, _INT64) and converted in _SIGNED_CONVERTED and signed
+    if kind is Kind.DATE:
+        return physical == _INT32 and (converted == _DATE or 6 in logical)
+    if kind is Kind.TIME:
+        return physical == _INT32 and (converted == _TIME_MILLIS or (7 in logical and _unit(logical[7]) == "ms"))
+    if kind in TIMESTAMP_KINDS:
+        unit = _unit(logical[8]) if 8 in logical else _TIMESTAMP_CONVERTED.get(converted)
+        return physical == _INT64 and unit == timestamp_unit(type_)
+    if kind is Kind.DECIMAL:
+        return physical in (_INT32, _INT64, _FIXED) and element.get(7, (I32, None))[1] == type_.scale
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
+        return physical == _BYTES
+    return physical == {Kind.BOOLEAN: _BOOLEAN, Kind.FLOAT: _FLOAT, Kind.DOUBLE: _DOUBLE}.get(kind)
+
+
+def _logical(element: Struct) -> Struct:
+    """The union LogicalType of a schema element, empty when there is none."""
+    wire, value = element.get(10, (STRUCT, {}))
+    return value if wire == STRUCT and all(f[0] == STRUCT for f in value.values()) else {}
+
+
+def _unit(field: tuple[int, Any]) -> str | None:
+    """The unit of a TimeType or TimestampType: its field 2, a union."""
+    wire, unit = field[1].get(2, (0, None))
+    return next((_TIMESTAMP_UNITS.get(i) for i in unit), None) if wire == STRUCT else None
+
+
+def column_stats(leaf: Leaf, type_: DataType | None, bounds: _RawBounds) -> ColumnStats:
+    """The bounds as values of the column's Arrow type; only the counts where statistics order values otherwise."""
+    counts = np.array(bounds.nulls, np.int64)
+    nulls = pa.array(counts, mask=counts < 0)
+    rows = pa.array(bounds.rows, pa.int64())
+    if not isinstance(type_, AtomicType) or not _comparable(leaf, type_):
+        nothing = pa.nulls(len(rows), arrow_type(type_) if isinstance(type_, AtomicType) else pa.int64())
+        return ColumnStats(nothing, nothing, nulls, rows, exact=False, nan_counted=False)
+    low, high = _values(bounds.low, leaf, type_), _values(bounds.high, leaf, type_)
+    both = (a.cast(pa.uint8()) if pa.types.is_boolean(a.type) else a for a in (low, high))
+    known = pc.less_equal(*both).fill_null(False).to_numpy(zero_copy_only=False)  # false for NaN
+    return ColumnStats(low, high, nulls, rows, unknown=~known, exact=False, nan_counted=False)
+
+
+def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa.Array:
+    target = arrow_type(type_)
+    if leaf.physical == _BYTES:
+        plain = pa.array(bounds, pa.binary())
+        try:
+            return plain if pa.types.is_binary(target) else plain.cast(target)
+        except pa.ArrowInvalid:  # cut inside a character, or no text at all
+            return pa.nulls(len(bounds), target)
+    if leaf.physical == _FIXED:
+        whole = [None if b is None or len(b) > 16 else int.from_bytes(b, "big", signed=True) for b in bounds]
+        return _decimals(whole, target)
+    numbers, known = _numbers(bounds, leaf.physical)
+    if pa.types.is_floating(target):
+        return pa.array(numbers, mask=~known).cast(target)
+    if pa.types.is_decimal(target):
+        return _decimals([int(n) if k else None for n, k in zip(numbers, known, strict=True)], target)
+    if pa.types.is_boolean(target):
+        return pa.array(numbers != 0, mask=~known)
+    if pa.types.is_integer(target):
+        limits = np.iinfo(f"i{target.bit_width // 8}")
+        known &= (numbers >= limits.min) & (numbers <= limits.max)
+        return pa.array(np.where(known, numbers, 0), mask=~known).cast(target)
+    stored = pa.int64() if leaf.physical == _INT64 else pa.int32()
+    return pa.array(numbers, mask=~known).cast(stored).view(target)
+
+
+def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    dtype = np.dtype(_DTYPES[physical])
+    fits = [b is not None and len(b) == dtype.itemsize for b in bounds]
+    blank = bytes(dtype.itemsize)
+    raw = b"".join(b if b is not None and fit else blank for b, fit in zip(bounds, fits, strict=True))
+    values = np.frombuffer(raw, dtype)
+    return values.astype(np.float64 if dtype.kind == "f" else np.int64), np.array(fits, np.bool_)
+
+
+def _decimals(values: Sequence[int | None], target: pa.DataType) -> pa.Array:
+    """Decimals from their unscaled integers; those of too many digits are unknown."""
+    limit = 10**target.precision
+    good = [v if v is not None and -limit < v < limit else None for v in values]
+    raw = b"".join((v or 0).to_bytes(16, "little", signed=True) for v in good)
+    valid = pa.array([v is not None for v in good], pa.bool_())
+    return pa.Array.from_buffers(target, len(good), [valid.buffers()[1], pa.py_buffer(raw)])

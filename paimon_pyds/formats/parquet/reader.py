@@ -8,26 +8,22 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.base import GroupPlan, ReadCounters
-from paimon_pyds.formats.parallel import all_of
-from paimon_pyds.formats.parquet.arrays import all_but, conform, conform_batch, rows_at_once, without_rows
-from paimon_pyds.formats.parquet.batch_sizes import BatchSizer
-from paimon_pyds.formats.parquet.cost import Estimate, choose, too_many_rows
-from paimon_pyds.formats.parquet.decoding import decoding
+from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.group_plan import group_plan
-from paimon_pyds.formats.parquet.int96 import INT96
-from paimon_pyds.formats.parquet.pages import PagePick, decode_picks, pick_pages
-from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.prefetch import in_order
+from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
+from paimon_pyds.formats.parquet.pages import decode_picks
+from paimon_pyds.formats.parquet.source import ParquetSource, decoding
+from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import FileIO
@@ -60,21 +56,12 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
     os.register_at_fork(after_in_child=_permits.cache_clear)
 
 
-def _bytes_of(batch: pa.RecordBatch) -> int:
-    return int(batch.nbytes)
-
-
 @dataclass(frozen=True, slots=True)
 class _Columns:
     """The wanted columns: their Arrow schema, and the leaves under each."""
 
     schema: pa.Schema
     leaves: list[list[Leaf]]
-
-    @property
-    def named(self) -> list[tuple[str, list[Leaf]]]:
-        """Name and leaves of each."""
-        return list(zip(self.schema.names, self.leaves, strict=True))
 
     def subset(self, keep: Sequence[int]) -> _Columns:
         """Only the columns at these places."""
@@ -84,13 +71,13 @@ class _Columns:
 @dataclass(frozen=True, slots=True)
 class _Task:
     """A row group to read: ``rows`` are the wanted rows within it, None for all but ``dropped``; ``picks`` the columns
-    read by pages, of which ``weighed`` is how many pages they have, and what both ways cost."""
+    read by pages, of which ``estimated`` is how many pages they have, and what both ways cost."""
 
     group: int
     rows: _Int64s | None
     dropped: _Int64s | None = None
     picks: dict[int, PagePick] = field(default_factory=dict)
-    weighed: tuple[int, Estimate] | None = None
+    estimated: tuple[int, Estimate] | None = None
 
 
 class ParquetReader:
@@ -102,52 +89,36 @@ class ParquetReader:
         self._counters = counters
         self._groups_read: set[int] = set()
         self.row_count = self._source.footer.row_count
-        counters.row_groups_total += self._source.footer.group_count
+        counters.row_groups_total += len(self._source.footer.groups)
 
     def groups(self) -> Sequence[tuple[int, int]]:
-        """Row ranges (start, stop) of the row groups."""
         return self._source.footer.groups
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Rows that may match, by the statistics of row groups and pages.
-
-        ``within`` says which rows matter at all: page indexes are read only where enough of them are at stake, and rows
-        outside may be kept or not.
-        """
+        # Page indexes are read only where enough of the rows within are at stake.
         from paimon_pyds.formats.parquet.prune import prune
 
         return prune(self._source, predicate, within)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows in file order, in batches of at most ``batch_rows`` rows, with `arrow_schema(fields)`.
-
-        Raises:
-            CorruptFileError: the file lacks a field, holds another type, or is damaged.
-            UnsupportedError: a timestamp that Arrow's nanoseconds can't hold, an encoding that pyarrow does not know.
-        """
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        sizer = BatchSizer(columns.schema, batch_rows)
-        for batch in self._batches(columns, selection, batch_rows):
-            yield from sizer.add(batch, keep_small=not selection.is_all)
-        yield from sizer.rest()
+        batches = self._batches(columns, selection, batch_rows)
+        yield from resized(batches, columns.schema, batch_rows, join=not selection.is_all)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
-        """What `read` would do with the row groups. Reads page indexes, no data."""
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
-        for task in self._plan(columns, selection):
-            for one in task if isinstance(task, list) else [task]:
-                wanted = None if one.rows is None else len(one.rows)
-                if one.dropped is not None:
-                    wanted = self._rows_of(one.group) - len(one.dropped)
-                yield group_plan(self._source.footer, one.group, wanted, columns.named, one.picks, one.weighed)
+        named = list(zip(columns.schema.names, columns.leaves, strict=True))
+        for step in self._plan(columns, selection):
+            for task in step if isinstance(step, list) else [step]:
+                wanted = None if task.rows is None else len(task.rows)
+                if task.dropped is not None:
+                    wanted = self._rows_of(task.group) - len(task.dropped)
+                yield group_plan(self._source.footer, task.group, wanted, named, task.picks, task.estimated)
 
     def close(self) -> None:
-        """Release the file."""
         self._source.close()
-
-    # --------------------------------------------------------------------------------------------------- planning
 
     def _leaves(self, name: str) -> list[Leaf]:
         footer = self._source.footer
@@ -217,8 +188,6 @@ class ParquetReader:
             )
         return _Task(task.group, task.rows, None, {leaf: picks[leaf][0] for leaf in chosen}, (total, cost))
 
-    # ---------------------------------------------------------------------------------------------------- reading
-
     def _batches(self, columns: _Columns, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The wanted rows: row groups that are decoded whole, and passes over pages, several at a time."""
         steps = self._plan(columns, selection)
@@ -235,7 +204,7 @@ class ParquetReader:
             ),
             threads=min(_MOST_THREADS, threads),
             held=_HELD_BYTES,
-            size=_bytes_of,
+            size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
 
@@ -305,7 +274,12 @@ class ParquetReader:
             self._counters.rows_decoded += max(sum(pick.covered for pick in column) for column in picks)
         for task in tasks:
             self._count_group(task.group)
-        self._note(by_pages, tasks)
+        every = [pick for task in tasks for pick in task.picks.values()]
+        size, chunks = sum(pick.size for pick in every), sum(pick.chunk.compressed_size for pick in every)
+        self._counters.notes.append(
+            f"{len(by_pages)} columns of {len(tasks)} row groups read by {sum(len(pick.starts) for pick in every)} "
+            f"pages: {size} of {chunks} bytes"
+        )
         rest = columns.subset(others)
         groups = [self._read_group(rest, task, _PASS_BATCH_ROWS) for task in tasks] if others else []
         return self._decode_pass(columns, by_pages, picks, rest, groups, alone)
@@ -346,14 +320,6 @@ class ParquetReader:
         if group not in self._groups_read:
             self._groups_read.add(group)
             self._counters.row_groups_read += 1
-
-    def _note(self, by_pages: Sequence[int], tasks: Sequence[_Task]) -> None:
-        size = sum(pick.size for task in tasks for pick in task.picks.values())
-        pages = sum(len(pick.starts) for task in tasks for pick in task.picks.values())
-        chunks = sum(pick.chunk.compressed_size for task in tasks for pick in task.picks.values())
-        self._counters.notes.append(
-            f"{len(by_pages)} columns of {len(tasks)} row groups read by {pages} pages: {size} of {chunks} bytes"
-        )
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:

@@ -1,25 +1,31 @@
-"""One open Parquet file: its footer, its page indexes, its bytes, and what was read of them."""
+"""One open Parquet file: its footer, its page indexes, its bytes, what was read of them, and pyarrow's reader of it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.formats.parquet.bounds import agrees
-from paimon_pyds.formats.parquet.decoding import decoding, metadata_of, open_file
-from paimon_pyds.formats.parquet.footer import read_footer
-from paimon_pyds.formats.parquet.int96 import footer_without_int96
-from paimon_pyds.formats.parquet.page_index import ColumnIndex, PageTable, decode_column_index, decode_offset_indexes
-from paimon_pyds.formats.parquet.struct_checksum import check_struct
+from paimon_pyds.formats.parquet.arrays import footer_without_int96
+from paimon_pyds.formats.parquet.footer import MAGIC, read_footer
+from paimon_pyds.formats.parquet.page_index import (
+    ColumnIndex,
+    PageTable,
+    agrees,
+    decode_column_index,
+    decode_offset_indexes,
+)
+from paimon_pyds.formats.parquet.thrift import check_struct
+from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage.base import FileIO
 
-__all__ = ["ParquetSource"]
+__all__ = ["ParquetSource", "decoding", "open_file"]
 
 _NEAR = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
@@ -58,13 +64,9 @@ class ParquetSource:
             self.counters.requests += requests
             self.counters.index_bytes += size if index else 0
 
-    def has_pages(self, group: int, leaf: int) -> bool:
-        """Whether a column chunk has an OffsetIndex."""
-        return self.footer.chunk(group, leaf).offset_index is not None
-
     def tables(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], PageTable]:
         """Page tables of (row group, leaf) chunks that have one, read together."""
-        keys = [k for k in wanted if k not in self._tables and self.has_pages(*k)]
+        keys = [k for k in wanted if k not in self._tables and self.footer.chunk(*k).offset_index is not None]
         if not keys:
             return self._tables
         chunks = [self.footer.chunk(*key) for key in keys]
@@ -123,8 +125,11 @@ class ParquetSource:
                 data = footer_without_int96(data)
             except CorruptFileError as error:
                 raise CorruptFileError(error.message, path=self.path) from error
+        import pyarrow.parquet as pq
+
+        footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
         with decoding(self.path):
-            metadata = metadata_of(data)
+            metadata = pq.read_metadata(pa.BufferReader(footer))
             source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
             return open_file(source, metadata)
 
@@ -142,3 +147,46 @@ def _requests(ranges: Sequence[tuple[int, int]]) -> int:
         count += offset - stop > _NEAR
         stop = max(stop, offset + length)
     return count
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Turns the errors of pyarrow into ours: what it can't decode is a corrupt file, unless the storage failed.
+
+    Raises:
+        CorruptFileError: the bytes are not Parquet.
+        StorageError: they could not be read (an OSError with an error number).
+        UnsupportedError: an encoding, codec or type that pyarrow does not have.
+    """
+    try:
+        yield
+    except PaimonError:
+        raise
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedError(f"a Parquet feature that is not supported: {error}", path=path) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise StorageError(f"reading failed: {_in_a_line(error)}", path=path) from scrubbed(error)
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from scrubbed(error)
+    except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def open_file(source: pa.NativeFile, metadata: Any = None) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, metadata=metadata, **_reader_settings())
+
+
+@lru_cache(maxsize=1)
+def _reader_settings() -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
+    known = pq.ParquetFile.__init__.__code__.co_varnames
+    wanted = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
+    return {name: value for name, value in wanted.items() if name in known}

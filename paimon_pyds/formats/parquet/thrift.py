@@ -8,6 +8,11 @@ value)``, so that it can be written back unchanged, fields unknown to us include
 
 Decoding distrusts its input: depth is limited, every element takes at least one byte of input so that a claimed size
 costs nothing, and reading past the end is a CorruptFileError.
+
+Footers and page indexes, where a flipped bit may lose rows, get a checksum here, which Parquet has none for. It keeps
+field 32767 of every struct, of type binary, for extensions: readers that don't know one skip it, and the extension ends
+with a UUID that names it. Ours is the last field, and holds the checksum (uint32, little-endian) of the bytes before it
+(apache/parquet-format, BinaryProtocolExtensions.md).
 """
 
 from __future__ import annotations
@@ -16,12 +21,13 @@ import struct as _struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = [
     "BINARY", "BOOL_FALSE", "BOOL_TRUE", "DOUBLE", "I8", "I16", "I32", "I64", "LIST", "MAP", "SET", "STRUCT",
-    "Struct", "decode_struct", "encode_struct", "field_head", "list_head", "skip_field", "skip_struct", "varint",
-    "write_varint", "zigzag",
+    "Struct", "check_struct", "decode_struct", "encode_struct", "field_head", "list_head", "skip_field", "skip_struct",
+    "varint", "with_checksum", "write_varint", "zigzag",
 ]  # fmt: skip
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -67,9 +73,11 @@ def decode_struct(data: bytes, pos: int = 0) -> tuple[Struct, int]:
         raise CorruptFileError("a Thrift struct is cut off", offset=pos, field="struct") from None
 
 
+def _too_deep(pos: int) -> CorruptFileError:
+    return CorruptFileError(f"values nested deeper than {_MAX_DEPTH} levels", offset=pos, field="struct")
+
+
 def _read_struct(data: bytes, pos: int, depth: int) -> tuple[Struct, int]:
-    if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"structs nested deeper than {_MAX_DEPTH} levels", offset=pos, field="struct")
     fields: Struct = {}
     field_id = 0
     while True:
@@ -100,6 +108,8 @@ def _read_struct(data: bytes, pos: int, depth: int) -> tuple[Struct, int]:
 
 def _read_value(data: bytes, pos: int, wire: int, depth: int) -> tuple[Any, int]:
     """A value outside a field header, where booleans take a byte."""
+    if depth > _MAX_DEPTH:
+        raise _too_deep(pos)
     if wire == BINARY:
         length, pos = varint(data, pos)
         stop = pos + length
@@ -127,8 +137,6 @@ def _read_value(data: bytes, pos: int, wire: int, depth: int) -> tuple[Any, int]
 
 
 def _read_list(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"lists nested deeper than {_MAX_DEPTH} levels", offset=pos, field="list")
     element, size, pos = list_head(data, pos)
     values = []
     for _ in range(size):
@@ -138,8 +146,6 @@ def _read_list(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
 
 
 def _read_map(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"maps nested deeper than {_MAX_DEPTH} levels", offset=pos, field="map")
     size, pos = varint(data, pos)
     if size == 0:
         return (0, 0, []), pos
@@ -153,9 +159,6 @@ def _read_map(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
         value, pos = _read_value(data, pos, types & 0x0F, depth)
         pairs.append((key, value))
     return (types >> 4, types & 0x0F, pairs), pos
-
-
-# -------------------------------------------------------------------------------------------------------- skipping
 
 
 # These four raise IndexError past the end of the data: their caller knows what was cut off.
@@ -194,7 +197,7 @@ def skip_field(data: bytes, pos: int, wire: int) -> int:
 
 def _skip_struct(data: bytes, pos: int, depth: int) -> int:
     if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"structs nested deeper than {_MAX_DEPTH} levels", offset=pos, field="struct")
+        raise _too_deep(pos)
     while True:
         head = data[pos]
         pos += 1
@@ -231,11 +234,11 @@ def _skip_binary(data: bytes, pos: int, _depth: int) -> int:
 
 
 def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
+    if depth > _MAX_DEPTH:
+        raise _too_deep(pos)
     if wire == STRUCT:
         return _skip_struct(data, pos, depth + 1)
     if wire in (LIST, SET):
-        if depth > _MAX_DEPTH:
-            raise CorruptFileError(f"lists nested deeper than {_MAX_DEPTH} levels", offset=pos, field="list")
         element, size, pos = list_head(data, pos)
         if I16 <= element <= I64:
             for _ in range(size):
@@ -255,9 +258,6 @@ def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
         return _skip_binary(data, pos, depth)
     # What is left is rare in Parquet, or short: decoding it skips it.
     return int(_read_value(data, pos, wire, depth + 1)[1])
-
-
-# --------------------------------------------------------------------------------------------------------- encoding
 
 
 def write_varint(out: bytearray, value: int) -> None:
@@ -328,3 +328,23 @@ def _write_value(out: bytearray, wire: int, value: Any) -> None:
         out += _DOUBLE.pack(value)
     else:
         raise ValueError(f"there is no Thrift type {wire}")
+
+
+_CHECKSUM_FIELD = 32_767
+_CHECKSUM_UUID = bytes.fromhex("6f1d5b0e9c7a4c0f8a53c1f2b7e4d690")
+_CHECKSUM_BYTES = len(encode_struct({_CHECKSUM_FIELD: (BINARY, bytes(4) + _CHECKSUM_UUID)}))
+
+
+def with_checksum(message: bytes) -> bytes:
+    """A struct with the checksum of its other fields at the end."""
+    body = message[:-1]  # without the stop byte
+    return body + encode_struct({_CHECKSUM_FIELD: (BINARY, checksum(body).to_bytes(4, "little") + _CHECKSUM_UUID)})
+
+
+def check_struct(message: bytes, name: str) -> None:
+    """Compare a struct with its checksum, where it has one. Raises CorruptFileError."""
+    end = message[-_CHECKSUM_BYTES - 8 :]
+    # Damage to the UUID is no reason to believe the rest: one half of it is enough.
+    has_checksum = _CHECKSUM_UUID[:8] in end or _CHECKSUM_UUID[8:] in end
+    if has_checksum and message != with_checksum(message[:-_CHECKSUM_BYTES] + b"\0"):
+        raise CorruptFileError("the bytes do not have their checksum", field=name)

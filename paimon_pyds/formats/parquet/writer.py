@@ -1,19 +1,37 @@
-"""Writing Parquet data files: batches gathered into row groups, row groups encoded on threads, one file out."""
+"""Writing Parquet data files: batches gathered into row groups, row groups encoded on threads, one file out.
+
+pyarrow's writer encodes on one thread. So each row group is written as a file of its own, in memory; their pages are
+strung together, the positions in row groups and page indexes are shifted, and one footer is written for all.
+Source: apache/parquet-format, README.md (file layout), parquet.thrift (FileMetaData, RowGroup, OffsetIndex).
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.formats.parquet.int96 import stored_schema, timestamp_bytes
-from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, has_int96, writer_settings
-from paimon_pyds.formats.parquet.stitch import Stitcher
+from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, stored_schema, timestamp_bytes, with_int96
+from paimon_pyds.formats.parquet.footer import MAGIC
+from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
+from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, writer_settings
+from paimon_pyds.formats.parquet.thrift import (
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    decode_struct,
+    encode_struct,
+    with_checksum,
+)
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import DataField
 
@@ -27,6 +45,8 @@ _FIRST_RATIO = 0.5
 _FOOTER_BYTES = 1 << 20
 _MANY_PARTS = 256
 _SMALL_PART_ROWS = 1_024
+_MAX_ORDINAL = 32_767
+_NULL_COUNT = 3
 
 
 class ParquetWriter:
@@ -42,7 +62,8 @@ class ParquetWriter:
         self._path = path
         self._options = WriterOptions.parse(options)
         self._schema = file_schema(fields)
-        self._int96 = has_int96([f.type for f in fields])
+        self._stored_schema = stored_schema(self._schema)
+        self._int96 = self._stored_schema.types != self._schema.types
         self._settings: dict[str, Any] | None = None
         self._gathered = _Gathered(self._schema)
         self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
@@ -51,15 +72,9 @@ class ParquetWriter:
         self._spare: list[pa.Buffer] = []
         self._encoded_raw = 0
         self._out = io.open_output(path)
-        self._stitcher = Stitcher(self._out.sink, int96=self._int96)
+        self._stitcher = _Stitcher(self._out.sink, int96=self._int96)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; the batch has the schema `arrow_schema(fields)`.
-
-        Raises:
-            SchemaError: the batch has other types, or NULLs in a NOT NULL column (inside nested columns told later).
-            StorageError: the file can't be written.
-        """
         if batch.schema.types != self._schema.types:
             raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
         for field, column in zip(self._schema, batch.columns, strict=True):
@@ -81,7 +96,6 @@ class ParquetWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes in the file, plus an estimate for the rows that are gathered or being encoded."""
         while self._encoding and self._encoding[0][0].done():
             self._take_oldest()
         waiting = self._gathered.bytes + sum(raw for _, raw in self._encoding)
@@ -89,7 +103,6 @@ class ParquetWriter:
         return self._stitcher.position + int(waiting * ratio)
 
     def close(self) -> int:
-        """Finish the file; its size in bytes. When that fails the file is removed."""
         try:
             if self._gathered.rows or self._settings is None:
                 self._flush(last=True)
@@ -104,7 +117,6 @@ class ParquetWriter:
         return self._out.close()
 
     def abort(self) -> None:
-        """Drop the file and what is gathered."""
         self._stop()
         self._encoding.clear()
         self._spare.clear()
@@ -134,9 +146,17 @@ class ParquetWriter:
 
     def _encode(self, table: pa.Table, raw: int) -> _Encoded:
         """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
-        with_nan = [f.name for f, column in zip(table.schema, table.columns, strict=True) if _has_nan(column)]
+        with_nan = [
+            f.name
+            for f, column in zip(table.schema, table.columns, strict=True)
+            if pa.types.is_floating(f.type) and pc.any(pc.is_nan(column)).as_py()
+        ]
         if self._int96:
-            table = _stored(table, stored_schema(self._schema))
+            columns = [
+                pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
+                for column, f in zip(table.columns, self._stored_schema, strict=True)
+            ]
+            table = pa.Table.from_arrays(columns, schema=self._stored_schema)
         memory = self._memory(raw + raw // 8 + _FOOTER_BYTES)
         try:
             try:
@@ -192,19 +212,6 @@ class _Encoded(NamedTuple):
     """What ``file`` is a part of, to be used again."""
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
-
-
-def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with timestamps of nanoseconds as the twelve bytes of INT96."""
-    columns = [
-        pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
-        for column, f in zip(table.columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 class _Gathered:
     """Rows waiting for their row group to be full. Runs of tiny batches are joined: each row is copied once at most."""
 
@@ -217,7 +224,6 @@ class _Gathered:
         self.bytes = 0
 
     def add(self, part: pa.RecordBatch, size: int) -> None:
-        """Append a part of ``size`` bytes."""
         self._fresh.append(part)
         self._fresh_rows += part.num_rows
         self.rows += part.num_rows
@@ -236,3 +242,107 @@ class _Gathered:
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table
+
+
+@dataclass(slots=True)
+class _Index:
+    """The page index of one column chunk, waiting for the end of the file."""
+
+    chunk: Struct
+    column_index: bytes | None
+    offset_index: bytes | None
+
+
+class _Stitcher:
+    """Writes the row groups of in-memory Parquet files, all with one schema, into one file."""
+
+    def __init__(self, sink: BinaryIO, *, int96: bool = False) -> None:
+        """``int96``: columns of twelve bytes are timestamps, and told so in the footer."""
+        self._sink = sink
+        self._int96 = int96
+        self._first: Struct | None = None
+        self._groups: list[Struct] = []
+        self._indexes: list[_Index] = []
+        self._rows = 0
+        self.position = 0
+
+    def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
+        """Append the row group of a Parquet file that pyarrow has written.
+
+        ``unbounded`` are top-level columns whose bounds must not be told; their counts of NULLs are.
+        """
+        unbounded_paths = [[name.encode()] for name in unbounded]
+        view = memoryview(file)
+        length = int.from_bytes(view[-8:-4], "little")
+        meta, _ = decode_struct(bytes(view[-8 - length : -8]))
+        pages_end = len(view) - 8 - length
+        timestamps = int96_leaves(meta[2][1][1]) if self._int96 else []
+        if self._first is None:
+            self._first = meta
+            self._write(MAGIC)
+        for group in meta[4][1][1]:
+            shift = self.position - len(MAGIC)
+            for at, chunk in enumerate(group[1][1][1]):
+                column_index, start = _cut(chunk, 6, 7, view)
+                pages_end = min(pages_end, start)
+                offset_index, start = _cut(chunk, 4, 5, view)
+                pages_end = min(pages_end, start)
+                if offset_index is not None:
+                    [(offsets, sizes, rows)] = decode_locations([offset_index])
+                    offset_index = encode_offset_index(offsets + shift, sizes, rows)
+                _shift(chunk, (2,), shift)
+                _shift(chunk[3][1], (9, 10, 11, 14), shift)
+                if self._int96 and timestamps[at]:
+                    chunk[3][1][1] = (I32, INT96)
+                    chunk[3][1].pop(12, None)  # statistics: INT96 has no order
+                    column_index = None
+                if chunk[3][1][3][1][1] in unbounded_paths:
+                    if 12 in chunk[3][1]:
+                        chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
+                    column_index = None
+                self._indexes.append(_Index(chunk, column_index, offset_index))
+            _shift(group, (5,), shift)
+            group.pop(7, None)
+            if len(self._groups) <= _MAX_ORDINAL:
+                group[7] = (I16, len(self._groups))
+            self._groups.append(group)
+        self._rows += meta[3][1]
+        self._write(view[len(MAGIC) : pages_end])
+
+    def finish(self) -> None:
+        """Write the page indexes and the footer."""
+        if self._first is None:
+            raise ValueError("a Parquet file needs a row group, an empty one at least")
+        column_indexes = [(index.chunk, index.column_index, 6) for index in self._indexes]
+        for chunk, found, field_id in column_indexes + [(i.chunk, i.offset_index, 4) for i in self._indexes]:
+            if found is not None:
+                data = with_checksum(found)
+                chunk[field_id] = (I64, self.position)
+                chunk[field_id + 1] = (I32, len(data))
+                self._write(data)
+        meta = dict(self._first)
+        meta[3] = (I64, self._rows)
+        meta[4] = (LIST, (STRUCT, self._groups))
+        if self._int96:
+            meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
+        footer = with_checksum(encode_struct(meta))
+        self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._sink.write(data)
+        self.position += len(data)
+
+
+def _cut(chunk: Struct, offset_id: int, length_id: int, view: memoryview) -> tuple[bytes | None, int]:
+    """Take an index's place out of a chunk: the index's bytes, and where they began (the end of the file if none)."""
+    if offset_id not in chunk or length_id not in chunk:
+        return None, len(view)
+    start, length = chunk.pop(offset_id)[1], chunk.pop(length_id)[1]
+    return bytes(view[start : start + length]), start
+
+
+def _shift(fields: Struct, ids: tuple[int, ...], shift: int) -> None:
+    """Move the file positions in these fields; absent ones and zeros (unused) stay."""
+    for field_id in ids:
+        if field_id in fields and fields[field_id][1] > 0:
+            fields[field_id] = (I64, fields[field_id][1] + shift)

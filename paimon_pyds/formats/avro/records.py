@@ -1,0 +1,299 @@
+"""Arrow columns ⇄ Avro records.
+
+Avro is stored row by row, so reading it makes Python objects; a block at a time, about 64 KB of the file. Writing makes
+a binary array of every column, with the bytes of each row's value, and Arrow joins the columns row by row (Apache Avro
+specification 1.11, Binary Encoding; what types become is in `types`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.avro.container import Block
+from paimon_pyds.avro.encode import varints
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats.arrays import list_window
+from paimon_pyds.formats.avro.types import has_string_keys, map_types
+from paimon_pyds.row.layout import slices
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    INTEGER_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    MapType,
+    MultisetType,
+    RowType,
+    arrow_schema,
+    arrow_type,
+)
+
+__all__ = ["RecordDecoder", "encode_rows", "to_batch"]
+
+_NULL = pa.scalar(b"\x00", pa.binary())
+_THERE = pa.scalar(b"\x02", pa.binary())
+_EMPTY = pa.scalar(b"", pa.binary())
+_END = b"\x00"
+_I64 = npt.NDArray[np.int64]
+
+
+class RecordDecoder:
+    """Decodes the records of blocks.
+
+    Args:
+        plain: the file's schema by `plain_schema`.
+        projected: the part of it that is wanted.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: a schema that fastavro refuses.
+    """
+
+    def __init__(self, plain: Any, projected: Any, path: object) -> None:
+        from fastavro import parse_schema, schemaless_reader
+
+        self._path = path
+        self._read: Callable[..., Any] = schemaless_reader
+        try:
+            # A block is read in one call, as one array of records.
+            self._writer = parse_schema({"type": "array", "items": plain}, _write_hint=False)
+            self._reader = parse_schema({"type": "array", "items": projected}, _write_hint=False)
+        except Exception as error:
+            raise CorruptFileError(f"not an Avro schema: {error}", path=path, field="avro.schema") from error
+
+    def records(self, block: Block) -> list[dict[str, Any]]:
+        """The records of a block.
+
+        Raises:
+            CorruptFileError: bytes that are no such records, or not that many.
+        """
+        head = varints(np.array([block.count]))[0].as_py() if block.count else b""
+        data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
+        try:
+            found: list[dict[str, Any]] = self._read(data, self._writer, self._reader)
+            if data.read(1) or len(found) != block.count:
+                raise ValueError(f"it has others, {len(found)} at least")
+        except (EOFError, LookupError, ValueError, TypeError, OverflowError, MemoryError) as error:
+            message = f"a block does not hold {block.count} records: {error!r:.200}"
+            raise CorruptFileError(message, path=self._path, offset=block.offset, field="block") from error
+        return found
+
+
+def to_batch(records: Sequence[dict[str, Any]], fields: Sequence[DataField], path: object) -> pa.RecordBatch:
+    """Records as a batch with the schema ``arrow_schema(fields)``.
+
+    Raises:
+        CorruptFileError: a value that its type cannot have.
+    """
+    columns = []
+    for field in fields:
+        name = field.name
+        try:
+            columns.append(_array([record[name] for record in records], field.type))
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise CorruptFileError(
+                f"column {name!r} has a value that is not {field.type}: {error}", path=path
+            ) from error
+    schema = arrow_schema(fields)
+    for column, field in zip(columns, fields, strict=True):
+        if column.null_count and not field.type.nullable:
+            raise CorruptFileError(f"column {field.name!r} is NOT NULL and has NULLs", path=path)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _array(values: list[Any], type_: DataType) -> pa.Array:
+    match type_:
+        case RowType():
+            return _struct(values, type_)
+        case ArrayType():
+            return _list(values, type_, lambda items: [_array(list(chain.from_iterable(items)), type_.element)])
+        case MapType() | MultisetType():
+            return _list(values, type_, lambda maps: [_entries(maps, type_)])
+        case AtomicType():
+            return _atoms(values, type_)
+    raise TypeError(f"no Avro decoding for {type_}")
+
+
+def _atoms(values: list[Any], type_: AtomicType) -> pa.Array:
+    target = arrow_type(type_)
+    if type_.kind is Kind.DECIMAL:
+        return _decimals(values, type_)
+    if type_.kind in TIMESTAMP_KINDS:
+        return pa.array(values, pa.int64()).view(target)
+    if type_.kind in (Kind.DATE, Kind.TIME):
+        return pa.array(values, pa.int32()).view(target)
+    return pa.array(values, target)
+
+
+def _decimals(values: list[Any], type_: AtomicType) -> pa.Array:
+    limit = 10 ** (type_.precision or 0)
+    whole = [0 if v is None else int.from_bytes(v, "big", signed=True) for v in values]
+    if whole and not (-limit < min(whole) and max(whole) < limit):
+        raise ValueError(f"more than {type_.precision} digits")
+    data = b"".join([v.to_bytes(16, "little", signed=True) for v in whole])
+    validity, nulls = _validity(values)
+    return pa.Array.from_buffers(arrow_type(type_), len(values), [validity, pa.py_buffer(data)], nulls)
+
+
+def _validity(values: list[Any]) -> tuple[pa.Buffer | None, int]:
+    there: npt.NDArray[np.bool_] = np.fromiter((v is not None for v in values), np.bool_, len(values))
+    nulls = len(values) - int(there.sum())
+    return (pa.py_buffer(np.packbits(there, bitorder="little")) if nulls else None), nulls
+
+
+def _list(values: list[Any], type_: DataType, children: Callable[[list[Any]], list[pa.Array]]) -> pa.Array:
+    validity, nulls = _validity(values)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([0 if v is None else len(v) for v in values], out=offsets[1:])
+    present = values if not nulls else [v for v in values if v is not None]
+    return pa.Array.from_buffers(
+        arrow_type(type_), len(values), [validity, pa.py_buffer(offsets)], nulls, children=children(present)
+    )
+
+
+def _entries(maps: list[Any], type_: MapType | MultisetType) -> pa.Array:
+    key, value = map_types(type_)
+    target = arrow_type(type_)
+    if has_string_keys(type_):
+        keys = list(chain.from_iterable(maps))
+        items = list(chain.from_iterable(m.values() for m in maps))
+    else:
+        pairs = list(chain.from_iterable(maps))
+        keys, items = [p["key"] for p in pairs], [p["value"] for p in pairs]
+    arrays = [_array(keys, key), _array(items, value)]
+    if arrays[0].null_count or (arrays[1].null_count and not target.item_field.nullable):
+        raise ValueError("a NULL where the map may not have one")
+    return pa.StructArray.from_arrays(arrays, fields=[target.key_field, target.item_field])
+
+
+def _struct(values: list[Any], type_: RowType) -> pa.Array:
+    target = arrow_type(type_)
+    mask = None
+    if None in values:
+        mask = pa.array([v is None for v in values], pa.bool_())
+    children = [_array([None if v is None else v[f.name] for v in values], f.type) for f in type_.fields]
+    if not children:
+        validity, nulls = _validity(values)
+        return pa.Array.from_buffers(target, len(values), [validity], nulls)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+# --------------------------------------------------------------------------------------------------------- encoding
+
+
+def encode_rows(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> pa.Array:
+    """A binary array with the record of each row."""
+    return _join([_encode(c, f.type) for c, f in zip(columns, fields, strict=True)], len(columns[0]) if columns else 0)
+
+
+def _join(pieces: Sequence[pa.Array], rows: int) -> pa.Array:
+    if not pieces:
+        return pa.array([b""] * rows, pa.binary())
+    return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, _EMPTY)
+
+
+def _encode(array: pa.Array, type_: DataType) -> pa.Array:
+    """The bytes of each value; a union of null and the type where the type is nullable."""
+    if not len(array):
+        return pa.array([], pa.binary())
+    if not type_.nullable:
+        return _values(array, type_)
+    if array.null_count == 0:
+        return pc.binary_join_element_wise(_THERE, _values(array, type_), _EMPTY)
+    there = array.is_valid()
+    present = array.filter(there)
+    if not len(present):
+        return pa.array([b"\x00"], pa.binary()).take(pa.array(np.zeros(len(array), np.int8)))
+    marked = pc.binary_join_element_wise(_THERE, _values(present, type_), _EMPTY)
+    places = np.cumsum(np.asarray(there.cast(pa.int8()), dtype=np.int64)) - 1
+    spread = marked.take(pa.array(places, mask=~np.asarray(there)))
+    return pc.fill_null(spread, _NULL)
+
+
+def _values(array: pa.Array, type_: DataType) -> pa.Array:
+    """The bytes of values none of which is NULL."""
+    match type_:
+        case RowType():
+            return _join([_encode(array.field(i), f.type) for i, f in enumerate(type_.fields)], len(array))
+        case ArrayType():
+            return _items(array, _encode(list_window(array, array.values), type_.element))
+        case MapType() | MultisetType():
+            key, value = map_types(type_)
+            keys = list_window(array, array.keys)
+            if has_string_keys(type_):
+                key = key.with_nullable(False)
+            entries = [_encode(keys, key), _encode(list_window(array, array.items), value)]
+            return _items(array, _join(entries, len(keys)))
+        case AtomicType():
+            return _atom_bytes(array, type_)
+    raise TypeError(f"no Avro encoding for {type_}")
+
+
+def _items(array: pa.Array, items: pa.Array) -> pa.Array:
+    """Arrays: the number of items, the items, and a zero; just the zero when there is none."""
+    offsets: _I64 = array.offsets.to_numpy().astype(np.int64)
+    offsets = offsets - offsets[0]
+    counts = np.diff(offsets)
+    _, ends, data = items.buffers() if len(items) else (None, None, None)
+    places = np.zeros(1, np.int64) if ends is None else np.frombuffer(ends, np.int32).astype(np.int64)[items.offset :]
+    bounds = places[offsets]
+    body = pa.Array.from_buffers(
+        pa.binary(), len(array), [None, pa.py_buffer(bounds.astype(np.int32)), data or pa.py_buffer(b"")]
+    )
+    heads = pc.if_else(pa.array(counts > 0), varints(counts), _EMPTY)
+    return pc.binary_join_element_wise(heads, body, pa.scalar(_END, pa.binary()), _EMPTY)
+
+
+def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
+    kind = type_.kind
+    if kind is Kind.BOOLEAN:
+        return _fixed(np.asarray(array.cast(pa.uint8())), 1)
+    if kind in INTEGER_KINDS:
+        return varints(array.cast(pa.int64()).to_numpy())
+    if kind in TIMESTAMP_KINDS:
+        return varints(array.view(pa.int64()).to_numpy())
+    if kind in (Kind.DATE, Kind.TIME):
+        return varints(array.view(pa.int32()).to_numpy().astype(np.int64))
+    if kind is Kind.FLOAT:
+        return _fixed(array.to_numpy().astype("<f4"), 4)
+    if kind is Kind.DOUBLE:
+        return _fixed(array.to_numpy().astype("<f8"), 8)
+    if kind in STRING_KINDS or kind in BINARY_KINDS:
+        return _sized(array.cast(pa.binary()))
+    return _sized(_decimal_bytes(array))
+
+
+def _fixed(values: npt.NDArray[np.generic], width: int) -> pa.Array:
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * np.int32(width)
+    data = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _sized(array: pa.Array) -> pa.Array:
+    lengths = pc.binary_length(array).to_numpy().astype(np.int64)
+    return pc.binary_join_element_wise(varints(lengths), array, _EMPTY)
+
+
+def _decimal_bytes(array: pa.Array) -> pa.Array:
+    """Unscaled values as the fewest bytes of two's complement, the highest first."""
+    count = len(array)
+    raw = np.frombuffer(array.buffers()[1], np.uint8)[16 * array.offset : 16 * (array.offset + count)]
+    data = np.ascontiguousarray(raw.reshape(count, 16)[:, ::-1])
+    sign = np.where(data[:, 0] >= 0x80, 0xFF, 0).astype(np.uint8)
+    # A leading byte can go when it only repeats the sign that the next byte shows.
+    spare = (data[:, :-1] == sign[:, None]) & ((data[:, 1:] >= 0x80) == (sign[:, None] == 0xFF))
+    lead = np.cumprod(spare, axis=1).sum(axis=1).astype(np.int64)
+    starts = np.arange(count, dtype=np.int64) * 16
+    return slices(data.reshape(-1), starts + lead, starts + 16)

@@ -1,0 +1,221 @@
+"""Which pages hold the wanted rows, and whether a column is read by them or with its whole row group: what costs less.
+
+Both ways decompress, and decode with pyarrow: bytes cost what their codec makes them cost, values some nanoseconds,
+texts more than numbers, and a page some microseconds. What single pages save is the pages between them, and the values
+of pages from which few are gathered; what they cost more is their own range, header check and gaps, per page. So pages
+win until nearly all of them are wanted, and then still for texts of which few are.
+
+``python -m benchmarks.page_cost`` measures both ways in 112 cases (four kinds of columns, pages of 1,024 and of 6,144
+rows, 2 % to 95 % of the pages wanted, by one row each or by an eighth of their rows), fits the constants and reports
+what the rule loses against always choosing the better way. Only the constants' ratios decide. They are from local files
+in the page cache, one core; with slower storage both ways grow by the bytes they read, which favours pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_pyds.formats.base import GroupPlan
+from paimon_pyds.formats.parquet.arrays import FIXED, INT96
+from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
+from paimon_pyds.formats.parquet.page_index import PageTable
+
+__all__ = [
+    "BYTE_ARRAY", "CODECS", "PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "UNCOMPRESSED", "WIDTHS", "Estimate",
+    "PagePick", "can_gather", "choose", "group_plan", "pick_pages", "too_many_rows",
+]  # fmt: skip
+
+_Int64s = npt.NDArray[np.int64]
+
+PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY = 0, 2, 3, 4, 8
+_DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
+_ENCODINGS = _DICTIONARIES | {PLAIN, RLE, BIT_PACKED}
+UNCOMPRESSED, CODECS = 0, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
+BYTE_ARRAY, WIDTHS = 6, {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
+"""Parquet's numbers of encodings, codecs, and physical types with the bytes of their values."""
+_LEAST_ROWS_PER_WANTED = 16
+
+_BYTE_MICROS = 0.0008
+"""A byte of a compressed page, when it is decompressed."""
+_NUMBER_MICROS = 0.007
+_TEXT_MICROS = 0.0235
+"""A value, when it is decoded."""
+_PAGE_MICROS = 15.0
+_SINGLE_PAGE_MICROS = 10.5
+"""What a page that is read by itself costs on top."""
+_GATHER_PAGE_MICROS = 40.0
+"""What gathering values of a page costs on top, many or few; the others are not decoded then. A thread alone needs 18,
+several that wait for the interpreter's lock more: a page of 6,144 numbers took 30 longer than to decode it."""
+_BOTH_MICROS = 500.0
+"""What it costs on top to read some columns by pages and others whole."""
+_MOST_SELECTED = 0.25
+"""Of a row group's rows; above it the page index is not even read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagePick:
+    """The pages of one column chunk that hold the wanted rows.
+
+    ``starts`` and ``sizes`` are bytes of the file, ``rows`` how many rows each page has; ``local`` are the wanted rows,
+    counted in the rows of these pages; ``prefix`` is where the dictionary page lies; ``cut`` is the same for picks
+    whose pages begin and end at the same rows.
+    """
+
+    leaf: Leaf
+    chunk: Chunk
+    starts: _Int64s
+    sizes: _Int64s
+    rows: _Int64s
+    local: _Int64s
+    prefix: tuple[int, int]
+    cut: bytes
+
+    @property
+    def covered(self) -> int:
+        """Rows that have to be decoded."""
+        return int(self.rows.sum())
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.prefix[1] + int(self.sizes.sum())
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """What to read: (offset, length), the dictionary page first, pages that touch in one."""
+        found = [self.prefix] if self.prefix[1] else []
+        ends = self.starts + self.sizes
+        gaps = np.flatnonzero(self.starts[1:] != ends[:-1]).tolist()
+        for first, last in zip([0, *(gap + 1 for gap in gaps)], [*gaps, -1], strict=True):
+            begin = int(self.starts[first])
+            found.append((begin, int(ends[last]) - begin))
+        return found
+
+
+def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
+    """The pages of column chunks of one row group that hold ``rows`` (numbers within it, ascending, at least one).
+
+    The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
+    """
+    cuts: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
+    picks = {}
+    for number, (leaf, chunk, table) in pages.items():
+        key = table.first_rows.tobytes()
+        if key not in cuts:
+            cuts[key] = _pages_with(table.first_rows, rows)
+        at, counts, local, cut = cuts[key]
+        prefix = (chunk.start, int(table.offsets[0]) - chunk.start)
+        picks[number] = PagePick(leaf, chunk, table.offsets[at], table.sizes[at], counts, local, prefix, cut)
+    return picks
+
+
+def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
+    """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and `PagePick.cut`."""
+    wanted = np.diff(np.searchsorted(rows, first_rows))
+    pages = np.flatnonzero(wanted)
+    first = first_rows[pages]
+    counts = first_rows[pages + 1] - first
+    before = np.cumsum(counts) - counts
+    return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
+
+
+def can_gather(pick: PagePick) -> bool:
+    """Whether so few rows of these pages are wanted that gathering their values pays, in encodings that are known."""
+    chunk = pick.chunk
+    return (
+        len(pick.local) * _LEAST_ROWS_PER_WANTED <= pick.covered
+        and (chunk.codec in CODECS or chunk.codec == UNCOMPRESSED)
+        and (chunk.physical in WIDTHS or chunk.physical in (BYTE_ARRAY, FIXED))
+        and _ENCODINGS.issuperset(chunk.encodings)
+        and (chunk.physical == BYTE_ARRAY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What reading some columns of a row group costs, in microseconds: by single pages, at least some of the columns,
+    and whole."""
+
+    pages_micros: float
+    group_micros: float
+
+
+def too_many_rows(selected: int, rows: int) -> bool:
+    """Whether so many rows of a row group are wanted that nearly every page holds one."""
+    return selected > rows * _MOST_SELECTED
+
+
+def choose(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozenset[int], Estimate]:
+    """Which of these leaves to read by pages, rather than with the whole row group, and what both ways cost.
+
+    Args:
+        picks: by leaf, the pages with wanted rows, and how many pages its chunk has.
+        rows: of the row group.
+    """
+    by_pages: dict[int, float] = {}
+    by_group: dict[int, float] = {}
+    for leaf, (pick, pages) in picks.items():
+        chunk = pick.chunk
+        value = _TEXT_MICROS if chunk.physical == BYTE_ARRAY else _NUMBER_MICROS
+        row = 0.0 if chunk.codec == UNCOMPRESSED else _BYTE_MICROS * chunk.uncompressed_size / max(1, rows)
+        gathered = can_gather(pick)
+        page = _PAGE_MICROS + _SINGLE_PAGE_MICROS + (_GATHER_PAGE_MICROS if gathered else 0.0)
+        by_group[leaf] = rows * (row + value) + pages * _PAGE_MICROS
+        by_pages[leaf] = pick.covered * (row if gathered else row + value) + len(pick.starts) * page
+    cheaper = frozenset(leaf for leaf in picks if by_pages[leaf] < by_group[leaf])
+    ways = [(sum(by_pages.values()), frozenset(picks))]
+    if 0 < len(cheaper) < len(picks):
+        both = sum(min(by_pages[leaf], by_group[leaf]) for leaf in picks)
+        ways.append((both + _BOTH_MICROS, cheaper))
+    least, leaves = min(ways, key=lambda way: way[0])
+    cost = Estimate(least, sum(by_group.values()))
+    return (leaves if cost.pages_micros < cost.group_micros else frozenset()), cost
+
+
+def group_plan(
+    footer: Footer,
+    group: int,
+    wanted: int | None,
+    columns: Sequence[tuple[str, Sequence[Leaf]]],
+    picks: Mapping[int, PagePick],
+    estimated: tuple[int, Estimate] | None,
+) -> GroupPlan:
+    """What is done with a row group, for explanations.
+
+    Args:
+        footer: the file's.
+        group: number of the row group.
+        wanted: how many of its rows are wanted; None for all.
+        columns: names and leaves of the columns to read.
+        picks: the leaves that are read by pages.
+        estimated: how many pages the leaves have that could be, and what both ways cost; None where there was no
+            choice.
+    """
+    start, stop = footer.groups[group]
+    rows = stop - start
+    sizes = {leaf.index: footer.chunk(group, leaf.index).compressed_size for _, of in columns for leaf in of}
+    pages_total, cost = estimated or (0, None)
+    reason = ""
+    if wanted is None:
+        reason = "every row is wanted"
+    elif cost is None and too_many_rows(wanted, rows):
+        reason = "a quarter of the rows or more is wanted"
+    elif cost is None:
+        flat = any(leaves[0].flat for _, leaves in columns)
+        reason = "the file has no page index" if flat else "nested columns are read whole"
+    return GroupPlan(
+        number=group,
+        rows=rows,
+        wanted=rows if wanted is None else wanted,
+        bytes=sum((sizes | {leaf: pick.size for leaf, pick in picks.items()}).values()),
+        whole_bytes=sum(sizes.values()),
+        whole_columns=tuple(name for name, leaves in columns if leaves[0].index not in picks),
+        pages=sum(len(pick.starts) for pick in picks.values()),
+        pages_total=pages_total,
+        pages_micros=None if cost is None else cost.pages_micros,
+        group_micros=None if cost is None else cost.group_micros,
+        reason=reason,
+    )

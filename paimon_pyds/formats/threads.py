@@ -1,0 +1,242 @@
+"""Work on several threads: pieces that are done at the same time, and generators that run ahead of their consumer.
+
+Threads pay where the work, decoding mostly, releases the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+__all__ = ["all_of", "in_order"]
+
+_T = TypeVar("_T")
+_Source = Generator[_T, None, None]
+
+
+def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.Semaphore) -> list[_T]:
+    """What each piece returns, in their order. The caller's thread works too.
+
+    Raises what the first piece that failed raised; the others are then not begun.
+
+    Args:
+        pieces: the work.
+        threads: how many run at a time, at most.
+        permits: permits for more threads than the caller's, shared with other calls; without one it works alone.
+    """
+    helpers = 0
+    while helpers + 1 < min(threads, len(pieces)) and permits.acquire(blocking=False):
+        helpers += 1
+    if not helpers:
+        return [piece() for piece in pieces]
+    results: dict[int, _T] = {}
+    errors: dict[int, BaseException] = {}
+    numbers, lock = iter(range(len(pieces))), threading.Lock()
+
+    def work() -> None:
+        while not errors:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            try:
+                results[number] = pieces[number]()
+            except BaseException as error:  # noqa: BLE001 - carried to the caller, who raises it
+                errors[number] = error
+
+    running = [threading.Thread(target=work, name="paimon-parallel", daemon=True) for _ in range(helpers)]
+    try:
+        for thread in running:
+            thread.start()
+        work()
+    finally:
+        for thread in running:
+            if thread.ident is not None:
+                thread.join()
+        permits.release(helpers)
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(pieces))]
+
+
+def in_order(
+    sources: Iterable[_Source[_T]],
+    *,
+    threads: int,
+    held: int,
+    size: Callable[[_T], int],
+    permits: threading.Semaphore | None = None,
+) -> Generator[_T, None, None]:
+    """The items of all sources, one source after the other, several sources running at a time, in bounded memory.
+
+    Nothing runs ahead before the first item was taken: who wants one item only pays for one. An error of a source comes
+    after its items, at its place in the order. Closing this iterator closes the sources and waits for the threads.
+
+    Args:
+        sources: taken one by one, on the caller's thread; each runs on one thread at a time.
+        threads: how many run at a time, at most.
+        held: bytes of items that may wait for the caller, beside one item per thread. The source whose turn it is goes
+            on beyond that when none of its own wait.
+        size: bytes of an item.
+        permits: for threads, shared with other calls. A source that gets none runs on the caller's thread when it is
+            its turn.
+    """
+    prefetcher = _Prefetcher(iter(sources), threads, held, size, permits)
+    try:
+        yield from prefetcher.items()
+    finally:
+        prefetcher.stop()
+
+
+class _Prefetcher(Generic[_T]):
+    """The sources that were begun, the one whose turn it is first."""
+
+    def __init__(
+        self,
+        sources: Iterator[_Source[_T]],
+        threads: int,
+        held: int,
+        size: Callable[[_T], int],
+        permits: threading.Semaphore | None,
+    ) -> None:
+        self._sources = sources
+        self._threads = threads
+        self._limit = held
+        self.size = size
+        self.permits = permits
+        self.streams: deque[_Stream[_T]] = deque()
+        self.changed = threading.Condition()
+        self.held = 0
+        self.stopped = False
+
+    def items(self) -> Iterator[_T]:
+        while self.streams or self._add():
+            for item in self.streams[0].items():
+                yield item
+                self._go_ahead()
+            with self.changed:
+                self.streams.popleft()
+                self.changed.notify_all()
+            if self.streams:
+                self._go_ahead()
+
+    def full(self, stream: _Stream[_T]) -> bool:
+        """Whether a source has to wait: enough is held, and the caller does not wait for it. With the lock held."""
+        if self.stopped or self.held < self._limit:
+            return False
+        return stream is not self.streams[0] or bool(stream.ready)
+
+    def stop(self) -> None:
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
+        for stream in self.streams:
+            stream.stop()
+
+    def _add(self) -> bool:
+        source = next(self._sources, None)
+        if source is not None:
+            with self.changed:
+                self.streams.append(_Stream(self, source))
+        return source is not None
+
+    def _go_ahead(self) -> None:
+        """Start as many sources as may run. A single one runs on the caller's thread: it has nothing to run beside."""
+        while (
+            sum(not stream.done for stream in self.streams) < self._threads
+            and len(self.streams) < 2 * self._threads
+            and self._add()
+        ):
+            pass
+        if len(self.streams) == 1:
+            return
+        for stream in self.streams:
+            if stream.thread is None and not stream.done and not stream.start():
+                return
+
+
+class _Stream(Generic[_T]):
+    """One source, and its items that wait."""
+
+    def __init__(self, prefetcher: _Prefetcher[_T], source: _Source[_T]) -> None:
+        self._prefetcher = prefetcher
+        self._source = source
+        self.ready: deque[_T] = deque()
+        self.thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.done = False
+
+    def start(self) -> bool:
+        """Go on with it on a thread, if there is a permit."""
+        permits = self._prefetcher.permits
+        if permits is not None and not permits.acquire(blocking=False):
+            return False
+        self.thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
+        try:
+            self.thread.start()
+        except BaseException:
+            self.thread = None
+            if permits is not None:
+                permits.release()
+            raise
+        return True
+
+    def items(self) -> Iterator[_T]:
+        while True:
+            if self.thread is None:
+                try:
+                    item = next(self._source)
+                except StopIteration:
+                    self.done = True
+                    return
+            else:
+                found = self._wait()
+                if not found:
+                    return
+                item = found[0]
+            yield item
+
+    def stop(self) -> None:
+        if self.thread is None:
+            self._source.close()
+        else:
+            self.thread.join()
+
+    def _wait(self) -> list[_T]:
+        """The next item, none at the end."""
+        owner = self._prefetcher
+        with owner.changed:
+            owner.changed.wait_for(lambda: self.ready or self.done)
+            if self.ready:
+                item = self.ready.popleft()
+                owner.held -= owner.size(item)
+                owner.changed.notify_all()
+                return [item]
+        if self._error is not None:
+            raise self._error
+        return []
+
+    def _fill(self) -> None:
+        try:
+            for item in self._source:
+                if not self._put(item):
+                    break
+            self._source.close()
+        except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
+            self._error = error
+        if self._prefetcher.permits is not None:
+            self._prefetcher.permits.release()
+        with self._prefetcher.changed:
+            self.done = True
+            self._prefetcher.changed.notify_all()
+
+    def _put(self, item: _T) -> bool:
+        owner = self._prefetcher
+        with owner.changed:
+            self.ready.append(item)
+            owner.held += owner.size(item)
+            owner.changed.notify_all()
+            owner.changed.wait_for(lambda: not owner.full(self))
+            return not owner.stopped

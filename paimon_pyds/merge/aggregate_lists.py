@@ -1,0 +1,141 @@
+"""The aggregate functions collect and listagg. (Java: classes FieldCollectAgg and FieldListaggAgg.)"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.merge.equal_values import Codes, equality_codes, pair_codes
+from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, flags_buffer, is_valid, take_or_null
+from paimon_pyds.merge.list_entries import Entries, entries_of, from_entries
+
+__all__ = ["collect", "collect_distinct", "listagg", "listagg_distinct"]
+
+
+def collect(values: pa.Array, rows: GroupedRows) -> pa.Array:
+    """The elements of all lists in one; each that is taken back removes the oldest one that equals it, if there is any.
+
+    NULL only if nothing but NULL was added.
+    """
+    entries = entries_of(values)
+    kept = np.arange(len(entries.row))
+    if rows.retract.any():
+        kept = _not_taken_back(entries, rows)
+    return _lists(values, rows, entries, kept)
+
+
+def _not_taken_back(entries: Entries, rows: GroupedRows) -> Positions:
+    """The entries that are left: those that are taken back wait in line, those that come too early find nothing."""
+    retract = rows.retract[entries.row]
+    same = pair_codes([rows.group[entries.row], equality_codes(entries.columns[0])])
+    order = np.argsort(same, kind="stable")
+    same, step = same[order], np.where(retract[order], -1, 1)
+    begins = np.flatnonzero(np.append(True, same[1:] != same[:-1])[: len(same)])
+    lengths = np.diff(np.append(begins, len(same)))
+    total = np.cumsum(step)
+    running = total - np.repeat(total[begins] - step[begins], lengths)
+    left = running[begins + lengths - 1] - np.minimum(np.minimum.reduceat(running, begins), 0) if len(begins) else total
+    added = np.cumsum(step > 0)
+    newer = np.repeat(added[begins + lengths - 1], lengths) - added if len(begins) else added
+    return np.sort(order[(step > 0) & (newer < np.repeat(left, lengths))])
+
+
+def collect_distinct(values: pa.Array, rows: GroupedRows) -> pa.Array:
+    """The different elements of all lists, each where it first came; one that is taken back may come again."""
+    entries = entries_of(values)
+    retract = rows.retract[entries.row]
+    same = pair_codes([rows.group[entries.row], equality_codes(entries.columns[0])])
+    at = np.arange(len(same))
+    gone = np.full(len(same), -1, np.int64)
+    gone[same[retract]] = at[retract]
+    wanted = at[~retract & (at > gone[same])]
+    first = np.full(len(same), -1, np.int64)
+    first[same[wanted[::-1]]] = wanted[::-1]
+    return _lists(values, rows, entries, np.sort(first[first >= 0]))
+
+
+def _lists(values: pa.Array, rows: GroupedRows, entries: Entries, kept: Positions) -> pa.Array:
+    """Each group's list of the entries that are kept; NULL where no list was added."""
+    there = np.zeros(rows.count, np.bool_)
+    there[rows.group[is_valid(values) & ~rows.retract]] = True
+    lengths = np.bincount(rows.group[entries.row[kept]], minlength=rows.count)
+    columns = entries.columns if len(kept) == len(entries.row) else entries.take(kept)
+    return from_entries(values.type, columns, lengths, there)
+
+
+def listagg(values: pa.Array, rows: GroupedRows, delimiter: str) -> pa.Array:
+    """The texts that are not empty, with the delimiter between them; empty if all texts are, NULL if all are NULL."""
+    wanted = _not_empty(values)
+    return _joined(values, rows, (values.filter(from_numpy(wanted)), rows.group[wanted]), delimiter)
+
+
+def listagg_distinct(values: pa.Array, rows: GroupedRows, delimiter: str) -> pa.Array:
+    """As `listagg`, but of later texts only the parts between delimiters that are new, and not empty.
+
+    The oldest text that is not empty stays as it is, with parts that are empty or equal. (Java splits at blanks where
+    the delimiter is empty.)
+    """
+    wanted = np.flatnonzero(_not_empty(values))
+    texts = values.take(from_numpy(wanted))
+    group = rows.group[wanted]
+    parts = entries_of(pc.split_pattern(texts, pattern=delimiter or " "))
+    part, part_group = parts.columns[0], group[parts.row]
+    same = pair_codes([part_group, equality_codes(part)])
+    is_new = np.zeros(len(same), np.bool_)
+    is_new[np.unique(same, return_index=True)[1]] = True
+    oldest = rows.first(wanted)[group] == wanted
+    later = np.flatnonzero(is_new & ~oldest[parts.row] & _not_empty(part))
+    pieces = pa.concat_arrays([texts.filter(from_numpy(oldest)), part.take(from_numpy(later))])
+    groups = np.append(group[oldest], part_group[later])
+    order = np.argsort(groups, kind="stable")  # the oldest text of a group goes before the parts of others
+    joined = _joined(values, rows, (pieces.take(from_numpy(order)), groups[order]), delimiter)
+    split_anew = np.unique(groups[_blurs(pieces, delimiter)])
+    if not len(split_anew):
+        return joined
+    folded = [_join_one_by_one(texts.filter(from_numpy(group == one)), delimiter) for one in split_anew.tolist()]
+    at = np.full(rows.count, -1, np.int64)
+    at[split_anew] = np.arange(len(split_anew))
+    return pc.if_else(from_numpy(at >= 0), take_or_null(pa.array(folded, values.type), at), joined)
+
+
+def _blurs(pieces: pa.Array, delimiter: str) -> Flags:
+    """Which pieces, with the delimiter after them, no longer end where it begins: "x|" and "||" are split as x, |."""
+    if not delimiter:
+        return np.ones(len(pieces), np.bool_)
+    found = np.zeros(len(pieces), np.bool_)
+    for length in range(1, len(delimiter)):
+        if delimiter.startswith(delimiter[length:]):
+            found |= to_numpy(pc.ends_with(pieces, delimiter[:length]))
+    return found
+
+
+def _join_one_by_one(texts: pa.Array, delimiter: str) -> str:
+    """What `listagg_distinct` gives where what is joined has to be split again for each text, as Java does."""
+    joined, *later = texts.to_pylist()
+    for text in later:
+        known = set(joined.split(delimiter or " "))
+        for part in text.split(delimiter or " "):
+            if part and part not in known:
+                known.add(part)
+                joined += delimiter + part
+    return str(joined)
+
+
+def _not_empty(values: pa.Array) -> Flags:
+    return np.asarray(to_numpy(pc.binary_length(values).fill_null(0)) > 0, np.bool_)
+
+
+def _joined(values: pa.Array, rows: GroupedRows, pieces: tuple[pa.Array, Codes], delimiter: str) -> pa.Array:
+    """Each group's texts joined; where it has none, its first value that is not NULL."""
+    texts, group = pieces
+    lengths = np.bincount(group, minlength=rows.count)
+    there = lengths > 0
+    offsets = pa.py_buffer(np.append(0, np.cumsum(lengths)).astype(np.int32))
+    lists = pa.Array.from_buffers(pa.list_(texts.type), rows.count, [flags_buffer(there), offsets], children=[texts])
+    joined = pc.binary_join(lists, delimiter)
+    if there.all():
+        return joined
+    empty = take_or_null(values, rows.first(np.flatnonzero(is_valid(values))))
+    return pc.if_else(from_numpy(there), joined, empty)

@@ -1,0 +1,118 @@
+"""Columns whose values are aggregated over the versions of a key, in the order in which Java calls the function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.merge.aggregates import AggregateFunction, aggregate
+from paimon_pyds.merge.base_rows import CountedVersions
+from paimon_pyds.merge.first_values import FIRST_FUNCTIONS, first_values
+from paimon_pyds.merge.grouped_rows import Flags, Positions, take_or_null
+
+__all__ = ["aggregated_column"]
+
+
+def aggregated_column(
+    values: pa.Array, function: AggregateFunction, counted: CountedVersions, given: Flags, late: Flags | None = None
+) -> pa.Array:
+    """The column's value for each key: NULL for keys that give the function nothing.
+
+    Args:
+        values: of all rows.
+        function: see `resolve_aggregate`.
+        counted: the versions, and which of them are bases: what the function goes on from.
+        given: of each place, whether the function is given its value; for those up to a base it says whether the
+            function was given it before.
+        late: of each place, whether it comes behind a newer one by its sequence group.
+
+    Raises:
+        UnsupportedError: rows take back what was added, and the function can't.
+        SchemaError: values that the function fails on.
+    """
+    if function.ignore_retract:
+        given = given & ~counted.retract
+    given_now = given & (counted.after_base | (counted.is_base & counted.versions.of_each(counted.base_retracts)))
+    if late is None or function.keeps_arrival_order:
+        behind = np.zeros(len(given), np.bool_)
+    else:
+        behind = late
+    if function.name in FIRST_FUNCTIONS and not (given_now & counted.retract).any():
+        return first_values(values, function.name, counted, given, behind)
+    versions = counted.versions
+    places = np.flatnonzero(given_now)
+    sources, found = values, versions.rows_at(counted.base)
+    """Where in ``sources`` the value of each key lies so far; -1 for NULL."""
+    for part in _parts(places, counted, behind):
+        keys = _distinct(versions.key_numbers[part])
+        made = _aggregate(sources, function, counted, _Part(part, keys, found[keys], behind))
+        found[keys] = len(sources) + np.arange(len(keys))
+        sources = pa.concat_arrays([sources, made])
+    return take_or_null(sources, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Values that are aggregated at once.
+
+    Attributes:
+        places: whose values the function is given, ascending.
+        keys: the keys of these.
+        begun: of each of the keys, where the value lies that it begins with; -1 for none.
+        late: of each place of all, whether its value counts as the first one so far.
+    """
+
+    places: Positions
+    keys: Positions
+    begun: Positions
+    late: Flags
+
+
+def _aggregate(sources: pa.Array, function: AggregateFunction, counted: CountedVersions, part: _Part) -> pa.Array:
+    """One value for each key of the part. ``sources`` are the values of all rows, and of the parts before."""
+    versions, places = counted.versions, part.places
+    key, retract, taken = versions.key_numbers[places], counted.retract[places], versions.order[places]
+    first = part.late[places] & ~retract
+    begins = part.begun >= 0
+    if begins.any() or first.any():
+        # Of each key: late values, the last one first; what it begins with; the others.
+        count = int(begins.sum())
+        turn = np.append(np.where(first, 0, 2), np.ones(count, np.int64))
+        age = np.append(np.where(first, -places, places), np.zeros(count, np.int64))
+        key = np.append(key, part.keys[begins])
+        order = np.lexsort((age, turn, key))
+        key = key[order]
+        taken = np.append(taken, part.begun[begins])[order]
+        retract = np.append(retract, np.zeros(count, np.bool_))[order]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    return aggregate(function, take_or_null(sources, taken), starts, retract)
+
+
+def _parts(places: Positions, counted: CountedVersions, late: Flags) -> list[Positions]:
+    """The places in parts that are aggregated one after the other.
+
+    A late value is added in front of what was added; that is only the same as adding it first while nothing has been
+    taken back. So the first late one after one that takes back begins a new part of its key.
+    """
+    if not len(places):
+        return []
+    key, retract = counted.versions.key_numbers[places], counted.retract[places]
+    if not (retract.any() and late[places].any()):
+        return [places]
+    added_late = late[places] & ~retract
+    events = np.flatnonzero(retract | added_late)
+    before, after = events[:-1], events[1:]
+    begins = np.zeros(len(key), np.int64)
+    begins[after] = added_late[after] & ~added_late[before] & (key[after] == key[before])
+    numbers = np.cumsum(begins)
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    numbers -= np.repeat(numbers[first], np.diff(np.append(first, len(key))))
+    order = np.argsort(numbers, kind="stable")
+    return np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1)
+
+
+def _distinct(ascending: Positions) -> Positions:
+    found: Positions = ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
+    return found

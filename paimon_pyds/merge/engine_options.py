@@ -1,0 +1,104 @@
+"""What a table's options say of the merge of its rows, and which of them contradict one another.
+
+Source: Paimon documentation, primary-key-table/merge-engine, and what Java Paimon 1.4 refuses (classes SchemaValidation
+and PartialUpdateMergeFunction).
+"""
+
+from __future__ import annotations
+
+from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
+from paimon_pyds.merge.versions import SequenceFields
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+from paimon_pyds.types import STRING_KINDS
+
+__all__ = ["check_merge_options", "merge_engine", "sequence_fields"]
+
+
+def check_merge_options(schema: TableSchema) -> None:
+    """Refuse what a table with a primary key can't be merged by.
+
+    Raises:
+        OptionError: options contradict one another or the key.
+        SchemaError: they name columns that are not there or of the wrong type.
+        UnsupportedError: they name a function that is not known here.
+    """
+    options = TableOptions(schema.options)
+    sequence_fields(schema)
+    merge_engine(schema)
+    _check_row_kind(schema, options)
+    engine, producer = options.get("merge-engine"), options.get("changelog-producer")
+    if engine == "first-row" and producer not in ("none", "lookup"):
+        raise OptionError(
+            f"changelog-producer={producer} is not for the merge engine first-row", hint="set it to none or lookup"
+        )
+    if options.get("deletion-vectors.enabled"):
+        if engine == "first-row":
+            raise OptionError(
+                "deletion-vectors.enabled is not for the merge engine first-row",
+                hint="it never replaces a row, so there is nothing that vectors could delete",
+            )
+        if producer == "full-compaction":
+            raise OptionError(
+                "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
+                hint="set changelog-producer to none, input or lookup",
+            )
+
+
+def _check_row_kind(schema: TableSchema, options: TableOptions) -> None:
+    name = options.get("rowkind.field")
+    if name is not None and schema.field(name).type.kind not in STRING_KINDS:
+        raise SchemaError(f"rowkind.field names {name}, which is of type {schema.field(name).type} and not a text")
+
+
+def sequence_fields(schema: TableSchema) -> SequenceFields:
+    """What orders the versions of a key before their sequence numbers do.
+
+    Raises:
+        OptionError: a field twice, or with an aggregate function; or the engine or the key has no use for fields.
+        SchemaError: a field that is not a column.
+    """
+    options = TableOptions(schema.options)
+    names = tuple(name.strip() for name in str(options.get("sequence.field") or "").split(",") if name.strip())
+    if not names:
+        return SequenceFields()
+    for name in names:
+        schema.field(name)
+        if names.count(name) > 1:
+            raise OptionError(f"sequence.field names {name} twice")
+        if options.is_set(f"fields.{name}.aggregate-function"):
+            raise OptionError(
+                f"sequence.field and fields.{name}.aggregate-function contradict each other",
+                hint="a sequence field has no aggregate function",
+            )
+    if options.get("merge-engine") == "first-row":
+        raise OptionError("sequence.field is not for the merge engine first-row")
+    missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if missing:
+        raise OptionError(
+            f"sequence.field needs a primary key with all partition columns; {', '.join(missing)} is not part of it"
+        )
+    return SequenceFields(names, options.get("sequence.field.sort-order") == "descending")
+
+
+def merge_engine(schema: TableSchema) -> MergeEngine:
+    """The engine that merges the rows of a table.
+
+    Raises:
+        OptionError: options contradict one another.
+        SchemaError: they name columns that are not there, or a function that does not take the column's type.
+        UnsupportedError: they name a function that is not known here.
+    """
+    options = TableOptions(schema.options)
+    ignore_delete = bool(options.get("ignore-delete"))
+    match options.get("merge-engine"):
+        case "first-row":
+            return FirstRow(ignore_delete)
+        case "deduplicate":
+            return Deduplicate(ignore_delete)
+    from paimon_pyds.merge import column_engines  # with all aggregate functions, which other engines do without
+
+    if options.get("merge-engine") == "partial-update":
+        return column_engines.partial_update(schema, options)
+    return column_engines.aggregation(schema, options, sequence_fields(schema).names)

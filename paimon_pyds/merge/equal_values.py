@@ -1,0 +1,75 @@
+"""Numbers that are equal where values are: so elements, map keys and nested rows are told apart, whatever their types.
+
+NULL equals NULL, NaN equals NaN, -0.0 is another value than 0.0 (as ``Double.equals`` in Java); the entries of a map
+have no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.merge.grouped_rows import is_valid
+from paimon_pyds.merge.list_entries import entries_of
+
+__all__ = ["equality_codes", "pair_codes"]
+
+Codes = npt.NDArray[np.int64]
+
+
+def equality_codes(values: pa.Array) -> Codes:
+    """A number for each value, from 0 to less than one more than there are values; equal values have the same."""
+    type_ = values.type
+    if pa.types.is_struct(type_):
+        return _struct_codes(values)
+    if pa.types.is_map(type_):
+        entries = entries_of(values)
+        keys, items = (equality_codes(column) for column in entries.columns)
+        order = np.lexsort([keys, entries.row])
+        return _sequence_codes(values, entries.row, pair_codes([keys[order], items[order]]))
+    if pa.types.is_list(type_):
+        elements = entries_of(values)
+        return _sequence_codes(values, elements.row, equality_codes(elements.columns[0]))
+    if pa.types.is_floating(type_):
+        same_nan = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values)
+        values = same_nan.view(pa.int32() if type_.bit_width == 32 else pa.int64())
+    return _numbered(values)
+
+
+def pair_codes(columns: Sequence[Codes]) -> Codes:
+    """A number for each row of several columns of numbers; equal rows have the same."""
+    found = columns[0]
+    for column in columns[1:]:
+        width = int(column.max(initial=0)) + 1
+        found = _numbered(from_numpy(found * width + column))
+    return found
+
+
+def _numbered(values: pa.Array) -> Codes:
+    """The place of each value among the different ones, in the order of their first appearance; NULL comes last."""
+    encoded = values.dictionary_encode()
+    codes = encoded.indices.fill_null(len(encoded.dictionary)) if encoded.indices.null_count else encoded.indices
+    return to_numpy(codes).astype(np.int64)
+
+
+def _struct_codes(values: pa.Array) -> Codes:
+    valid = is_valid(values)
+    fields = values.flatten()  # with the NULLs of the rows they are in
+    return pair_codes([valid.astype(np.int64), *(equality_codes(field) for field in fields)])
+
+
+def _sequence_codes(values: pa.Array, row: Codes, codes: Codes) -> Codes:
+    """Of lists, by the numbers of their elements and the list that each is in."""
+    lengths = np.bincount(row, minlength=len(values))
+    starts = np.cumsum(lengths) - lengths
+    found = is_valid(values).astype(np.int64)
+    longer = np.flatnonzero(lengths)
+    for place in range(int(lengths.max(initial=0))):
+        longer = longer[lengths[longer] > place]
+        found[longer] = pair_codes([found[longer], codes[starts[longer] + place]])
+    return pair_codes([lengths, found])  # those that end sooner are told from the others by their lengths

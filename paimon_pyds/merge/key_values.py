@@ -1,0 +1,41 @@
+"""The columns that files of tables with a primary key have beside the table's own.
+
+Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key DataFile".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import from_numpy, to_numpy
+
+__all__ = [
+    "DELETE", "INSERT", "KEY_PREFIX", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE", "VALUE_KIND", "is_retract",
+    "key_column", "without_deletes",
+]  # fmt: skip
+
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
+"""Row kinds as ``_VALUE_KIND`` holds them: +I, -U, +U, -D."""
+
+
+def key_column(name: str) -> str:
+    """The column of the file that holds a column of the primary key."""
+    return KEY_PREFIX + name
+
+
+def is_retract(kinds: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which row kinds take a row away: -U and -D."""
+    found = to_numpy(kinds)
+    return np.asarray((found == UPDATE_BEFORE) | (found == DELETE), np.bool_)
+
+
+def without_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that a reader sees: those that don't take a row away."""
+    retract = is_retract(rows.column(VALUE_KIND))
+    return rows.filter(from_numpy(~retract)) if retract.any() else rows

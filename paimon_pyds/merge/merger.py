@@ -1,0 +1,69 @@
+"""A table's rows merged: the versions of each key put in order, and made one row by the table's merge engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column
+from paimon_pyds.merge.versions import sort_versions
+from paimon_pyds.metadata.schema import TableSchema
+
+__all__ = ["RowMerger"]
+
+
+class RowMerger:
+    """Merges rows as they lie in files of a table with a primary key.
+
+    Args:
+        schema: the table's. Its options say which engine merges, and what orders the versions of a key.
+
+    Raises:
+        OptionError: the options contradict one another.
+        SchemaError: they name columns that are not there, or a function that does not take the column's type.
+        UnsupportedError: they name a function that is not known here.
+
+    Attributes:
+        keys: the columns that all versions of a row have the same values in: ``_KEY_…``.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
+        self._sequence = sequence_fields(schema)
+        self._engine = merge_engine(schema)
+
+    def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns that `merge` needs, to give these."""
+        named = (*self.keys, SEQUENCE_NUMBER, VALUE_KIND, *self._sequence.names)
+        return tuple(dict.fromkeys((*named, *self._engine.required_columns(columns))))
+
+    def merge(self, rows: pa.Table | pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """One row for each key, in the order of keys. Deletes are kept (`without_deletes` drops them).
+
+        Args:
+            rows: all versions of each key in it, with `required_columns`. Sorted runs one after the other, older ones
+                first, are merged fastest.
+            columns: those of the result, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them if they are wanted; all
+                columns when not given.
+
+        Raises:
+            UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
+            SchemaError: values that an aggregate function fails on.
+        """
+        batch = one_batch(rows) if isinstance(rows, pa.Table) else rows
+        versions = sort_versions(batch, self.keys, self._sequence)
+        return self._engine.merge(batch, versions, batch.schema.names if columns is None else columns)
+
+    def needed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows without which `merge`, of these and any others, could give another result.
+
+        The engines deduplicate and first-row need three versions of a key at most, partial-update without sequence
+        groups a few more than there are columns. With sequence groups, and for aggregation, all are needed: what they
+        make of some versions depends on those between them.
+        """
+        versions = sort_versions(rows, self.keys, self._sequence)
+        needed = self._engine.needed(rows, versions)
+        return rows if len(needed) == rows.num_rows else rows.take(from_numpy(needed))

@@ -1,0 +1,149 @@
+"""Rows by key, and of each key from the oldest version to the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.caching import cached_property
+from paimon_pyds.merge.grouped_rows import Flags, Positions
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
+from paimon_pyds.merge.order_codes import Codes, order_code, order_codes
+
+__all__ = ["SequenceFields", "Versions", "sort_versions"]
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFields:
+    """Columns that say which version of a row is newer: option ``sequence.field``; later ones decide between equals.
+
+    NULL is older than any value, in both orders. (Java: class UserDefinedSeqComparator.)
+    """
+
+    names: tuple[str, ...] = ()
+    descending: bool = False
+
+    def codes(self, rows: pa.RecordBatch) -> list[Codes]:
+        """Columns of numbers, the first one being compared first."""
+        found = []
+        for name in self.names:
+            column = rows.column(name)
+            if not self.descending:
+                found.append(order_code(column))
+                continue
+            if column.null_count:
+                found.append(to_numpy(column.is_valid().cast(pa.int64())))
+            found.append(~order_code(column))
+        return found
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The versions of rows.
+
+    Attributes:
+        order: positions of rows: key by key in their order, and of each key from the oldest version to the newest. An
+            index of it is called a place here.
+        starts: the place where each key begins.
+    """
+
+    order: Positions
+    starts: Positions
+
+    @property
+    def ends(self) -> Positions:
+        """The place after each key's last one."""
+        return np.append(self.starts, len(self.order))[1:]
+
+    @property
+    def counts(self) -> Positions:
+        """How many versions each key has."""
+        return self.ends - self.starts
+
+    @property
+    def is_single(self) -> Flags:
+        """Which keys have one version."""
+        return np.asarray(self.counts == 1, np.bool_)
+
+    def of_each(self, values: npt.NDArray[_T]) -> npt.NDArray[_T]:
+        """One value for each key as one for each place."""
+        return np.repeat(values, self.counts)
+
+    def first(self, kept: Flags) -> Positions:
+        """The place of each key's oldest version among those at places that are kept; -1 for keys without any."""
+        return self._found(np.flatnonzero(kept)[::-1])
+
+    def last(self, kept: Flags) -> Positions:
+        """The place of each key's newest version among those at places that are kept; -1 for keys without any."""
+        return self._found(np.flatnonzero(kept))
+
+    def _found(self, places: Positions) -> Positions:
+        found = np.full(len(self.starts), -1, np.int64)
+        found[self.key_numbers[places]] = places  # numpy keeps what is assigned last
+        return found
+
+    def rows_at(self, places: Positions) -> Positions:
+        """The positions of rows at these places; -1 stays -1."""
+        return np.where(places < 0, -1, self.order[places]) if len(self.order) else places
+
+    @cached_property
+    def key_numbers(self) -> Positions:
+        """Of each place the number of its key."""
+        return self.of_each(np.arange(len(self.starts)))
+
+
+def sort_versions(rows: pa.RecordBatch, keys: Sequence[str], sequence: SequenceFields) -> Versions:
+    """Rows by key, sequence fields and sequence number; equal ones keep the order they are in.
+
+    It is the faster the longer the stretches are that are in order already, such as sorted runs one after the other,
+    older ones first.
+
+    Args:
+        rows: with the columns that are named, and ``_SEQUENCE_NUMBER``.
+        keys: the columns of the key; at least one.
+        sequence: what orders the versions of a key before their sequence numbers do.
+    """
+    codes = order_codes([rows.column(name) for name in keys])
+    order = _stable_order(codes)
+    codes = codes[order]
+    again = codes[1:] == codes[:-1]
+    starts = np.append(0, np.flatnonzero(~again) + 1) if len(codes) else np.zeros(0, np.int64)
+    if again.any():
+        _sort_within_keys(rows, order, again, sequence)
+    return Versions(order, starts)
+
+
+def _stable_order(codes: Codes) -> Positions:
+    if (codes[1:] >= codes[:-1]).all():
+        return np.arange(len(codes))
+    return np.argsort(codes, kind="stable")  # finds sorted runs, and merges them
+
+
+def _sort_within_keys(rows: pa.RecordBatch, order: Positions, again: Flags, sequence: SequenceFields) -> None:
+    """Put the versions of each key in order.
+
+    Args:
+        rows: all of them.
+        order: their positions by key; is changed.
+        again: whether a place of ``order`` and the one after it have the same key.
+        sequence: what orders the versions of a key before their sequence numbers do.
+    """
+    numbers = to_numpy(rows.column(SEQUENCE_NUMBER))
+    if not sequence.names:
+        ordered = numbers[order]
+        if not (again & (ordered[1:] < ordered[:-1])).any():
+            return
+    places = np.flatnonzero(np.append(again, False) | np.append(False, again))
+    repeated = order[places]
+    key = np.cumsum(np.append(0, ~again))[places]
+    versions = rows.select([*sequence.names]).take(from_numpy(repeated)) if sequence.names else rows.slice(0, 0)
+    columns = [key, *sequence.codes(versions), numbers[repeated]]
+    order[places] = repeated[np.lexsort(columns[::-1])]

@@ -1,0 +1,185 @@
+"""Sorted runs cut into windows: each holds all versions of its keys, and only a few batches of each run.
+
+The runs of a bucket overlap, so none of its keys can be merged before all runs have been read up to it. What comes
+later in any run is no less than the last key that was read of it; so all keys below the least of these are complete.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import one_batch, to_numpy
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.merge.grouped_rows import Flags
+from paimon_pyds.merge.order_codes import comparable
+
+__all__ = ["SortedRun", "windows"]
+
+_FOLD_ROWS = 1 << 16
+_Key = list[tuple[bool, Any]]
+"""The key of one row as Python compares it: NULL first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Rows in the order of their keys.
+
+    Attributes:
+        batches: its rows; batches without rows are passed over.
+        name: what an error names: such as the file, or the first file of a run of several.
+        repeats: whether a key may occur more than once: never in the files of a table.
+    """
+
+    batches: Iterable[pa.RecordBatch]
+    name: str
+    repeats: bool = False
+
+
+def windows(
+    runs: Sequence[SortedRun],
+    keys: Sequence[str],
+    needed: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the runs, in windows: no key of one occurs in another, and those of a later one are greater.
+
+    In a window the rows of the runs lie one after the other, in the order of the runs. At most two batches of each run
+    are in memory; where runs repeat keys, also what ``needed`` keeps of the versions of one key.
+
+    Args:
+        runs: all that have rows of these keys, the oldest first: so they are merged fastest.
+        keys: the columns of the key.
+        needed: drops rows that are not needed to merge those of a key (`RowMerger.needed`); is called where a run has
+            very many versions of one key.
+
+    Raises:
+        CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
+    """
+    readers = [reader for reader in (_RunReader(run, keys, needed) for run in runs) if reader.read_on()]
+    while readers:
+        unfinished = [reader for reader in readers if not reader.finished]
+        bound = min((reader.last for reader in unfinished), default=None)
+        parts = [part for reader in readers for part in reader.take(bound)]
+        if parts:
+            yield parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts))
+        for reader in unfinished:
+            if reader.last == bound:
+                reader.read_on()
+        readers = [reader for reader in readers if reader.rows]
+
+
+class _RunReader:
+    """A sorted run: what has been read of it and not yet been given out."""
+
+    def __init__(self, run: SortedRun, keys: Sequence[str], needed: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        self._run = run
+        self._batches = iter(run.batches)
+        self._names = keys
+        self._needed = needed
+        self._waiting: list[_Batch] = []
+        self._fold_at = _FOLD_ROWS
+        self.finished = False
+        """Whether nothing more can be read."""
+        self.last: _Key = []
+        """The greatest key that has been read."""
+
+    @property
+    def rows(self) -> int:
+        """How many have been read and not been given out."""
+        return sum(waiting.batch.num_rows - waiting.start for waiting in self._waiting)
+
+    def read_on(self) -> bool:
+        """Read the next batch; False when there is none."""
+        for batch in self._batches:
+            if batch.num_rows:
+                self._append(batch)
+                return True
+        self.finished = True
+        return False
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        added = _Batch(batch, comparable([batch.column(name) for name in self._names]))
+        first = added.key(0)
+        if self.last and (first < self.last or (first == self.last and not self._run.repeats)):
+            raise self._unsorted(first == self.last)
+        step = _least_step(added.keys)
+        if step < 0 or (step == 0 and not self._run.repeats):
+            raise self._unsorted(step == 0)
+        self._waiting.append(added)
+        self.last = added.key(batch.num_rows - 1)
+        if len(self._waiting) > 1 and self.rows > self._fold_at:
+            self._fold()
+
+    def _unsorted(self, twice: bool) -> CorruptFileError:
+        what = "has a key twice" if twice else "is not sorted by its keys"
+        return CorruptFileError(
+            f"a sorted run of a table with a primary key {what}", path=self._run.name, field=", ".join(self._names)
+        )
+
+    def _fold(self) -> None:
+        """Drop versions of the run's only key that later merges can do without."""
+        head = self._waiting[0]
+        if head.key(head.start) != self.last:
+            return
+        rows = one_batch(pa.Table.from_batches([waiting.batch.slice(waiting.start) for waiting in self._waiting]))
+        rows = self._needed(rows)
+        self._waiting = [_Batch(rows, comparable([rows.column(name) for name in self._names]))]
+        self._fold_at = max(_FOLD_ROWS, 2 * rows.num_rows)
+
+    def take(self, bound: _Key | None) -> list[pa.RecordBatch]:
+        """The rows below the bound, or all; they count as given out."""
+        taken = []
+        while self._waiting:
+            head = self._waiting[0]
+            stop = head.batch.num_rows
+            if bound is not None:
+                stop = bisect_left(range(stop), bound, head.start, key=head.key)
+            if stop > head.start:
+                taken.append(head.batch.slice(head.start, stop - head.start))
+                head.start = stop
+            if head.start < head.batch.num_rows:
+                break
+            del self._waiting[0]
+        return taken
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch that was read, and which of its rows have been given out: those before ``start``."""
+
+    batch: pa.RecordBatch
+    keys: Sequence[pa.Array]
+    start: int = 0
+
+    def key(self, row: int) -> _Key:
+        return [((value := key[row].as_py()) is not None, value) for key in self.keys]
+
+
+def _least_step(keys: Sequence[pa.Array]) -> int:
+    """-1 where a row is less than the one before it, 0 where two are equal, 1 when all are greater."""
+    rows = len(keys[0])
+    equal = np.ones(max(0, rows - 1), np.bool_)
+    for key in keys:
+        below, same = _compare(key)
+        if (equal & below).any():
+            return -1
+        equal &= same
+    return 0 if equal.any() else 1
+
+
+def _compare(key: pa.Array) -> tuple[Flags, Flags]:
+    """Of each row but the first, whether it is less than the one before it, and whether it is equal to it."""
+    before, after = key.slice(0, len(key) - 1), key.slice(1)
+    if not key.null_count and pa.types.is_integer(key.type):
+        former, latter = to_numpy(before), to_numpy(after)
+        return latter < former, latter == former
+    null_before, null_after = to_numpy(before.is_null()), to_numpy(after.is_null())
+    below = to_numpy(pc.less(after, before).fill_null(False)) | (null_after & ~null_before)
+    same = to_numpy(pc.equal(after, before).fill_null(False)) | (null_after & null_before)
+    return below, same

@@ -1,0 +1,106 @@
+"""Sources that run ahead give what they would give one after the other, and stop when nobody takes their items."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_pyds.formats.threads import in_order
+
+
+def _counting(items: list[int], closed: list[int], number: int) -> Generator[int, None, None]:
+    try:
+        yield from items
+    finally:
+        closed.append(number)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 100), max_size=8), max_size=8),
+    st.integers(1, 4),
+    st.integers(0, 200),
+    st.one_of(st.none(), st.integers(0, 3)),
+)
+def test_items_come_in_order_whatever_runs_ahead(
+    sources: list[list[int]], threads: int, held: int, free: int | None
+) -> None:
+    closed: list[int] = []
+    permits = None if free is None else threading.Semaphore(free)
+    made = (_counting(items, closed, i) for i, items in enumerate(sources))
+    found = list(in_order(made, threads=threads, held=held, size=lambda x: x, permits=permits))
+    assert found == [x for items in sources for x in items]
+    assert sorted(closed) == list(range(len(sources)))
+    if permits is not None:
+        assert sum(permits.acquire(blocking=False) for _ in range(5)) == free
+
+
+def test_who_takes_one_item_begins_one_source() -> None:
+    begun: list[int] = []
+
+    def source(number: int) -> Generator[int, None, None]:
+        begun.append(number)
+        yield number
+        yield number
+
+    items = in_order(map(source, range(9)), threads=3, held=100, size=lambda _: 1)
+    assert next(items) == 0
+    assert begun == [0]
+
+
+def test_sources_run_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=60)
+
+    def source(number: int) -> Generator[int, None, None]:
+        yield number
+        meeting.wait()
+        yield number
+
+    assert list(in_order(map(source, range(3)), threads=3, held=100, size=lambda _: 1)) == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_waits_is_bounded() -> None:
+    made = [0] * 6
+
+    def source(number: int) -> Generator[int, None, None]:
+        for _ in range(50):
+            made[number] += 1
+            yield number
+
+    taken = 0
+    for _ in in_order(map(source, range(6)), threads=2, held=10, size=lambda _: 1):
+        taken += 1
+        time.sleep(0.001)  # the sources are faster
+        assert sum(made) - taken <= 10 + 2 * 2, made
+    assert taken == 300
+
+
+def test_an_error_comes_after_the_items_before_it() -> None:
+    def source(number: int) -> Generator[int, None, None]:
+        yield number
+        if number == 2:
+            raise ValueError("broken")
+
+    found = []
+    with pytest.raises(ValueError, match="broken"):
+        for item in in_order(map(source, range(5)), threads=2, held=100, size=lambda _: 1):
+            found.append(item)  # noqa: PERF402 - what came before the error counts
+    assert found == [0, 1, 2]
+
+
+def test_closing_stops_the_threads_and_closes_the_sources() -> None:
+    closed: list[int] = []
+    before = threading.active_count()
+    items = in_order(
+        (_counting(list(range(1000)), closed, i) for i in range(4)), threads=3, held=8, size=lambda _: 1
+    )  # fmt: skip
+    for _ in range(5):
+        next(items)
+    assert threading.active_count() > before
+    items.close()
+    assert threading.active_count() == before
+    assert 0 in closed and len(closed) == len(set(closed))

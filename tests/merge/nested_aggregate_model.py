@@ -1,0 +1,143 @@
+"""Aggregate functions on texts, lists, maps and lists of rows, one row after the other.
+
+Values are what Arrow's ``to_pylist`` gives: a map is a list of pairs, a row a dict. Results of functions that keep no
+order are compared by `unordered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Value = Any
+
+
+def same(a: Value, b: Value) -> bool:
+    """Equality that tells -0.0 from 0.0 and finds NaN again; maps by their entries, in any order."""
+    return key_of(a) == key_of(b)
+
+
+def key_of(value: Value) -> Value:
+    if isinstance(value, dict):
+        return ("row", *sorted((name, key_of(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        parts = [key_of(item) for item in value]
+        return ("map", *sorted(parts, key=repr)) if value and isinstance(value[0], tuple) else ("list", *parts)
+    if isinstance(value, tuple):
+        return tuple(key_of(item) for item in value)
+    return repr(value)
+
+
+def unordered(value: Value) -> Value:
+    """A list or map whose elements have no order."""
+    return None if value is None else sorted(map(key_of, value), key=repr)
+
+
+class NestedModel:
+    """One function with its options: distinct, delimiter, key, limit, time."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self.options = name, options
+
+    def fold(self, rows: Sequence[tuple[Value, bool]]) -> Value:
+        accumulator = None
+        for value, retract in rows:
+            step: Callable[[Value, Value], Value] = getattr(self, ("take_back_" if retract else "") + self.name)
+            accumulator = step(accumulator, value)
+        return accumulator
+
+    def listagg(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        if not value or not accumulator:
+            return accumulator or value
+        delimiter = self.options.get("delimiter", ",")
+        if not self.options.get("distinct"):
+            return accumulator + delimiter + value
+        known = accumulator.split(delimiter or " ")
+        for part in value.split(delimiter or " "):
+            if part and part not in known:
+                known.append(part)
+                accumulator += delimiter + part
+        return accumulator
+
+    def collect(self, accumulator: Value, value: Value) -> Value:
+        if value is None:
+            return accumulator
+        found = list(accumulator or [])
+        for element in value:
+            if not self.options.get("distinct") or not any(same(element, other) for other in found):
+                found.append(element)
+        return found
+
+    def take_back_collect(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return accumulator
+        found = list(accumulator)
+        for element in value:
+            for place, other in enumerate(found):
+                if same(element, other):
+                    del found[place]
+                    break
+        return found
+
+    def merge_map(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        return list({key_of(key): (key, item) for key, item in [*accumulator, *value]}.values())
+
+    def take_back_merge_map(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return accumulator
+        gone = {key_of(key) for key, _ in value}
+        return [(key, item) for key, item in accumulator if key_of(key) not in gone]
+
+    def merge_map_with_keytime(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        time = self.options["time"]
+        found = dict(accumulator)
+        for key, row in value:
+            if row is None:
+                found.pop(key, None)
+            elif row[time] is not None:
+                old = found.get(key)
+                if old is None or old[time] is None or _utf16(row[time]) > _utf16(old[time]):
+                    found[key] = row
+        return list(found.items())
+
+    def _key(self, row: Value) -> Value:
+        return key_of([row[name] for name in self.options["key"]])
+
+    def _by_key(self, rows: Sequence[Value]) -> list[Value]:
+        present = [row for row in rows if row is not None]
+        return list({self._key(row): row for row in present}.values()) if self.options.get("key") else present
+
+    def nested_update(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        room = self.options.get("limit", 10**9) - len(accumulator)
+        if room <= 0:
+            return accumulator
+        return self._by_key([*accumulator, *[row for row in value if row is not None][:room]])
+
+    def take_back_nested_update(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return accumulator
+        told = self._key if self.options.get("key") else key_of
+        gone = [told(row) for row in value if row is not None]
+        return [row for row in self._by_key(accumulator) if told(row) not in gone]
+
+    def nested_partial_update(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        found: dict[Any, dict[str, Any]] = {}
+        for row in [*accumulator, *value]:
+            if row is not None:
+                merged = found.setdefault(self._key(row), dict.fromkeys(row))
+                merged.update({name: item for name, item in row.items() if item is not None})
+        return list(found.values())
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be")
