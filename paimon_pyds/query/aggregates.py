@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -141,7 +141,9 @@ class Answers:
             by_bounds = file.file.deletion is None and fold.of_bounds(bounds) is not None
             return file.is_counted_by_metadata and (bounds.constant or by_bounds)
 
-        for file, parts in _gathered(ask, _bounded_first(files, field, fold), is_cheap):
+        # Files that settle an answer by their bounds first: the others may then add nothing.
+        files.sort(key=lambda file: fold.of_bounds(file.file.bounds_of(field.name)) is None)
+        for file, parts in _gathered(ask, files, is_cheap):
             if parts is None:
                 unread.take(file)
                 continue
@@ -184,11 +186,6 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
         if part is not None:
             return (part,)
     return None
-
-
-def _bounded_first(files: list[IndexedFile], field: DataField, fold: Fold) -> list[IndexedFile]:
-    """Files that settle an answer by their bounds first: the others may then add nothing."""
-    return sorted(files, key=lambda f: fold.of_bounds(f.file.bounds_of(field.name)) is None)
 
 
 def _gathered(ask: Callable[[T], U], items: Sequence[T], is_cheap: Callable[[T], bool]) -> Iterator[U]:
@@ -239,9 +236,5 @@ class _FilesToRead:
         plain = replace(spec, predicate=Const.TRUE, filter_fields=())
         for exact, one in ((True, plain), (False, spec)):
             files = [file.reading_candidates() for file in self._files if (file.rows is not None) is exact]
-            yield from _read(one, files, tally, limit)
-
-
-def _read(spec: ReadSpec, files: Sequence[PlannedFile], tally: Tally, limit: int | None) -> Iterable[pa.RecordBatch]:
-    threads = os.cpu_count() or 1
-    return read_splits(spec, files, _BATCH_ROWS, limit=limit, threads=threads, on_file=tally.read)
+            threads = os.cpu_count() or 1
+            yield from read_splits(one, files, _BATCH_ROWS, limit=limit, threads=threads, on_file=tally.read)

@@ -222,15 +222,12 @@ class LiveRows:
     def candidates(self) -> RowSelection:
         """The live rows that the filter may keep."""
         selection = self._by_index[0]
-        if self.file.deletion is not None and not selection.is_none:
-            selection = selection.minus(self._deleted(self.file.deletion), self.file.row_count)
-        self.trace.rows_after_deletions = selection.count(self.file.row_count)
+        deletion, rows = self.file.deletion, self.file.row_count
+        if deletion is not None and not selection.is_none:
+            selection = selection.minus(deleted_rows(self.spec.io, deletion, rows), rows)
+            self.trace.counters.bytes_read += deletion.length + _VECTOR_FRAME
+        self.trace.rows_after_deletions = selection.count(rows)
         return selection
-
-    def _deleted(self, deletion: DeletionFile) -> BitMap:
-        deleted = deleted_rows(self.spec.io, deletion, self.file.row_count)
-        self.trace.counters.bytes_read += deletion.length + _VECTOR_FRAME
-        return deleted
 
     @property
     def is_exact(self) -> bool:

@@ -125,7 +125,10 @@ def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
 
 
 def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[ColumnBounds]:
-    bounds = [codec.keys(_one_array(b)) for b in _without_nan(stats, codec.type.kind)]
+    bounds = [
+        codec.keys(bound.combine_chunks() if isinstance(bound, pa.ChunkedArray) else bound)
+        for bound in _without_nan(stats, codec.type.kind)
+    ]
     certain = [True] * len(stats.row_count) if stats.unknown is None else (~stats.unknown).tolist()
     attained = codec.type.kind in _ATTAINED
     found = []
@@ -151,10 +154,6 @@ def _without_nan(stats: ColumnStats, kind: Kind) -> tuple[pa.Array, pa.Array]:
     none = scalar(None, stats.min.type)
     certain = pc.or_(counted, pc.invert(pc.fill_null(pc.is_nan(stats.min), scalar(True, pa.bool_()))))
     return pc.if_else(certain, stats.min, none), pc.if_else(counted, stats.max, none)
-
-
-def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 class _Partitions:

@@ -175,7 +175,10 @@ def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snap
     mode = options.get("incremental-between-scan-mode", "auto").lower()
     if mode not in ("auto", "delta", "diff"):
         raise UnsupportedError(f"incremental-between-scan-mode={mode} is not supported", hint="use auto, delta or diff")
-    first, last = _two(key, options[key])
+    parts = [part.strip() for part in options[key].split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
+    first, last = parts
     if key == "incremental-between-timestamp":
         zone = options.get("timezone", "UTC")
         return _between_times(store, _millis(key, first, zone), _millis(key, last, zone), by_files=mode == "diff")
@@ -194,13 +197,6 @@ def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snap
 
 def _reversed(key: str, start: int, end: int) -> OptionError:
     return OptionError(f"{key}: the end ({end}) lies before the start ({start})")
-
-
-def _two(key: str, value: str) -> tuple[str, str]:
-    parts = [part.strip() for part in value.split(",")]
-    if len(parts) != 2 or not all(parts):
-        raise OptionError(f"{key} takes two values as 'start,end', not {value!r}")
-    return parts[0], parts[1]
 
 
 def _millis(key: str, text: str, zone: str) -> int:
