@@ -122,14 +122,17 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
     weight = 0
     for file in _buckets_together(files):
         cost = max(file.read_size, open_file_cost)
-        merged = group and file.merged and group[-1].merged and file.bucket_id == group[-1].bucket_id
-        if group and weight + cost > target_size and not merged:
+        if group and weight + cost > target_size and not _merged_together(group[-1], file):
             yield group
             group, weight = [], 0
         group.append(file)
         weight += cost
     if group:
         yield group
+
+
+def _merged_together(one: PlannedFile, other: PlannedFile) -> bool:
+    return one.merged and other.merged and one.bucket_id == other.bucket_id
 
 
 def _buckets_together(files: Sequence[PlannedFile]) -> Iterable[PlannedFile]:
