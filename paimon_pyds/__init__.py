@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paimon_pyds.rowlevel.clauses import Delete as Delete
     from paimon_pyds.rowlevel.clauses import Insert as Insert
     from paimon_pyds.rowlevel.clauses import Update as Update
-    from paimon_pyds.spark.register import register as register
+    from paimon_pyds.spark.source import register as register
     from paimon_pyds.table import Table as Table
 
 __version__ = "0.1.0"
@@ -30,7 +30,7 @@ _WHERE = {
     "Insert": "paimon_pyds.rowlevel.clauses",
     "Table": "paimon_pyds.table",
     "Update": "paimon_pyds.rowlevel.clauses",
-    "register": "paimon_pyds.spark.register",
+    "register": "paimon_pyds.spark.source",
 }
 
 

@@ -1,7 +1,7 @@
 """Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
 
 A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
-and what reading it told (`read.trace.FileTrace`).
+and what reading it told (`read.live_rows.FileTrace`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class PlannedFile(NamedTuple):
         write_cols: the columns that it holds; None for all of its schema.
         bounds: what metadata settles of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
-        instants: see `scan.instants`.
+        instants: see `scan.statistics.instant_bounds`.
         run: its sorted run; None in append tables.
     """
 
@@ -164,6 +164,11 @@ class PlannedFile(NamedTuple):
     def merged(self) -> bool:
         """Whether its rows are merged with those of other files, and are not the table's by themselves."""
         return self.run is not None and self.run.merged
+
+    @property
+    def embedded_index(self) -> bytes | None:
+        """The index container that its manifest entry holds, where that is known and there is one."""
+        return None if self.bounds is None else self.bounds.embedded_index
 
     @property
     def residual(self) -> Predicate | None:
@@ -223,6 +228,11 @@ class ReadSpec:
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
         return ReadHints(self.options or {}, file.instants)
+
+    def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
+        """The columns that a file holds, under the names of its own schema."""
+        fields, held = self.schemas[file.schema_id], file.write_cols
+        return fields if held is None else tuple(f for f in fields if f.name in held)
 
     def for_file(self, file: PlannedFile) -> ReadSpec:
         """The same with that part of the filter only that metadata does not settle for a file."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
-    from paimon_pyds.explain.explanation import Explanation
+    from paimon_pyds.explain.explain import Explanation
     from paimon_pyds.expression import Operand
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
@@ -118,8 +118,6 @@ class Table:
         store = create_table(io, root, definition, external=allowed)
         return cls(store)
 
-    # ------------------------------------------------------------------------------------------------- description
-
     @property
     def path(self) -> str:
         """Where the table is."""
@@ -187,8 +185,6 @@ class Table:
         from paimon_pyds.system.tables import system_table
 
         return system_table(self._store, text("name", name))
-
-    # --------------------------------------------------------------------------------------------------- read
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -265,8 +261,6 @@ class Table:
     def top_n(self, order: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
         return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
-
-    # -------------------------------------------------------------------------------------------------- write
 
     def append(
         self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None

@@ -20,14 +20,12 @@ from paimon_pyds.options import TableOptions, check_branch, check_known, check_r
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.incremental import Difference, resolve_between
-from paimon_pyds.scan.state_options import state_options
-from paimon_pyds.scan.travel import resolve_state
+from paimon_pyds.scan.travel import Difference, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
 if TYPE_CHECKING:
-    from paimon_pyds.explain.explanation import Explanation
+    from paimon_pyds.explain.explain import Explanation
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.query.answer import Answer
     from paimon_pyds.query.top_n_run import TopNQuery
@@ -94,10 +92,10 @@ class Scan:
         if isinstance(between, Difference):
             self._state = replace(self._state, snapshot=between.end)
         self._schema = self._state.schema
-        known = {k: v for k, v in given.items() if k != "timezone"}
-        check_known(known, own=False)
-        self._options = TableOptions({**latest.options, **known})  # as in Java, of a state's schema the columns only
-        check_readable(latest, known)
+        options = {k: v for k, v in given.items() if k != "timezone"}
+        check_known(options, own=False)
+        self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
+        check_readable(latest, options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)
@@ -275,8 +273,6 @@ class Scan:
     def __repr__(self) -> str:
         columns = visible(", ".join(f.name for f in self._fields))
         return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
-
-    # ----------------------------------------------------------------------------------------------- for operations
 
     @property
     def row_limit(self) -> int | None:

@@ -1,12 +1,68 @@
-"""Arguments of commands, as Python values."""
+"""What commands on a table have in common: their arguments, the table and the scan that these name, progress."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paimon_pyds.errors import OptionError
 
-__all__ = ["key_values"]
+if TYPE_CHECKING:
+    from paimon_pyds.table import Table
+    from paimon_pyds.table_scan import Scan
+
+__all__ = [
+    "WHERE_PARTITIONS",
+    "Commands",
+    "add_common_arguments",
+    "add_query_arguments",
+    "add_table_command",
+    "key_values",
+    "names_in",
+    "open_table",
+    "rows_progress",
+    "scan_of",
+    "table_options",
+]
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
+
+
+def add_table_command(commands: Commands, name: str, help_: str) -> argparse.ArgumentParser:
+    """The parser of a new command on a table, with the arguments that all of these have."""
+    parser = commands.add_parser(name, help=help_, description=help_)
+    parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
+    parser.add_argument("--branch", help="a branch of the table")
+    add_common_arguments(parser)
+    return parser
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that all commands have."""
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of Paimon's, for this command only; can be repeated",
+    )
+    parser.add_argument(
+        "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show the trace of an error")
+
+
+def add_query_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add filter and time travel."""
+    parser.add_argument("--filter", help="a condition in Spark SQL, such as \"color = 'red' AND price * 2 < 10\"")
+    parser.add_argument("--snapshot", type=int, help="read this snapshot")
+    parser.add_argument("--tag", help="read this tag")
+    parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")
 
 
 def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
@@ -15,7 +71,64 @@ def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            shown = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
-            raise OptionError(f"{what} takes KEY=VALUE{shown}")
+            given = "" if what == "--storage-option" else f", not {pair!r}"  # it may be a credential
+            raise OptionError(f"{what} takes KEY=VALUE{given}")
         result[key] = value
     return result
+
+
+def table_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of Paimon's that are given."""
+    return key_values(arguments.option, "--option")
+
+
+def names_in(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in text.split(",")]
+
+
+def open_table(arguments: argparse.Namespace) -> Table:
+    """The table that a command is about."""
+    from paimon_pyds.table import Table
+
+    return Table.open(arguments.table, arguments.branch, key_values(arguments.storage_option, "--storage-option"))
+
+
+def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
+    """The scan that the options of a command ask for."""
+    return open_table(arguments).scan(
+        arguments.filter,
+        snapshot=arguments.snapshot,
+        tag=arguments.tag,
+        timestamp=arguments.timestamp,
+        options=table_options(arguments),
+        **more,
+    )
+
+
+class RowsProgress:
+    """Counts rows, and shows the count on a terminal."""
+
+    def __init__(self, what: str) -> None:
+        from tqdm import tqdm
+
+        self.rows = 0
+        self._bar = tqdm(unit=" rows", unit_scale=True, desc=what, disable=not sys.stderr.isatty(), leave=False)
+
+    def __call__(self, rows: int) -> None:
+        self._bar.update(rows - self.rows)
+        self.rows = rows
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.close()
+
+
+@contextmanager
+def rows_progress(what: str) -> Iterator[RowsProgress]:
+    """A progress bar of rows."""
+    progress = RowsProgress(what)
+    try:
+        yield progress
+    finally:
+        progress.close()

@@ -1,35 +1,40 @@
-"""``paimon-pyds index dump|eval|verify|cost|advise|rewrite`` and ``paimon-pyds system``."""
+"""The commands ``index dump``, ``eval``, ``verify``, ``cost``, ``advise`` and ``rewrite``."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paimon_pyds.cli import show
+from paimon_pyds.cli.arguments import (
+    WHERE_PARTITIONS,
+    Commands,
+    add_common_arguments,
+    add_table_command,
+    open_table,
+    rows_progress,
+    table_options,
+)
 from paimon_pyds.errors import StorageError
 from paimon_pyds.redaction import visible
 
 if TYPE_CHECKING:
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
-    from paimon_pyds.index_tools.inspect import IndexDump
 
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
-
-__all__ = ["add_verbs", "system"]
-
-_WHERE = "only partitions that this condition on partition columns keeps"
+__all__ = ["add_index_commands"]
 
 
-def add_verbs(verbs: _Commands, table: _Table, common: Callable[[argparse.ArgumentParser], None]) -> None:
-    """The parsers of the verbs; ``table`` makes one with the arguments that all commands on a table have, ``common``
-    adds those that all commands have.
-    """
-    parser = table(verbs, "dump", "What lies in an index container, or in all containers of a table.")
-    parser.add_argument("--where", help=_WHERE)
-    parser.set_defaults(run=dump)
+def add_index_commands(commands: Commands) -> None:
+    """Add the command ``index`` and its verbs to a parser."""
+    parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    parser = add_table_command(verbs, "dump", "What lies in an index container, or in all containers of a table.")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.set_defaults(run=_dump)
 
     parser = verbs.add_parser("eval", help="What an index container says of a filter, as Java's readers do.")
     parser.add_argument("container", metavar="CONTAINER", help="an .index file")
@@ -37,53 +42,38 @@ def add_verbs(verbs: _Commands, table: _Table, common: Callable[[argparse.Argume
     parser.add_argument("--branch", help="a branch of the table")
     parser.add_argument("--filter", required=True, help="Spark SQL text")
     parser.add_argument("--rows", type=int, help="rows of the data file, where it is none of the table's")
-    common(parser)
-    parser.set_defaults(run=evaluate)
+    add_common_arguments(parser)
+    parser.set_defaults(run=_evaluate)
 
-    parser = table(verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.")
-    parser.add_argument("--where", help=_WHERE)
-    parser.set_defaults(run=verify)
+    parser = add_table_command(
+        verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong."
+    )
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.set_defaults(run=_verify)
 
-    parser = table(verbs, "cost", "What indexes would cost and bring: built in memory for a few files.")
+    parser = add_table_command(verbs, "cost", "What indexes would cost and bring: built in memory for a few files.")
     parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", help=_WHERE)
-    parser.set_defaults(run=cost)
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.set_defaults(run=_cost)
 
-    parser = table(verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.")
+    parser = add_table_command(verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.")
     parser.add_argument(
         "--filters", required=True, metavar="FILE", help='one filter a line, as text or {"filter": …, "count": …}'
     )
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", help=_WHERE)
-    parser.set_defaults(run=advise)
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.set_defaults(run=_advise)
 
-    parser = table(verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others.")
-    parser.add_argument("--where", help=_WHERE)
+    parser = add_table_command(
+        verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others."
+    )
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--rebuild", action="store_true", help="build every index anew")
-    parser.set_defaults(run=rewrite)
+    parser.set_defaults(run=_rewrite)
 
 
-def system(arguments: argparse.Namespace) -> None:
-    """Print a system table."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
-
-    table = open_table(arguments).system(arguments.name)
-    if arguments.output == "text":
-        show.text_table(table)
-        return
-    for batch in table.to_batches():
-        show.json_rows(batch)
-
-
-# ------------------------------------------------------------------------------------------------------------- dump
-
-
-def dump(arguments: argparse.Namespace) -> None:
-    """Print the indexes of a container, or of a table."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
+def _dump(arguments: argparse.Namespace) -> None:
     from paimon_pyds.index_tools.inspect import dump_container
 
     path = arguments.table
@@ -97,7 +87,8 @@ def dump(arguments: argparse.Namespace) -> None:
             print("no file has an index")
     if arguments.output == "json":
         for item in found:
-            show.json_value({"container": item.container, "storage": item.storage, **_index(item), **item.facts})
+            index = {"column": item.column, "index": item.index_type, "start": item.start, "bytes": item.size}
+            show.json_value({"container": item.container, "storage": item.storage, **index, **item.facts})
         return
     for container in dict.fromkeys((d.container, d.storage) for d in found):
         if not os.path.isfile(path):
@@ -120,10 +111,6 @@ def _bytes(path: str) -> bytes:
         raise StorageError(f"can't read the container: {error.strerror}", path=path) from error
 
 
-def _index(item: IndexDump) -> dict[str, Any]:
-    return {"column": item.column, "index": item.index_type, "start": item.start, "bytes": item.size}
-
-
 def _facts(facts: Mapping[str, Any]) -> str:
     def text(value: Any) -> str:
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -131,13 +118,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in facts.items())
 
 
-# ------------------------------------------------------------------------------------------------------------- eval
-
-
-def evaluate(arguments: argparse.Namespace) -> None:
-    """Print what an index container says: REMAIN, SKIP, or positions."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
+def _evaluate(arguments: argparse.Namespace) -> None:
     from paimon_pyds.index_tools.inspect import index_eval
 
     path, store = arguments.container, open_table(arguments).store
@@ -148,14 +129,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
         print(answer)
 
 
-# ----------------------------------------------------------------------------------------------------------- verify
-
-
-def verify(arguments: argparse.Namespace) -> int:
+def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the indexes; 1 when anything is."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.progress import rows_progress
     from paimon_pyds.explain.data import counted
 
     table = open_table(arguments)
@@ -177,16 +152,8 @@ def verify(arguments: argparse.Namespace) -> int:
     return int(faults > 0)
 
 
-# ------------------------------------------------------------------------------------------------------------- cost
-
-
-def cost(arguments: argparse.Namespace) -> None:
-    """Print what indexes would cost, and what they leave of filters."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.arguments import key_values
-    from paimon_pyds.cli.commands import open_table
-
-    options = key_values(arguments.option, "--option") or None
+def _cost(arguments: argparse.Namespace) -> None:
+    options = table_options(arguments) or None
     table = open_table(arguments)
     report = table.index_cost(options, arguments.filter, files=arguments.files, where=arguments.where)
     if arguments.output == "json":
@@ -196,7 +163,6 @@ def cost(arguments: argparse.Namespace) -> None:
 
 
 def _show_cost(report: CostReport) -> None:
-    from paimon_pyds.cli import show
     from paimon_pyds.explain.data import human_bytes
 
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
@@ -229,13 +195,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.2%})"
 
 
-# ----------------------------------------------------------------------------------------------------------- advise
-
-
-def advise(arguments: argparse.Namespace) -> None:
-    """Print advice on indexes, and the options that make it true."""
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
+def _advise(arguments: argparse.Namespace) -> None:
     from paimon_pyds.index_tools.needs import read_recorded
 
     table = open_table(arguments)
@@ -253,7 +213,6 @@ def advise(arguments: argparse.Namespace) -> None:
 
 
 def _show_advice(report: AdviceReport) -> None:
-    from paimon_pyds.cli import show
     from paimon_pyds.explain.data import counted, human_bytes
 
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
@@ -285,16 +244,9 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join([*cells, row[-1]]).rstrip())
 
 
-# ---------------------------------------------------------------------------------------------------------- rewrite
-
-
-def rewrite(arguments: argparse.Namespace) -> None:
-    """Rewrite the indexes; print what was done."""
+def _rewrite(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from paimon_pyds.cli import show
-    from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.cli.progress import rows_progress
     from paimon_pyds.explain.data import counted, human_bytes
 
     table = open_table(arguments)

@@ -143,18 +143,20 @@ def _aligned(names: Sequence[str], rows: list[list[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
 
 
-def _text(value: Any) -> str:
+def _whole_text(value: Any) -> str:
     plain = _plain(value)
     text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = visible(text)
+    return visible(text)
+
+
+def _text(value: Any) -> str:
+    text = _whole_text(value)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}{drawn('…')}"
 
 
 def text_value(value: Any) -> None:
     """One value on a line of its own, whole."""
-    plain = _plain(value)
-    text = "NULL" if plain is None else plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    line(text)
+    print(_whole_text(value))
 
 
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from paimon_pyds.options import TableOptions, check_known, check_writable, optio
 from paimon_pyds.options.checks import refused_kind
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import visible
-from paimon_pyds.scan.state_options import state_options
+from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, is_system_name
 from paimon_pyds.write.conform import check_default

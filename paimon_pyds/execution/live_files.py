@@ -1,16 +1,13 @@
-"""The live data files of a table as maintenance sees them: entries, paths, and the columns each was written with."""
+"""The live data files of a table as maintenance sees them: their entries, and all files of these with their indexes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import repeat
+from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_pyds import formats
 from paimon_pyds.errors import OptionError
-from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.index.config import IndexSpec, supports
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
@@ -20,65 +17,17 @@ from paimon_pyds.options.arguments import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.scan.instants import instant_bounds
-from paimon_pyds.scan.planned_files import file_locations
+from paimon_pyds.read.file import open_data_file
+from paimon_pyds.redaction import without_secrets
+from paimon_pyds.scan.planned_files import FileDetails, planned_files
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
-__all__ = ["DataFileRef", "file_specs", "live_in", "live_of", "refs_of"]
+__all__ = ["data_batches", "file_specs", "index_source", "live_in", "live_of", "planned_live_files"]
 
 _BATCH_ROWS = 131_072
-
-
-@dataclass(frozen=True, slots=True)
-class DataFileRef:
-    """A data file, where it and its index container lie, and its columns under the names of its own schema.
-
-    ``fields`` are those the file holds. ``embedded`` are the bytes of the container in the manifest; else
-    ``index_path`` names the side file, None when there is none. ``hints`` are for a reader. Sizes in bytes. It pickles.
-    """
-
-    path: str
-    size: int
-    row_count: int
-    schema_id: int
-    partition: bytes
-    bucket: int
-    fields: tuple[DataField, ...]
-    embedded: bytes | None
-    index_path: str | None
-    hints: ReadHints | None = None
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.rpartition("/")[2]
-
-    def index_source(self, io: FileIO) -> ByteSource | None:
-        """The bytes of the container, wherever they are; None when the file has no index."""
-        if self.index_path is not None:
-            return FileSource(io, self.index_path)
-        return None if self.embedded is None else BytesSource(self.embedded, f"{self.path} (embedded index)")
-
-    def batches(
-        self, io: FileIO, fields: Sequence[DataField], selection: RowSelection = RowSelection.ALL
-    ) -> Iterator[pa.RecordBatch]:
-        """Some of its columns, in their order.
-
-        Args:
-            io: the storage.
-            fields: of the file.
-            selection: the rows to read.
-
-        Raises:
-            CorruptFileError, StorageError: the file can't be read.
-        """
-        reader = formats.by_path(self.path).open_reader(io, self.path, self.size, ReadCounters(), self.hints)
-        try:
-            yield from reader.read(fields, selection, _BATCH_ROWS)
-        finally:
-            reader.close()
 
 
 def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -124,33 +73,50 @@ def _on_partitions(schema: TableSchema, where: str | Predicate | None, action: s
     return predicate
 
 
-def refs_of(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> list[DataFileRef]:
-    """The data files of some entries, in order.
+def planned_live_files(
+    store: TableStore, schema: TableSchema, entries: pa.RecordBatch
+) -> tuple[ReadSpec, list[PlannedFile]]:
+    """The data files of some entries, in order, with the indexes that lie in these; and how to read them.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        entries: of all columns (`ENTRY_SCHEMA`).
 
     Raises:
         CorruptFileError: a file lists several index files.
-        SecurityError: a name that leaves the table.
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
     """
-    columns: dict[tuple[int, tuple[str, ...] | None], tuple[DataField, ...]] = {}
-    wanted = ("file_size", "row_count", "schema_id", "embedded_index", "write_cols")
-    instants_of = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields) or repeat(())
-    found = []
-    columns_of = (entries.column(c).to_pylist() for c in wanted)
-    located = file_locations(store, schema, entries)
-    places = zip(located.bucket_ids, located.paths, located.indexes, strict=True)
-    for ((partition, bucket), path, side), size, rows, schema_id, embedded, write_cols, instants in zip(
-        places, *columns_of, instants_of, strict=False
-    ):
-        key = (schema_id, None if write_cols is None else tuple(write_cols))
-        if key not in columns:
-            columns[key] = _fields(store.schema(schema_id).fields, write_cols)
-        held = columns[key], embedded, side, ReadHints(schema.options, instants)
-        found.append(DataFileRef(path, size, rows, schema_id, partition, bucket, *held))
-    return found
+    bounds = [FileBounds(Const.TRUE, {}, index) for index in entries.column("embedded_index").to_pylist()]
+    files = list(planned_files(store, schema, entries, FileDetails(bounds=bounds)))
+    schemas = {id_: store.schema(id_).fields for id_ in {file.schema_id for file in files}}
+    return ReadSpec(store.io, schemas, fields=(), options=without_secrets(dict(schema.options))), files
 
 
-def _fields(fields: Sequence[DataField], write_cols: Sequence[str] | None) -> tuple[DataField, ...]:
-    return tuple(fields) if write_cols is None else tuple(f for f in fields if f.name in write_cols)
+def data_batches(
+    read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], selection: RowSelection = RowSelection.ALL
+) -> Iterator[pa.RecordBatch]:
+    """Columns of a data file, under the names of its own schema.
+
+    Args:
+        read: how to read it.
+        file: the data file.
+        fields: some of those that it holds.
+        selection: the rows to read.
+
+    Raises:
+        CorruptFileError, StorageError: the file can't be read.
+    """
+    with open_data_file(read, file) as reader:
+        yield from reader.read(fields, selection, _BATCH_ROWS)
+
+
+def index_source(io: FileIO, file: PlannedFile) -> ByteSource | None:
+    """The bytes of a file's index container, wherever they are; None when the file has none."""
+    if file.index_path is not None:
+        return FileSource(io, file.index_path)
+    embedded = file.embedded_index
+    return None if embedded is None else BytesSource(embedded, f"{file.path} (embedded index)")
 
 
 def file_specs(

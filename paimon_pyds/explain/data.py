@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.redaction import redact
-from paimon_pyds.scan.index_answer import IndexAnswer
-from paimon_pyds.scan.result import PruneStep, SkippedFile
+from paimon_pyds.scan.result import IndexAnswer, PruneStep, SkippedFile
 
 __all__ = [
     "Actual",
@@ -22,7 +21,6 @@ __all__ = [
     "counted",
     "human_bytes",
     "outcome_counts",
-    "top_reasons",
 ]
 
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
@@ -96,7 +94,7 @@ class ExplainedFile:
     """What indexes, deletions and pages said of one file that planning left.
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
-    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.index_answer.row_strip`). ``pages`` is None for a
+    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.result.row_strip`). ``pages`` is None for a
     file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order. ``spared``: the scan
     was run, and had all its rows without reading the file. Times in milliseconds.
     """
@@ -217,12 +215,6 @@ def outcome_counts(explained: ExplainedScan) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
 
 
-def top_reasons(skips: Iterable[SkippedFile]) -> list[tuple[str, str, int]]:
-    """(step, reason, files), the reasons of a step by falling number of files."""
-    counted = Counter((s.step, s.reason) for s in skips)
-    return [(step, reason, n) for (step, reason), n in counted.most_common()]
-
-
 def counted(n: int, one: str, many: str = "") -> str:
     """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
@@ -242,20 +234,17 @@ _LEAF = pa.struct(
     [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
      ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
 )  # fmt: skip
-_PAGES = pa.struct(
-    [("rows", pa.int64()), ("groups", pa.int64()), ("groups_total", pa.int64()), ("bytes", pa.int64()),
-     ("whole_bytes", pa.int64()), ("pages", pa.int64()), ("pages_total", pa.int64()), ("pages_micros", pa.float64()),
-     ("group_micros", pa.float64()), ("choice", pa.string()), ("why", pa.string()), ("at_most", pa.bool_())]
-)  # fmt: skip
-_ACTUAL = pa.struct(
-    [("rows", pa.int64()), ("rows_decoded", pa.int64()), ("bytes", pa.int64()), ("requests", pa.int64()),
-     ("pages", pa.int64()), ("pages_total", pa.int64()), ("groups", pa.int64()), ("millis", pa.float64())]
-)  # fmt: skip
-_TOP_N = pa.struct([("number", pa.int64()), ("bound", pa.string()), ("by", pa.string()), ("reads", pa.bool_())])
+_TYPES = {"bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string()}
+
+
+def _struct_of(record: type[TopNVisit | PagePlan | Actual]) -> pa.StructType:
+    return pa.struct([(f.name, _TYPES[str(f.type).removesuffix(" | None")]) for f in fields(record)])
+
+
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("top_n", _TOP_N), ("pages", _PAGES), ("actual", _ACTUAL)]
+     ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)), ("actual", _struct_of(Actual))]
 )  # fmt: skip
 
 
@@ -264,18 +253,12 @@ def _without_user(path: str) -> str:
 
 
 def _file_row(file: ExplainedFile) -> dict[str, Any]:
+    plain = {name: getattr(file, name) for name in _FILE_SCHEMA.names[:7]}
+    details = {name: getattr(file, name) for name in ("top_n", "pages", "actual")}
     return {
-        "path": file.path,
-        "outcome": file.outcome,
-        "size": file.size,
-        "rows": file.rows,
-        "rows_kept": file.rows_kept,
-        "index_bytes": file.index_bytes,
-        "reason": file.reason,
+        **plain,
         "leaves": _leaf_rows(file.index_answers),
-        "top_n": None if file.top_n is None else asdict(file.top_n),
-        "pages": None if file.pages is None else asdict(file.pages),
-        "actual": None if file.actual is None else asdict(file.actual),
+        **{name: None if detail is None else asdict(detail) for name, detail in details.items()},
     }
 
 
@@ -292,15 +275,6 @@ def _skip_row(skip: SkippedFile) -> Mapping[str, Any]:
     }
 
 
-def _leaf_rows(said: Sequence[IndexAnswer]) -> list[dict[str, Any]]:
-    return [
-        {
-            "leaf": v.leaf,
-            "column": v.column,
-            "index": v.index,
-            "rows": v.rows,
-            "positions": list(v.positions),
-            "bytes_read": v.bytes_read,
-        }
-        for v in said
-    ]
+def _leaf_rows(answers: Sequence[IndexAnswer]) -> list[dict[str, Any]]:
+    names = [field.name for field in _LEAF]
+    return [{name: getattr(a, name) for name in names} | {"positions": list(a.positions)} for a in answers]

@@ -5,24 +5,27 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from paimon_pyds.explain.data import Actual, ExplainedFile, counted, top_reasons
-from paimon_pyds.explain.explanation import Explanation
-from paimon_pyds.explain.file import explain_file
-from paimon_pyds.explain.order import PlannedVisit, in_visiting_order, planned_visits
+from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted
+from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits
+from paimon_pyds.explain.html import to_html, to_page
+from paimon_pyds.explain.text import to_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, computed_parts
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
+from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile
 
-__all__ = ["FOOTERS", "explain", "explain_run"]
+__all__ = ["Explanation", "FOOTERS", "explain", "explain_run"]
 
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
@@ -128,9 +131,6 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
         return list(pool.map(ask, range(len(plan.files)), plan.files))
 
 
-# ------------------------------------------------------------------------------------------------------------ steps
-
-
 def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneStep]:
     """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
     gone = [s for s in plan.skips if s.step == "deletion vectors"]
@@ -202,21 +202,59 @@ def _sums(skips: Iterable[SkippedFile]) -> tuple[int, int]:
 
 
 def _leaves(files: Iterable[ExplainedFile]) -> str:
-    """Which kinds of index on which columns were asked."""
-    asked = {f"{v.index}({v.column})": None for f in files for v in f.index_answers if v.index is not None}
-    if not asked:
-        return ""
-    names = list(asked)
-    more = f" and {len(names) - _SHOWN_REASONS} more" if len(names) > _SHOWN_REASONS else ""
-    return f": {', '.join(names[:_SHOWN_REASONS])}{more}"
+    names = dict.fromkeys(f"{v.index}({v.column})" for f in files for v in f.index_answers if v.index is not None)
+    return f": {_first_of(list(names))}" if names else ""
+
+
+def _first_of(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN_REASONS} more" if len(texts) > _SHOWN_REASONS else ""
+    return f"{', '.join(texts[:_SHOWN_REASONS])}{more}"
 
 
 def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
     """The step with the parts of the filter that decided most."""
-    found = [(reason, n) for name, reason, n in top_reasons(skips) if name == step.name]
+    found = Counter(skip.reason for skip in skips if skip.step == step.name).most_common()
     if not found:
         return step
-    parts = ", ".join(f"{reason} (−{n:,})" for reason, n in found[:_SHOWN_REASONS])
-    more = f" and {len(found) - _SHOWN_REASONS} more" if len(found) > _SHOWN_REASONS else ""
-    detail = f"{step.detail}: {parts}{more}" if step.detail else f"{parts}{more}"
-    return replace(step, detail=detail)
+    reasons = _first_of([f"{reason} (−{n:,})" for reason, n in found])
+    return replace(step, detail=f"{step.detail}: {reasons}" if step.detail else reasons)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(ExplainedScan):
+    """How a scan narrows down. ``print`` it, let a notebook show it, or take it as Arrow tables."""
+
+    @property
+    def text(self) -> str:
+        """The explanation as lines of text."""
+        return to_text(self)
+
+    @property
+    def html(self) -> str:
+        """The explanation as a piece of HTML with inline SVG, as notebooks show it."""
+        return to_html(self)
+
+    @property
+    def page(self) -> str:
+        """The same as an HTML document of its own."""
+        return to_page(self)
+
+    def rendered(self, path: str) -> str:
+        """What belongs into a file of this name: a page for ``.html``, JSON for ``.json``, else text."""
+        suffix = path.lower().rpartition(".")[2]
+        if suffix in ("html", "htm"):
+            return self.page
+        return f"{json.dumps(self.as_dict(), ensure_ascii=False) if suffix == 'json' else self.text}\n"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        left = self.steps[-1] if self.steps else PruneStep("table", 0, 0, 0)
+        return f"Explanation({redact(self.table)!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
+
+    def _repr_html_(self) -> str:
+        return self.html

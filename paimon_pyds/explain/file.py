@@ -1,23 +1,32 @@
-"""Explaining one data file: its indexes, its deletion vector, and how its row groups and pages would be read."""
+"""Explaining one data file: its indexes, its deletion vector, how its row groups and pages would be read.
+
+For the first rows in an order also which files statistics leave out, when the others are asked, and by what.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.data import ExplainedFile, PagePlan, counted
-from paimon_pyds.explain.order import PlannedVisit
+from paimon_pyds.explain.data import ExplainedFile, PagePlan, TopNVisit, counted
 from paimon_pyds.formats.base import GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.index.aggregate import ORDERING
+from paimon_pyds.predicate.show import to_sql
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
+from paimon_pyds.query.answer import IndexedFile
+from paimon_pyds.query.top_n_rows import best_possible, by_best_value
+from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows
-from paimon_pyds.scan.index_answer import IndexAnswer, index_answers, row_strip
+from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile, index_answers, row_strip
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.types import scalar_to_internal
 
-__all__ = ["explain_file"]
+__all__ = ["PlannedVisit", "explain_file", "in_visiting_order", "planned_visits"]
 
 _MOST_NAMES = 3
 
@@ -98,9 +107,6 @@ def kept_text(rows: int, of: int) -> str:
     return "no row" if not rows else counted(rows, "row")
 
 
-# ------------------------------------------------------------------------------------------------------------ pages
-
-
 def _pages(live: LiveRows) -> PagePlan:
     file, spec = live.file, live.spec
     format_ = formats.by_path(file.path)
@@ -175,3 +181,58 @@ def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
     more = f" and {len(whole) - 2} more columns" if len(whole) > _MOST_NAMES else ""
     by_name = [f"{names}{more} read whole"] if whole else []
     return "; ".join([*by_name, *reasons])
+
+
+STEP = "top n"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVisit:
+    """One of the files that are asked for the first rows, one after the other; ``number`` counts from 1."""
+
+    query: TopNQuery
+    file: PlannedFile
+    number: int
+
+    def explained(self) -> TopNVisit:
+        """When the file is asked, and what it is asked by; its index is evaluated for that, no data is read."""
+        key, field = self.query.keys[0], self.query.fields[0]
+        bounds, file = self.file.bounds_of(field.name), IndexedFile(self.query.spec, self.file)
+        exact = file.rows is not None and len(self.query.keys) == 1
+        if bounds.constant:
+            return TopNVisit(self.number, self.bound(), "statistics", not exact)
+        kinds = [kind for kind in ORDERING if file.columns(field, (kind,))]
+        by = f"{kinds[0]}({field.name})" if kinds else ""
+        return TopNVisit(self.number, self.bound(), by, not (kinds and exact and key.codec.is_index_key))
+
+    def bound(self) -> str:
+        """No row of the file comes before a row for which this is true; empty when that is not known."""
+        key, field = self.query.keys[0], self.query.fields[0]
+        best = best_possible(key, self.file.bounds_of(field.name))
+        if best is None:
+            return ""
+        column = ColumnRef(field.name, (), field.type, field.id)
+        if best.key is None:
+            return to_sql(Leaf(Op.IS_NULL, column))
+        return to_sql(Leaf(Op.EQ, column, (scalar_to_internal(key.codec.values([best.key])[0]),)))
+
+
+def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
+    """The files that may hold one of the first rows, by path, in the order in which they are asked."""
+    files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
+    return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
+
+
+def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> ScanPlan:
+    """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
+    of them.
+    """
+    files = {file.path: file for file in plan.files}
+    left = tuple(files[path] for path in visits if path in files)
+    left_out = [file for file in plan.files if file.path not in visits]
+    if not left_out:
+        return replace(plan, files=left)
+    reason = "others have enough rows that come before all of theirs"
+    skips = [SkippedFile(file.name, file.row_count, file.size, reason, STEP) for file in left_out]
+    step = PruneStep(STEP, len(left), sum(f.row_count for f in left), sum(f.size for f in left))
+    return replace(plan, files=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))

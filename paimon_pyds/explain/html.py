@@ -1,31 +1,147 @@
 """An explanation as HTML, for notebooks and as a page: the funnel, two pictures, and what decided for each file.
 
-Plain HTML with inline styles and inline SVG: no script, and nothing that notebooks take out. All texts are escaped.
+Plain HTML with inline styles and inline SVG: no script, no style sheet, and nothing that notebooks take out. All texts
+are escaped; those of pictures take the colour of the page (``currentColor``), fills are of a middle brightness, so that
+both can be read on light and on dark ground.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import html
+from collections.abc import Iterable, Mapping, Sequence
 
-from paimon_pyds.explain.data import NOT_SKIPPED, ExplainedFile, ExplainedScan, counted, human_bytes, outcome_counts
-from paimon_pyds.explain.plot import colour_of, escape, files_bar, joined_strip, row_strips
-from paimon_pyds.explain.text import (
-    ENDS,
-    REST,
-    SPARED,
-    actual_text,
-    cost_text,
-    interesting,
-    label,
-    positions_text,
-    rows_text,
-    short_path,
-    visit_text,
+import numpy as np
+
+from paimon_pyds.explain.data import (
+    NOT_NEEDED,
+    NOT_SKIPPED,
+    READ_PART,
+    READ_WHOLE,
+    ExplainedFile,
+    ExplainedScan,
+    counted,
+    human_bytes,
+    outcome_counts,
 )
-from paimon_pyds.redaction import redact
-from paimon_pyds.scan.result import PruneStep
+from paimon_pyds.explain.text import ENDS, REST, file_lines, interesting, label, rows_text, short_path
+from paimon_pyds.redaction import redact, visible
+from paimon_pyds.scan.result import STRIP_BINS, PruneStep
 
-__all__ = ["to_html", "to_page"]
+__all__ = ["colour_of", "escape", "files_bar", "joined_strip", "row_strips", "to_html", "to_page"]
+
+_COLOURS = {
+    "manifests": "#7d8897",
+    "partitions": "#8f9aa8",
+    "buckets": "#6f8fb0",
+    "statistics": "#4f8ac9",
+    "embedded index": "#2f9fb5",
+    "side index": "#2fa36b",
+    "deletion vectors": "#a06fb8",
+    "limit": "#94897c",
+    "top n": "#5c7a99",
+    "pages": "#b5932b",
+    NOT_NEEDED: "#7fa35b",
+    READ_PART: "#e0762f",
+    READ_WHOLE: "#cf4b4b",
+}
+_OTHER = "#808080"
+_TRACK = "rgba(128,128,128,.2)"
+_WIDTH = 760
+_LABEL = 240
+_COUNT = 190
+_LETTER = 6.8
+_LEVELS = 6
+_FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
+
+
+def escape(text: str) -> str:
+    """A text as HTML that shows it and nothing else: markup is escaped, control characters are written out."""
+    return html.escape(visible(text))
+
+
+def colour_of(outcome: str) -> str:
+    """The colour of what happened to a file."""
+    return _COLOURS.get(outcome, _OTHER)
+
+
+def files_bar(outcomes: Mapping[str, int]) -> str:
+    """One bar of all files, cut by what happened to them: those that are skipped left, those that are read right."""
+    total = sum(outcomes.values())
+    if not total:
+        return ""
+    shares = {name: max(_WIDTH * n / total, 3.0) for name, n in outcomes.items()}
+    scale = _WIDTH / sum(shares.values())
+    parts, x = [], 0.0
+    for name, n in outcomes.items():
+        width = shares[name] * scale
+        parts.append(
+            f'<rect x="{x:.1f}" y="0" width="{max(width - 1, 1):.1f}" height="22" fill="{colour_of(name)}">'
+            f"<title>{escape(name)}: {n:,} of {total:,} files</title></rect>"
+        )
+        x += width
+    counts = ", ".join(f"{n:,} {name}" for name, n in outcomes.items())
+    return _svg(22, f"Files by what happened to them: {counts}", "".join(parts))
+
+
+def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
+    """A strip a line: a name, where the kept rows lie (see `row_strip`), and a count."""
+    step, height = 22, 14
+    body = []
+    counts = max([_COUNT, *(_LETTER * len(count) + 12 for _, _, count in rows)])
+    width = _WIDTH - _LABEL - counts
+    for i, (name, strip, count) in enumerate(rows):
+        y, fitting = i * step, name if len(name) <= 36 else f"{name[:35]}…"
+        body.append(
+            f'<svg x="0" y="{y}" width="{_LABEL - 8}" height="{step}">'  # cuts off what is too long
+            f'<text x="0" y="12" {_FONT}>{escape(fitting)}<title>{escape(name)}</title></text></svg>'
+            f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{_TRACK}"/>'
+            f"{_marks(strip, _LABEL, y, width, height)}"
+            f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {_FONT}>{escape(count)}</text>'
+        )
+    return _svg(len(rows) * step, "Where the kept rows lie in each file", "".join(body))
+
+
+def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str:
+    """Neighbouring parts of one shade are drawn as one."""
+    if not strip:
+        return ""
+    shades = np.frombuffer(strip, np.uint8)
+    levels = np.ceil(np.sqrt(shades / 255) * _LEVELS).astype(np.int64)
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]))
+    unit = width / len(levels)
+    marks = []
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        level = int(levels[start])
+        if level:
+            marks.append(
+                f'<rect x="{x + start * unit:.1f}" y="{y}" width="{max((stop - start) * unit, 1):.1f}" '
+                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.4 + 0.6 * level / _LEVELS:.2f}"/>'
+            )
+    return "".join(marks)
+
+
+def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
+    """One strip of many files one after the other, by their numbers of rows: 1 … 255 for the share that is kept."""
+    rows = np.array([f.rows for f in files], np.float64)
+    if not rows.sum():
+        return b""
+    shares = np.concatenate([np.frombuffer(f.strip or bytes(STRIP_BINS), np.uint8) / 255 for f in files])
+    weights = np.repeat(rows / STRIP_BINS, STRIP_BINS)
+    ends = np.cumsum(weights)
+    part = np.minimum((ends - weights / 2) * STRIP_BINS / ends[-1], STRIP_BINS - 1).astype(np.int64)
+    kept = np.bincount(part, shares * weights, STRIP_BINS)
+    seen = np.bincount(part, weights, STRIP_BINS)
+    share = np.divide(kept, seen, out=np.zeros(STRIP_BINS), where=seen > 0)
+    return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()
+
+
+def _svg(height: float, title: str, body: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
+        f'width="{_WIDTH}" height="{height:.0f}" style="max-width:100%;height:auto;display:block">'
+        f"<title>{escape(title)}</title>{body}</svg>"
+    )
+
 
 _SHOWN_STRIPS = 10
 _SHOWN_FILES = 20
@@ -73,9 +189,6 @@ def _title(e: ExplainedScan) -> str:
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- funnel
-
-
 def _funnel(e: ExplainedScan) -> str:
     if not e.steps:
         return ""
@@ -110,9 +223,6 @@ def _row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
     return f'<tr style="background:none">{inner}</tr>'
 
 
-# ---------------------------------------------------------------------------------------------------------- pictures
-
-
 def _bar(e: ExplainedScan) -> str:
     outcomes = outcome_counts(e)
     total = sum(outcomes.values())
@@ -121,20 +231,15 @@ def _bar(e: ExplainedScan) -> str:
     legend = "".join(
         f'<span style="display:inline-block;margin-right:16px;white-space:nowrap">'
         f'<span style="display:inline-block;width:10px;height:10px;background:{colour_of(name)};margin-right:5px">'
-        f"</span>{n:,} {escape(_said(name))}</span>"
+        f"</span>{n:,} {escape(name if name in NOT_SKIPPED else f'skipped by {name}')}</span>"
         for name, n in outcomes.items()
     )
-    noun = "file" if total == 1 else "files"
-    head = f'<div style="{_HEAD}">What happened to {total:,} {noun}</div>'
+    head = f'<div style="{_HEAD}">What happened to {counted(total, "file")}</div>'
     return f'{head}{files_bar(outcomes)}<div style="margin-top:4px">{legend}</div>'
 
 
-def _said(outcome: str) -> str:
-    return outcome if outcome in NOT_SKIPPED else f"skipped by {outcome}"
-
-
 def _strips(e: ExplainedScan) -> str:
-    shown = _shown(e.files)
+    shown = [f for f in interesting(e.files) if 0 < f.rows_kept < f.rows]
     if not shown:
         return ""
     rows = [(label(f.path, e.table), f.strip, rows_text(f.rows_kept, f.rows)) for f in shown[:_SHOWN_STRIPS]]
@@ -147,13 +252,6 @@ def _strips(e: ExplainedScan) -> str:
     faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
     return f"{head}{row_strips(rows)}{rest}"
-
-
-def _shown(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
-    return [f for f in interesting(files) if 0 < f.rows_kept < f.rows]
-
-
-# -------------------------------------------------------------------------------------------------------------- files
 
 
 def _details(e: ExplainedScan) -> str:
@@ -172,41 +270,13 @@ def _file(f: ExplainedFile, table: str) -> str:
     dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
-    lines = [_line(_index_name(v.index, v.column), v.leaf, _kept(v.rows, v.of, v.positions), v.bytes_read)
-             for v in f.index_answers]  # fmt: skip
-    if f.rows_after_index != f.rows_kept:
-        lines.append(_line("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", 0))
-    if f.top_n is not None:
-        lines.append(_line("top n", "", visit_text(f.top_n), 0))
-    if f.pages is not None and f.pages.rows != f.rows_kept:
-        lines.append(_line("page statistics", "", f"keep {rows_text(f.pages.rows, f.rows_kept)}", 0))
-    if f.pages is not None and f.pages.rows:
-        p = f.pages
-        most = "at most " if p.at_most else ""
-        sizes = f"{most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}"
-        lines.append(_line("to read", sizes, cost_text(p), 0))
-    if f.spared:
-        lines.append(_line("not read", "", SPARED, 0))
-    if f.actual is not None:
-        lines.append(_line("was read", "", actual_text(f.actual), 0))
-    if not lines and f.reason:
-        lines.append(_line(f.reason, "", "", 0))
+    lines = [_line(*line) for line in file_lines(f)]
     body = f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>'
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 
-def _index_name(index: str | None, column: str) -> str:
-    return "no index" if index is None else f"{index}({column})"
-
-
-def _kept(rows: int, of: int, positions: Sequence[int]) -> str:
-    return "keeps all rows" if rows == of else f"keeps {rows:,}{positions_text(positions, rows)}"
-
-
-def _line(what: str, leaf: str, said: str, spent: int) -> str:
+def _line(what: str, leaf: str, result: str, bytes_read: str) -> str:
     fits = "white-space:nowrap" if len(leaf) < 48 else ""
-    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf and what != "to read" else escape(leaf)
-    cost = f"{spent:,} bytes read" if spent else ""
-    return _row(
-        "td", [(escape(what), f"{_LEFT}white-space:nowrap;"), (code, _LEFT), (escape(said), _LEFT), (cost, _RIGHT)]
-    )
+    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf else ""
+    first = f"{_LEFT}white-space:nowrap;"
+    return _row("td", [(escape(what), first), (code, _LEFT), (escape(result), _LEFT), (bytes_read, _RIGHT)])

@@ -18,24 +18,11 @@ from paimon_pyds.explain.data import (
 )
 from paimon_pyds.redaction import redact, visible
 
-__all__ = [
-    "ENDS",
-    "REST",
-    "SPARED",
-    "cost_text",
-    "interesting",
-    "label",
-    "positions_text",
-    "rows_text",
-    "short_path",
-    "to_text",
-    "visit_text",
-]
+__all__ = ["ENDS", "REST", "file_lines", "interesting", "label", "rows_text", "short_path", "to_text"]
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
-SPARED = "all rows wanted were found in other files"
 REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` tells"
 _SHADES = " ░▒▓█"
@@ -60,10 +47,8 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     yield ""
     yield f"{'step':<18}{'files':>9}{'rows':>15}{'bytes':>12}{'ms':>9}   what decided"
     for s in e.steps:
-        row = (
-            f"{s.name:<18}{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}   {s.detail[:_WIDEST]}"
-        )
-        yield row.rstrip()
+        numbers = f"{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}"
+        yield f"{s.name:<18}{numbers}   {s.detail[:_WIDEST]}".rstrip()
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
@@ -93,39 +78,36 @@ def interesting(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
 
 def _file(f: ExplainedFile, table: str) -> Iterator[str]:
     yield f"{short_path(f.path, table)}   {rows_text(f.rows_to_read, f.rows)}   {strip_text(f.strip)}".rstrip()
+    for what, leaf, result, bytes_read in file_lines(f):
+        parts = (leaf if len(leaf) <= _LONGEST else f"{leaf[: _LONGEST - 1]}…", result, bytes_read)
+        yield f"    {what:<26} {'   '.join(part for part in parts if part)}".rstrip()
+
+
+def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
+    """What was decided on a file: what decided, a leaf of the filter that it is about, the result, bytes read."""
+    lines = []
     for v in f.index_answers:
         index = "no index" if v.index is None else f"{v.index}({v.column})"
-        where = positions_text(v.positions, v.rows)
-        kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{where}"
-        spent = f"   {v.bytes_read:,} bytes read" if v.bytes_read else ""
-        yield f"    {index:<26} {_shortened(v.leaf)}   keeps {kept}{spent}"
+        kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{_positions_text(v.positions, v.rows)}"
+        lines.append((index, v.leaf, f"keeps {kept}", f"{v.bytes_read:,} bytes read" if v.bytes_read else ""))
     if f.rows_after_index != f.rows_kept:
-        yield f"    {'deletion vector':<26} {f.rows_after_index - f.rows_kept:,} rows deleted"
+        lines.append(("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", ""))
     if f.top_n is not None:
-        yield f"    {'top n':<26} {visit_text(f.top_n)}"
-    if f.pages is not None:
-        yield from _pages(f, f.pages)
-    elif f.reason and not f.index_answers:
-        yield f"    {f.reason}"
+        lines.append(("top n", "", _visit_text(f.top_n), ""))
+    if f.pages is not None and f.pages.rows != f.rows_kept:
+        lines.append(("row groups and pages", "", f"their statistics keep {rows_text(f.pages.rows, f.rows_kept)}", ""))
+    if f.pages is not None and f.pages.rows:
+        size = f"{human_bytes(f.pages.bytes)} of {human_bytes(f.pages.whole_bytes)}"
+        most = "at most " if f.pages.at_most else ""
+        lines.append(("to read", "", f"{most}{size}: {_cost_text(f.pages)}", ""))
     if f.spared:
-        yield f"    {'not read':<26} {SPARED}"
+        lines.append(("not read", "", "all rows wanted were found in other files", ""))
     if f.actual is not None:
-        yield f"    {'read':<26} {actual_text(f.actual)}"
+        lines.append(("read", "", _actual_text(f.actual), ""))
+    return lines or ([(f.reason, "", "", "")] if f.reason else [])
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _pages(f: ExplainedFile, p: PagePlan) -> Iterator[str]:
-    if p.rows != f.rows_kept:
-        yield f"    {'row groups and pages':<26} their statistics keep {rows_text(p.rows, f.rows_kept)}"
-    if p.rows:
-        most = "at most " if p.at_most else ""
-        yield f"    {'to read':<26} {most}{human_bytes(p.bytes)} of {human_bytes(p.whole_bytes)}: {cost_text(p)}"
-
-
-def visit_text(t: TopNVisit) -> str:
+def _visit_text(t: TopNVisit) -> str:
     """When a file is asked for the first rows, and by what."""
     bound = f"no row before {t.bound}" if t.bound else "bounds not known"
     if not t.by:
@@ -136,16 +118,17 @@ def visit_text(t: TopNVisit) -> str:
     return f"asked as number {t.number:,}: {bound}; {how}"
 
 
-def cost_text(p: PagePlan) -> str:
+def _cost_text(p: PagePlan) -> str:
     """Which way of reading was chosen, and the numbers that decided."""
     chosen = f"{p.pages:,} of {p.pages_total:,} {p.choice}" if p.pages else p.choice
     reasons = [p.why] if p.why else []
     if p.pages_micros is not None and p.group_micros is not None:
-        reasons.append(f"estimated {_millis(p.pages_micros)} by pages, {_millis(p.group_micros)} by row groups")
+        pages, groups = p.pages_micros / 1000, p.group_micros / 1000
+        reasons.append(f"estimated {pages:,.2f} ms by pages, {groups:,.2f} ms by row groups")
     return "; ".join([chosen, *reasons])
 
 
-def actual_text(a: Actual) -> str:
+def _actual_text(a: Actual) -> str:
     """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
     requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
@@ -155,10 +138,6 @@ def actual_text(a: Actual) -> str:
     )
 
 
-def _millis(micros: float) -> str:
-    return f"{micros / 1000:,.2f} ms"
-
-
 def rows_text(rows: int, of: int) -> str:
     """``4 of 29,425 rows``."""
     if rows == of:
@@ -166,7 +145,7 @@ def rows_text(rows: int, of: int) -> str:
     return f"{rows:,} of {counted(of, 'row')}"
 
 
-def positions_text(positions: Sequence[int], rows: int) -> str:
+def _positions_text(positions: Sequence[int], rows: int) -> str:
     """The first positions, as they follow a number of rows."""
     if not positions:
         return ""

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.execution.live_files import file_specs, live_in, refs_of
+from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
 from paimon_pyds.explain.data import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.config import (
@@ -133,7 +133,7 @@ class _Advisor:
         self.schema = store.latest_schema()
         self.specs = parse_index_specs(self.schema.options, self.schema.fields)
         entries = live_in(store, self.schema, store.latest_snapshot(), where, "index advise")
-        self.live = refs_of(store, self.schema, entries)
+        self.read, self.live = planned_live_files(store, self.schema, entries)
         self.chosen = sample_files(self.live, files)
         self.page_statistics = traits_of(TableOptions(self.schema.options).get("file.format")).has_page_statistics
         self.notes: list[str] = []
@@ -143,7 +143,7 @@ class _Advisor:
         names = {need.column.name for need in needs.values()}
         ids = {f.id for f in self.schema.fields if f.name in names}
         for file in self.chosen:
-            sample = read_sample(self.store.io, file, {f.name for f in file.fields if f.id in ids}, _ROWS)
+            sample = read_sample(self.read, file, {f.name for f in self.read.fields_of(file) if f.id in ids}, _ROWS)
             for need in needs.values():
                 need.look(sample, self.schema.fields, max(1, _CONDITIONS // len(needs)))
         advice = [a for need in sorted(needs.values(), key=lambda n: -n.uses) for a in self.of(need)]
@@ -244,10 +244,10 @@ class _Advisor:
         found = []
         for item in advice:
             spec = self.spec(item, fields)
-            own = () if spec is None else file_specs([spec], self.schema.fields, file.fields)
+            own = () if spec is None else file_specs([spec], self.schema.fields, self.read.fields_of(file))
             size = 0
             if own:
-                sample = read_sample(self.store.io, file, {own[0].column}, _ROWS)
+                sample = read_sample(self.read, file, {own[0].column}, _ROWS)
                 body = len(build_one(sample, own[0]))
                 size = body * len(self.live) if own[0].index_type == BLOOM_FILTER else body * rows // sample.rows
             found.append(replace(item, bytes=size))

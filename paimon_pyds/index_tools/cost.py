@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
+from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import write_container
@@ -30,7 +30,8 @@ from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import BytesSource, FileIO
+from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, arrow_schema
 
 __all__ = ["CostReport", "FileSample", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options",
@@ -42,20 +43,21 @@ _MOST_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileSample:
-    """The first rows of a data file: some of its columns, under its own names."""
+    """The first rows of a data file: some of its columns, ``fields`` of ``file_fields``, under its own names."""
 
-    file: DataFileRef
+    file: PlannedFile
+    file_fields: tuple[DataField, ...]
     fields: tuple[DataField, ...]
     batches: tuple[pa.RecordBatch, ...]
     rows: int
 
     def devolve(self, predicate: Predicate, table_fields: Sequence[DataField]) -> Predicate:
         """A filter on the table's columns as one on the file's."""
-        return plan_evolution(self.file.fields, _wanted(predicate, table_fields)).devolve(predicate)
+        return plan_evolution(self.file_fields, _wanted(predicate, table_fields)).devolve(predicate)
 
     def as_table(self, fields: Sequence[DataField]) -> list[pa.RecordBatch]:
         """Columns of the table, read from the file's as they are now. The file's must be among the sample's."""
-        evolution = plan_evolution(self.file.fields, fields)
+        evolution = plan_evolution(self.file_fields, fields)
         places = [self.fields.index(f) for f in evolution.file_fields]
         schema = arrow_schema(evolution.file_fields)
         batches = []
@@ -84,7 +86,7 @@ def _no_columns(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
-def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
+def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
     """``count`` files from all over the table: the same ones each time, larger ones more likely.
 
     Raises:
@@ -101,19 +103,26 @@ def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
     return [full[int(i)] for i in chosen]
 
 
-def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
+def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
     """The first rows of some columns (of the file's schema) of a data file.
+
+    Args:
+        read: how to read it.
+        file: the data file.
+        names: of the columns.
+        max_rows: rows at most.
 
     Raises:
         CorruptFileError, StorageError: the file can't be read.
     """
-    fields = tuple(f for f in file.fields if f.name in names)
+    own = read.fields_of(file)
+    fields = tuple(f for f in own if f.name in names)
     rows = min(file.row_count, max_rows)
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
-        return FileSample(file, fields, (_no_columns(rows),), rows)
-    batches = tuple(file.batches(io, fields, selection))
-    return FileSample(file, fields, batches, sum(b.num_rows for b in batches))
+        return FileSample(file, own, fields, (_no_columns(rows),), rows)
+    batches = tuple(data_batches(read, file, fields, selection))
+    return FileSample(file, own, fields, batches, sum(b.num_rows for b in batches))
 
 
 _PREFIX = "file-index."
@@ -217,14 +226,16 @@ def index_cost(
     specs = parse_index_specs(merged, schema.fields)
     conditions = [condition("filters: each", f) for f in filters]
     predicates = [bind(parse_filter(f) if isinstance(f, str) else f, schema.fields) for f in conditions]
-    live = refs_of(store, schema, live_in(store, schema, store.latest_snapshot(), where, "index cost"))
+    entries = live_in(store, schema, store.latest_snapshot(), where, "index cost")
+    read, live = planned_live_files(store, schema, entries)
     threshold = int(TableOptions(merged).get("file-index.in-manifest-threshold"))
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)
     report.filters = [FilterCost(text if isinstance(text, str) else str(text)) for text in filters]
     costs: dict[tuple[str, str], IndexCost] = {}
     for file in sample_files(live, files):
-        own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, file.fields)]
-        sample = read_sample(store.io, file, _columns([mine for _, mine in own], predicates, schema, file))
+        own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, read.fields_of(file))]
+        columns = _columns([mine for _, mine in own], predicates, schema, read.fields_of(file))
+        sample = read_sample(read, file, columns)
         container = _build(sample, own, report, costs)
         for predicate, cost in zip(predicates, report.filters, strict=True):
             _ask_filter(sample, container, predicate, schema, cost)
@@ -240,11 +251,14 @@ def _projected(amount: int, rows: int, sampled: int) -> int:
 
 
 def _columns(
-    specs: Sequence[IndexSpec], predicates: Sequence[Predicate], schema: TableSchema, file: DataFileRef
+    specs: Sequence[IndexSpec],
+    predicates: Sequence[Predicate],
+    schema: TableSchema,
+    file_fields: Sequence[DataField],
 ) -> set[str]:
     wanted = {name for predicate in predicates for name in root_columns(predicate)}
     ids = {f.id for f in schema.fields if f.name in wanted}
-    return {spec.column for spec in specs} | {f.name for f in file.fields if f.id in ids}
+    return {spec.column for spec in specs} | {f.name for f in file_fields if f.id in ids}
 
 
 def _build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 
 from paimon_pyds.errors import CorruptFileError, OptionError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.execution.live_files import DataFileRef, live_in, live_of, refs_of
+from paimon_pyds.execution.live_files import live_in, live_of, planned_live_files
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import IndexRange, parse_head
@@ -25,8 +25,9 @@ from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import ByteSource, BytesSource
-from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.types import AtomicType, Kind
 
 __all__ = ["IndexDump", "dump_container", "dump_table", "index_eval", "java_answer"]
 
@@ -73,11 +74,11 @@ def dump_table(store: TableStore, where: str | Predicate | None = None) -> list[
     schema = store.latest_schema()
     entries = live_in(store, schema, store.latest_snapshot(), where, "index dump")
     found: list[IndexDump] = []
-    for file in refs_of(store, schema, entries):
+    for file in planned_live_files(store, schema, entries)[1]:
         if file.index_path is not None:
             found += _dumped(file.index_path, "FILE", partial(store.io.read_bytes, file.index_path))
-        elif file.embedded is not None:
-            found += _dumped(file.path, "EMBEDDED", partial(bytes, file.embedded))
+        elif file.embedded_index is not None:
+            found += _dumped(file.path, "EMBEDDED", partial(bytes, file.embedded_index))
     return found
 
 
@@ -225,9 +226,10 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
     """
     schema = store.latest_schema()
     predicate = bind_as_written(parse_filter(filter_), schema.fields)
-    file = _file_of(store, schema, path) if rows is None or schema.id else None  # without need, no manifest is read
-    if file is not None and file.schema_id != schema.id:
-        predicate = _devolved(predicate, schema.fields, file)
+    read, file = _file_of(store, schema, path) if rows is None or schema.id else (None, None)  # else spares manifests
+    if read is not None and file is not None and file.schema_id != schema.id:
+        wanted = tuple(f for f in schema.fields if f.name in root_columns(predicate))
+        predicate = plan_evolution(read.fields_of(file), wanted).devolve(predicate)
     if rows is None and file is None:
         raise OptionError(
             "the container belongs to no live file of the table", hint="give --rows, the rows of its file"
@@ -241,13 +243,9 @@ def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: in
         raise OptionError(f"--rows {row_count} is wrong: {error.message}") from error
 
 
-def _file_of(store: TableStore, schema: TableSchema, path: str) -> DataFileRef | None:
-    """The live file whose container has this name; names are unique in a table."""
+def _file_of(store: TableStore, schema: TableSchema, path: str) -> tuple[ReadSpec, PlannedFile | None]:
+    """The live file whose container has this name, and how to read it; names are unique in a table."""
     name = path.replace("\\", "/").rpartition("/")[2]
-    files = refs_of(store, schema, live_of(store, store.latest_snapshot()))
-    return next((f for f in files if f.index_path is not None and f.index_path.rpartition("/")[2] == name), None)
-
-
-def _devolved(predicate: Predicate, fields: Sequence[DataField], file: DataFileRef) -> Predicate:
-    names = root_columns(predicate)
-    return plan_evolution(file.fields, tuple(f for f in fields if f.name in names)).devolve(predicate)
+    read, files = planned_live_files(store, schema, live_of(store, store.latest_snapshot()))
+    found = (f for f in files if f.index_path is not None and f.index_path.rpartition("/")[2] == name)
+    return read, next(found, None)

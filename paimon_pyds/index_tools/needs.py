@@ -172,7 +172,7 @@ class Need:
     def look(self, sample: FileSample, table_fields: Sequence[DataField], most: int) -> None:
         """Measure the ``most`` asked-for conditions, and the distinct values, in one sampled file."""
         top = next(f for f in table_fields if f.name == self.column.name)
-        if not any(f.id == top.id for f in sample.file.fields) or not sample.rows:
+        if not any(f.id == top.id for f in sample.file_fields) or not sample.rows:
             return
         key = map_key(self.column)
         values = pa.concat_arrays([map_values(batch.column(0), key) for batch in sample.as_table([top])])

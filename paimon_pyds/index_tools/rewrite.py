@@ -22,7 +22,14 @@ from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
+from paimon_pyds.execution.live_files import (
+    data_batches,
+    file_specs,
+    index_source,
+    live_in,
+    live_of,
+    planned_live_files,
+)
 from paimon_pyds.index.build import FileIndexBuilder, merged_container, plan_indexes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
@@ -32,6 +39,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import ByteSource, FileIO, discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
@@ -76,8 +84,8 @@ class RewriteTask:
     """One data file: what it has, and the indexes it is to have. It pickles."""
 
     number: int
-    io: FileIO
-    file: DataFileRef
+    read: ReadSpec
+    file: PlannedFile
     specs: tuple[IndexSpec, ...]
     threshold: int
     rebuild: bool
@@ -151,13 +159,14 @@ def _tasks(
     rebuild: bool,
 ) -> list[RewriteTask]:
     threshold = int(options.get("file-index.in-manifest-threshold"))
-    wanted: dict[int, tuple[IndexSpec, ...]] = {}
+    wanted: dict[tuple[int, tuple[str, ...] | None], tuple[IndexSpec, ...]] = {}
     tasks = []
-    for number, file in enumerate(refs_of(store, schema, entries)):
-        key = id(file.fields)  # files of one schema share the tuple, and comparing tuples would cost more
+    read, files = planned_live_files(store, schema, entries)
+    for number, file in enumerate(files):
+        key = file.schema_id, file.write_cols
         if key not in wanted:
-            wanted[key] = file_specs(specs, schema.fields, file.fields)
-        tasks.append(RewriteTask(number, store.io, file, wanted[key], threshold, rebuild))
+            wanted[key] = file_specs(specs, schema.fields, read.fields_of(file))
+        tasks.append(RewriteTask(number, read, file, wanted[key], threshold, rebuild))
     return tasks
 
 
@@ -195,18 +204,18 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
 
 def _rewritten(task: RewriteTask) -> RewriteResult:
     file = task.file
-    source = file.index_source(task.io)
+    source = index_source(task.read.io, file)
     head, repaired = _head(source)
     plan = plan_indexes(head, task.specs, rebuild=task.rebuild)
     if not plan.changes and not repaired:
         return RewriteResult(task.number, file.row_count, changed=False)
-    container = merged_container(plan, source, head, _build(task.io, file, plan.build))
+    container = merged_container(plan, source, head, _build(task.read, file, plan.build))
     embedded, side = None, None
     if container is not None and len(container) > task.threshold:
-        side = _write_side(task.io, file, container)
+        side = _write_side(task.read.io, file, container)
     else:
         embedded = container
-    if side is None and file.index_path is None and embedded == file.embedded:
+    if side is None and file.index_path is None and embedded == file.embedded_index:
         # An entry equal to the one that it replaces would be taken away by that one's deletion.
         return RewriteResult(task.number, file.row_count, changed=False)
     return RewriteResult(
@@ -233,22 +242,19 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
         return None, True
 
 
-def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
+def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
     """The bodies of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
-    fields = [f for f in file.fields if f.name in names]
+    fields = [f for f in read.fields_of(file) if f.name in names]
     if not fields:
         return {}
     builder = FileIndexBuilder(specs, fields)
-    for batch in file.batches(io, fields):
+    for batch in data_batches(read, file, fields):
         builder.update(batch)
-    if builder.rows != file.row_count:
-        message = f"the data file has {builder.rows} rows, the manifest says {file.row_count}"
-        raise CorruptFileError(message, path=file.path)
     return builder.bodies()
 
 
-def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:
+def _write_side(io: FileIO, file: PlannedFile, container: bytes) -> str:
     """Write a side file under a name that no file has; its path."""
     directory, _, name = file.path.rpartition("/")
     side = f"{name}.index" if file.index_path is None else next_index_name(file.index_path.rpartition("/")[2])

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
+from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bitmap_writer import write_bitmap
 from paimon_pyds.index.bloom import BloomReader
@@ -38,7 +38,8 @@ from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.storage.base import BytesSource, FileIO
+from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, MapType
 
 __all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]
@@ -90,8 +91,8 @@ class VerifyTask:
     """One data file to verify. It pickles."""
 
     number: int
-    io: FileIO
-    file: DataFileRef
+    read: ReadSpec
+    file: PlannedFile
     specs: tuple[IndexSpec, ...]
 
 
@@ -128,9 +129,10 @@ def verify_indexes(
     schema = store.latest_schema()
     specs = parse_index_specs(schema.options, schema.fields)
     entries = live_in(store, schema, store.latest_snapshot(), where, "index verify")
+    read, files = planned_live_files(store, schema, entries)
     tasks = [
-        VerifyTask(number, store.io, file, file_specs(specs, schema.fields, file.fields))
-        for number, file in enumerate(refs_of(store, schema, entries))
+        VerifyTask(number, read, file, file_specs(specs, schema.fields, read.fields_of(file)))
+        for number, file in enumerate(files)
     ]
     reports: list[FileReport] = []
     rows = 0
@@ -178,14 +180,14 @@ class _Verifier:
         self.findings.append(Finding(self.file.path, column, index_type, kind, detail))
 
     def container(self) -> bytes | None:
-        if self.file.index_path is None and self.file.embedded is None:
+        if self.file.index_path is None and self.file.embedded_index is None:
             for spec in self.task.specs:
                 self.add(spec.container_name, spec.index_type, "missing", "the file has no indexes")
             return None
         if self.file.index_path is None:
-            return self.file.embedded
+            return self.file.embedded_index
         try:
-            return self.task.io.read_bytes(self.file.index_path)
+            return self.task.read.io.read_bytes(self.file.index_path)
         except FileNotFoundError:
             self.add(None, None, "missing", f"the index file {self.file.index_path.rpartition('/')[2]} is gone")
         return None
@@ -198,7 +200,7 @@ class _Verifier:
             self.add(column, kind, "unconfigured", "the table's options don't ask for it")
         located: dict[str, tuple[DataField, str | None]] = {}
         for column, kinds in index.head.columns.items():
-            found = _column_and_key(column, self.file.fields)
+            found = _column_and_key(column, self.task.read.fields_of(self.file))
             if found is None:
                 for kind in kinds:
                     self.add(column, kind, "unknown", "the file has no such column")
@@ -207,7 +209,7 @@ class _Verifier:
         if not located:
             return
         try:
-            columns = _encoded(self.task.io, self.file, located)
+            columns = _encoded(self.task.read, self.file, located)
         except (PaimonError, FileNotFoundError) as error:
             self.add(None, None, "data", f"the data file can't be read: {error}")
             return
@@ -258,7 +260,7 @@ def _column_and_key(name: str, fields: Sequence[DataField]) -> tuple[DataField, 
 
 
 def _encoded(
-    io: FileIO, file: DataFileRef, located: dict[str, tuple[DataField, str | None]]
+    read: ReadSpec, file: PlannedFile, located: dict[str, tuple[DataField, str | None]]
 ) -> dict[str, EncodedColumn | None]:
     """The distinct keys and codes of the columns; None for a type that no index can be on."""
     dictionaries: dict[str, ColumnDictionary | None] = {}
@@ -266,8 +268,8 @@ def _encoded(
         type_ = value_type(field.type, key)
         can_have_index = any(supports(kind, type_) for kind in INDEX_TYPES)
         dictionaries[name] = ColumnDictionary(key_codec(type_)) if can_have_index else None
-    fields = [f for f in file.fields if any(f is field for field, _ in located.values())]
-    for batch in file.batches(io, fields):
+    fields = [f for f in read.fields_of(file) if any(f is field for field, _ in located.values())]
+    for batch in data_batches(read, file, fields):
         for name, (field, key) in located.items():
             dictionary = dictionaries[name]
             if dictionary is not None:

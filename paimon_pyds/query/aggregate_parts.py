@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import decimal
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,38 +30,45 @@ _BIGINT = 1 << 63
 _EXACT = decimal.Context(prec=100)
 
 
-class Fold(Protocol):
+class Fold(ABC):
     """One answer in the making. Parts are made on threads and added by one; None is no part: the file is read."""
 
-    index_types: tuple[str, ...]
+    index_types: ClassVar[tuple[str, ...]]
     """Index types that can give a part, best first."""
 
     def ignores(self, bounds: ColumnBounds) -> bool:
         """Whether a file with these bounds can't change the answer any more."""
+        return False
 
     def of_bounds(self, bounds: ColumnBounds) -> Any:
         """The part of a file all of whose rows count, from its statistics alone."""
+        return None
 
+    @abstractmethod
     def of_constant(self, key: Key | None, rows: int) -> Any:
         """The part of rows that all hold one value."""
 
+    @abstractmethod
     def of_index(self, column: IndexedColumn, rows: BitMap | None, count: int) -> Any:
         """The part of ``count`` rows by an index."""
 
+    @abstractmethod
     def of_values(self, values: pa.Array) -> Any:
         """The part of values that were read."""
 
+    @abstractmethod
     def add(self, part: Any) -> None:
         """Take a part in."""
 
+    @abstractmethod
     def result(self) -> Any:
         """The answer."""
 
 
-class Distinct:
+class Distinct(Fold):
     """Distinct values and how many rows hold each: a table of the column and ``count``, ascending, NULL first."""
 
-    index_types: tuple[str, ...] = COUNTING
+    index_types = COUNTING
 
     def __init__(self, field: DataField) -> None:
         self._field = field
@@ -68,12 +76,6 @@ class Distinct:
         self._parts: list[pa.Table] = []
         self._rows = 0
         self._nulls = 0
-
-    def ignores(self, bounds: ColumnBounds) -> bool:
-        return False
-
-    def of_bounds(self, bounds: ColumnBounds) -> None:
-        return None
 
     def of_constant(self, key: Key | None, rows: int) -> tuple[pa.Array, Any, int] | None:
         if key is None:
@@ -120,10 +122,10 @@ class Distinct:
         return pa.Table.from_arrays([pa.chunked_array([values]), counts], names=[self._field.name, "count"])
 
 
-class Extreme:
+class Extreme(Fold):
     """The smallest or the largest value that is not NULL; None when there is none. NaN is the largest."""
 
-    index_types: tuple[str, ...] = ORDERING
+    index_types = ORDERING
 
     def __init__(self, field: DataField, *, largest: bool) -> None:
         self._codec = order_codec(field.type)
@@ -168,13 +170,13 @@ class Extreme:
         return None if self._best is None else python_value(self._codec.values([self._best])[0])
 
 
-class Sum:
+class Sum(Fold):
     """The sum of the values that are not NULL, None when there is none, typed as Spark types it.
 
     Integers give BIGINT, DECIMAL(p, s) gives DECIMAL(p + 10, s) of 38 digits at most, FLOAT and DOUBLE give DOUBLE.
     """
 
-    index_types: tuple[str, ...] = SUMMING
+    index_types = SUMMING
 
     def __init__(self, field: DataField) -> None:
         kind = field.type.kind
@@ -187,12 +189,6 @@ class Sum:
         self._float = kind in (Kind.FLOAT, Kind.DOUBLE)
         self._total: Any = 0.0 if self._float else 0
         self._values = 0
-
-    def ignores(self, bounds: ColumnBounds) -> bool:
-        return False
-
-    def of_bounds(self, bounds: ColumnBounds) -> None:
-        return None
 
     def of_constant(self, key: Key | None, rows: int) -> tuple[Any, int] | None:
         if key is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
-from paimon_pyds.query.answer import Answer, Tally
-from paimon_pyds.query.indexed_file import IndexedFile
+from paimon_pyds.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.read import read_splits
-from paimon_pyds.read.row_counts import check_row_counts
+from paimon_pyds.read.split_read import check_row_counts
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
@@ -44,7 +43,7 @@ class Answers:
 
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, work = Tally(), _Unread()
+        tally, unread = Tally(), _FilesToRead()
         spec, files = self._open(())
         total = 0
 
@@ -55,19 +54,19 @@ class Answers:
 
         for file, count in _gathered(ask, files, lambda file: file.is_counted_by_metadata):
             if count is None:
-                work.take(file)
+                unread.take(file)
             else:
                 total += count
                 tally.answered(file)
         limit = self._scan.row_limit
         left = None if limit is None else max(limit - total, 0)
         if left != 0:
-            total += sum(batch.num_rows for batch in work.batches(spec, tally, limit=left))
+            total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))
         return tally.answer(total if limit is None else min(total, limit))
 
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are asked one after the other, until one has a row."""
-        tally, work = Tally(), _Unread()
+        tally, unread = Tally(), _FilesToRead()
         if self._scan.row_limit == 0:
             return tally.answer(False)
         spec, files = self._open(())
@@ -75,12 +74,12 @@ class Answers:
             count = file.count()
             file.close()
             if count is None:
-                work.take(file)
+                unread.take(file)
                 continue
             tally.answered(file)
             if count:
                 return tally.answer(True)
-        found = any(batch.num_rows for batch in work.batches(spec, tally, limit=1))
+        found = any(batch.num_rows for batch in unread.batches(spec, tally, limit=1))
         return tally.answer(found)
 
     def distinct(self, column: str) -> Answer[pa.Table]:
@@ -117,13 +116,11 @@ class Answers:
         """The first rows in an order, such as ``"amount desc nulls last, 10"``: see `Table.scan`."""
         return self._scan.ordered(order).top_rows()
 
-    # ------------------------------------------------------------------------------------------------------ files
-
     def _open(self, fields: tuple[DataField, ...]) -> tuple[ReadSpec, list[IndexedFile]]:
         """How to read these columns, and the files of the scan."""
         plan = self._scan.plan_with_bounds(fields)
         if plan.rows_in_doubt:
-            check_row_counts(plan.spec.io, plan.files)
+            check_row_counts(plan.spec, plan.files)
         spec = replace(plan.spec, fields=fields, metadata_columns=())
         return spec, [IndexedFile(spec, file) for file in plan.files]
 
@@ -131,7 +128,7 @@ class Answers:
         tally = Tally()
         if self._scan.row_limit is not None:
             return self._fold_rows(field, fold, tally)
-        work = _Unread()
+        unread = _FilesToRead()
         spec, files = self._open((field,))
 
         def ask(file: IndexedFile) -> tuple[IndexedFile, tuple[Any, ...] | None]:
@@ -139,20 +136,22 @@ class Answers:
             file.close()
             return file, parts
 
-        def at_hand(file: IndexedFile) -> bool:
+        def is_cheap(file: IndexedFile) -> bool:
             bounds = file.file.bounds_of(field.name)
             by_bounds = file.file.deletion is None and fold.of_bounds(bounds) is not None
             return file.is_counted_by_metadata and (bounds.constant or by_bounds)
 
-        for file, parts in _gathered(ask, _bounded_first(files, field, fold), at_hand):
+        # Files that settle an answer by their bounds first: the others may then add nothing.
+        files.sort(key=lambda file: fold.of_bounds(file.file.bounds_of(field.name)) is None)
+        for file, parts in _gathered(ask, files, is_cheap):
             if parts is None:
-                work.take(file)
+                unread.take(file)
                 continue
             tally.answered(file)
             for part in parts:
                 fold.add(part)
-        work.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
-        for batch in work.batches(spec, tally):
+        unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
+        for batch in unread.batches(spec, tally):
             fold.add(fold.of_values(batch.column(0)))
         return tally.answer(fold.result())
 
@@ -189,20 +188,15 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
     return None
 
 
-def _bounded_first(files: list[IndexedFile], field: DataField, fold: Fold) -> list[IndexedFile]:
-    """Files that settle an answer by their bounds first: the others may then add nothing."""
-    return sorted(files, key=lambda f: fold.of_bounds(f.file.bounds_of(field.name)) is None)
-
-
-def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], bool]) -> Iterator[U]:
-    """``ask`` of each item: those ``at_hand`` at once, the others on a few threads, as storages answer slowly."""
-    far = []
+def _gathered(ask: Callable[[T], U], items: Sequence[T], is_cheap: Callable[[T], bool]) -> Iterator[U]:
+    """``ask`` of each item: those that are cheap at once, the others on a few threads, as storages answer slowly."""
+    others = []
     for item in items:
-        if at_hand(item):
+        if is_cheap(item):
             yield ask(item)
         else:
-            far.append(item)
-    items = far
+            others.append(item)
+    items = others
     if len(items) < 2:
         yield from map(ask, items)
         return
@@ -217,7 +211,7 @@ def _gathered(ask: Callable[[T], U], items: Sequence[T], at_hand: Callable[[T], 
             yield waiting.popleft().result()
 
 
-class _Unread:
+class _FilesToRead:
     """Files that have to be read: with the filter, or where their rows are known exactly, without."""
 
     def __init__(self) -> None:
@@ -242,9 +236,5 @@ class _Unread:
         plain = replace(spec, predicate=Const.TRUE, filter_fields=())
         for exact, one in ((True, plain), (False, spec)):
             files = [file.reading_candidates() for file in self._files if (file.rows is not None) is exact]
-            yield from _read(one, files, tally, limit)
-
-
-def _read(spec: ReadSpec, files: Sequence[PlannedFile], tally: Tally, limit: int | None) -> Iterable[pa.RecordBatch]:
-    threads = os.cpu_count() or 1
-    return read_splits(spec, files, _BATCH_ROWS, limit=limit, threads=threads, on_file=tally.read)
+            threads = os.cpu_count() or 1
+            yield from read_splits(one, files, _BATCH_ROWS, limit=limit, threads=threads, on_file=tally.read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.index.keys import Key, OrderCodec
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.split import ColumnBounds, PlannedFile
 from paimon_pyds.sql.order import SortColumn
 
-__all__ = ["BestRows", "Rank", "SortKey"]
+__all__ = ["BestRows", "Rank", "SortKey", "best_possible", "by_best_value", "files_that_matter"]
 
 _PENDING = 1 << 13
 
@@ -127,3 +130,63 @@ class BestRows:
             best = self._parts[0]
             return best.column("file").to_numpy(), best.column("row").to_numpy()
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+def best_possible(key: SortKey, bounds: ColumnBounds) -> Rank | None:
+    """No row of the file comes before this; None when that is not known."""
+    return _extreme(key, bounds, first=True)
+
+
+def _extreme(key: SortKey, bounds: ColumnBounds, *, first: bool) -> Rank | None:
+    """No row of the file comes before this (``first``), or after it; None when that is not known."""
+    if bounds.constant:
+        return key.rank(bounds.low)
+    if key.column.nulls_first == first and bounds.nulls != 0:
+        return key.rank(None)
+    bound = bounds.high if key.column.descending == first else bounds.low
+    return None if bound is None else key.rank(bound)
+
+
+def _compare(a: Rank, b: Rank) -> int:
+    """Below 0 when ``a`` comes before ``b``, 0 when they are beside each other."""
+    return -1 if a.before(b) else int(b.before(a))
+
+
+def by_best_value(key: SortKey, files: Sequence[PlannedFile]) -> list[int]:
+    """Numbers of the files, from the best possible value to the worst; those not known come first."""
+    ranks = [best_possible(key, file.bounds_of(key.column.name)) for file in files]
+
+    def compare(a: int, b: int) -> int:
+        x, y = ranks[a], ranks[b]
+        if x is None or y is None:
+            return (x is not None) - (y is not None)
+        return _compare(x, y)
+
+    return sorted(range(len(ranks)), key=functools.cmp_to_key(compare))
+
+
+def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tuple[PlannedFile, ...]:
+    """The files that may hold one of the first ``n`` rows.
+
+    Where the files with the best bounds have n rows for certain, files whose best possible value comes after all of
+    theirs are left out. Rows count as certain where no filter and no deletion of unknown extent is in the way.
+    """
+    certain: list[tuple[Rank, int]] = []
+    for file in files:
+        worst = _extreme(key, file.bounds_of(key.column.name), first=False)
+        rows = (file.live_row_count or 0) if file.residual is Const.TRUE else 0
+        if worst is not None and rows:
+            certain.append((worst, rows))
+    by_rank = functools.cmp_to_key(_compare)
+    certain.sort(key=lambda one: by_rank(one[0]))
+    total = 0
+    for worst, rows in certain:
+        total += rows
+        if total >= n:
+            return tuple(file for file in files if not _after(key, file, worst))
+    return tuple(files)
+
+
+def _after(key: SortKey, file: PlannedFile, rank: Rank) -> bool:
+    best = best_possible(key, file.bounds_of(key.column.name))
+    return best is not None and rank.before(best)

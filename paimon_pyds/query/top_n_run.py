@@ -26,10 +26,8 @@ from paimon_pyds.index.keys import order_codec
 from paimon_pyds.index.slices import first_of
 from paimon_pyds.options.arguments import integer
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
-from paimon_pyds.query.answer import Tally
-from paimon_pyds.query.indexed_file import IndexedFile
-from paimon_pyds.query.top_n_bounds import best_possible, by_best_value, files_that_matter
-from paimon_pyds.query.top_n_rows import BestRows, SortKey
+from paimon_pyds.query.answer import IndexedFile, Tally
+from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.read import FileTrace, read_file, read_splits
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
@@ -119,17 +117,13 @@ class _Run:
                     self._tally.left_out()
         if self._unsorted is not None:
             return self._read_unsorted(_positions(self._unsorted))
-        return self._read_rows(*self._best.result())
-
-    # ------------------------------------------------------------------------------------------------------ bounds
+        return self._read_as(self._query.spec, *self._best.result())
 
     def _can_matter(self, file: PlannedFile) -> bool:
         possible, worst = best_possible(self._first, file.bounds_of(self._first.column.name)), self._best.worst
         if possible is None or worst is None:
             return True
         return possible.before(worst) if self._one else not worst.before(possible)
-
-    # ------------------------------------------------------------------------------------------------------- files
 
     def _look_into(self, number: int) -> None:
         file = IndexedFile(self._query.spec, self._query.files[number])
@@ -148,7 +142,6 @@ class _Run:
         file.close()
 
     def _constant(self, number: int, file: IndexedFile, rows: RowSelection | None, column: ColumnBounds) -> None:
-        """A file all of whose rows have one first value."""
         if rows is None or not self._one:
             self._read(number, file)
             return
@@ -210,8 +203,6 @@ class _Run:
         if values:
             yield values, found
 
-    # ----------------------------------------------------------------------------------------------------- reading
-
     def _read(self, number: int, file: IndexedFile, chosen: BitMap | None = None, *, narrow: bool = True) -> int:
         """Read the sort columns of a file, at some positions or all that may match; how many rows passed the filter.
 
@@ -258,10 +249,6 @@ class _Run:
         reaches = Leaf(Op.GE if worst.column.descending else Op.LE, column, (literal,))
         return make_or(reaches, Leaf(Op.IS_NULL, column)) if worst.column.nulls_first else reaches
 
-    def _read_rows(self, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
-        """All columns of the chosen rows, in the order given."""
-        return self._read_as(self._query.spec, files, rows)
-
     def _read_unsorted(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """All columns of these rows of the only file, sorted by what is read."""
         spec, (field,) = self._query.spec, self._query.fields
@@ -276,17 +263,18 @@ class _Run:
         return table.take(pa.array(self._best.result()[1])).select(wanted)
 
     def _read_as(self, spec: ReadSpec, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
+        """All columns of the chosen rows, in the order given."""
         spec = replace(spec, predicate=Const.TRUE, filter_fields=(), use_index=False)
         schema = result_schema(spec)
-        tasks = [self._rows_of(int(number), rows[files == number]) for number in np.unique(files)]
+        tasks = [
+            self._query.files[number].selecting(RowSelection.of(rows[files == number].astype(np.uint32)))
+            for number in np.unique(files).tolist()
+        ]
         threads = os.cpu_count() or 1
         batches = read_splits(spec, tasks, _BATCH_ROWS, threads=threads, on_file=self._tally.read)
         table = pa.Table.from_batches(batches, schema=schema)
         in_file_order = np.lexsort((rows, files))
         return table.take(pa.array(np.argsort(in_file_order)))
-
-    def _rows_of(self, number: int, rows: npt.NDArray[np.int64]) -> PlannedFile:
-        return self._query.files[number].selecting(RowSelection.of(rows.astype(np.uint32)))
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.int64]:

@@ -9,29 +9,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_pyds import formats
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.formats.base import FormatReader
+from paimon_pyds.formats.base import FormatReader, ReadCounters
+from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.live_rows import LiveRows, file_evolution
-from paimon_pyds.read.metadata_columns import metadata_arrays
-from paimon_pyds.read.row_counts import check_row_count
-from paimon_pyds.read.trace import FileTrace
+from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.types import DataField, arrow_schema, arrow_type
 
-__all__ = ["FileReading", "read_file"]
+__all__ = ["ROW_INDEX", "FileReading", "matching_rows", "open_data_file", "read_file"]
 
+ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
 """So few selected rows are read with all columns at once: a second visit to the file would cost more."""
@@ -84,14 +84,34 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
     live.close()
     if nothing:
         return
-    file, trace = live.file, live.trace
-    format_ = formats.by_path(file.path)
-    reader = format_.open_reader(live.spec.io, file.path, file.size, trace.counters, live.spec.hints(file))
-    try:
-        check_row_count(reader, file)
+    with open_data_file(live.spec, live.file, live.trace.counters) as reader:
         for batch in FileReading(live, reader).batches(batch_rows, limit):
-            trace.rows_returned += batch.num_rows
+            live.trace.rows_returned += batch.num_rows
             yield batch
+
+
+@contextmanager
+def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | None = None) -> Iterator[FormatReader]:
+    """A reader of a data file.
+
+    Args:
+        spec: how to read it.
+        file: the data file.
+        counters: of what the storage is asked for.
+
+    Raises:
+        CorruptFileError: the file is damaged, or has not as many rows as its manifest says.
+        FileNotFoundError: it is gone.
+        StorageError: it can't be read.
+    """
+    format_, counters = formats.by_path(file.path), ReadCounters() if counters is None else counters
+    reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
+    try:
+        if reader.row_count != file.row_count:
+            raise CorruptFileError(
+                f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
+            )
+        yield reader
     finally:
         reader.close()
 
@@ -161,8 +181,6 @@ class FileReading:
             window = selection & RowSelection.of(range(start, stop))
             if not window.is_none:
                 yield window, bool(self.output_only) and window.count(rows) > _ONE_PASS_ROWS
-
-    # ------------------------------------------------------------------------------------------------------ passes
 
     def _unfiltered(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         output = self.output
@@ -237,7 +255,7 @@ class FileReading:
             return batch
         if rows is None:
             raise ValueError("metadata columns need row positions")
-        extra = metadata_arrays(self.spec, self.file, rows)
+        extra = [_metadata_column(name, self.spec, self.file, rows) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=result_schema(self.spec))
 
 
@@ -284,3 +302,73 @@ class _Positions:
         if self._rows is None:
             return np.arange(start, start + n, dtype=np.int64)
         return self._rows[start : start + n]
+
+
+def _metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """A metadata column for these positions of the file.
+
+    Rows of a file have row ids from ``_FIRST_ROW_ID`` on, and its sequence number, until an update rewrites them: then
+    the file holds ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` as columns, NULL where the old rule is right. (Source: Paimon
+    documentation, append-table/row-tracking, and the files that Java Paimon's row-level commands write.)
+    """
+    type_ = arrow_type(METADATA_FIELDS[name].type)
+    n = len(rows)
+    match name:
+        case "__paimon_file_path":
+            return pa.repeat(pa.scalar(file.path, type_), n)
+        case "__paimon_row_index":
+            return pa.array(rows, type_)
+        case "__paimon_bucket":
+            return pa.repeat(pa.scalar(file.bucket, type_), n)
+        case "_ROW_ID":
+            first = file.first_row_id
+            ids = pa.nulls(n, type_) if first is None else pa.array(rows + first, type_)
+            return _held_or(ids, name, spec, file, rows)
+        case "_SEQUENCE_NUMBER":
+            return _held_or(pa.repeat(pa.scalar(file.sequence_number, type_), n), name, spec, file, rows)
+    pairs = partition_texts(spec.partition_fields, file.partition, spec.options or {})
+    one = pa.array([list(pairs.items())], type_)
+    return one.take(pa.array(np.zeros(n, np.int8)))
+
+
+def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """What the file holds in a column of its own, where it does; else the derived values."""
+    if name not in (file.write_cols or ()) or not len(rows):
+        return derived
+    selection = RowSelection.of(rows.astype(np.uint32))
+    with open_data_file(spec, file) as reader:
+        held = [batch.column(0) for batch in reader.read([METADATA_FIELDS[name]], selection, len(rows))]
+    return pc.coalesce(pa.concat_arrays(held), derived)
+
+
+def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
+    """The positions of the live rows for which a condition is true: what deletes and updates ask.
+
+    When the file's index answers exactly the data file is not opened; else only the columns of the filter are read.
+
+    Args:
+        spec: its predicate is the condition, its metadata column the row index.
+        file: the data file, with its embedded index, when it has one.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    try:
+        return _matching(LiveRows(spec.for_file(file), file))
+    except FileNotFoundError as error:
+        path = error.filename or file.path
+        raise SnapshotNotFoundError.of_file(path, "searched", "run the operation again") from error
+
+
+def _matching(live: LiveRows) -> BitMap:
+    candidates = live.candidates
+    live.close()
+    if candidates.is_none:
+        return BitMap()
+    if live.is_exact:
+        return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
+    batches = read_file(live.spec, live.file.selecting(candidates))
+    found = [np.asarray(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
+    return BitMap(np.concatenate(found)) if found else BitMap()

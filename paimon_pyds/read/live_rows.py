@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
@@ -14,17 +15,43 @@ from paimon_pyds import formats
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
+from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.read.trace import FileTrace
 from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import DeletionFile, PlannedFile, ReadSpec
 from paimon_pyds.storage.base import FileIO, FileSource
 from paimon_pyds.types import DataField
 
-__all__ = ["LiveRows", "deleted_rows", "file_evolution", "live_rows"]
+__all__ = ["FileTrace", "LiveRows", "deleted_rows", "file_evolution", "live_rows"]
+
+
+@dataclass(slots=True)
+class FileTrace:
+    """What happened to one file while it was read, or asked without being read.
+
+    Attributes:
+        path: the data file.
+        rows: how many rows it has.
+        rows_after_index, rows_after_deletions, rows_after_pages: positions left after each step; None before it.
+        rows_returned: rows given out.
+        millis: time spent on it, waiting for who takes its batches left out.
+        index_results: what its indexes said, in the order in which they were asked.
+        counters: what the storage was asked for.
+    """
+
+    path: str
+    rows: int
+    rows_after_index: int | None = None
+    rows_after_deletions: int | None = None
+    rows_after_pages: int | None = None
+    rows_returned: int = 0
+    millis: float = 0.0
+    index_results: list[IndexResult] = field(default_factory=list)
+    counters: ReadCounters = field(default_factory=ReadCounters)
+
 
 _VECTOR_FRAME = 8
 """Bytes of a vector's size and checksum."""
@@ -133,15 +160,13 @@ class LiveRows:
     def _devolves_exactly(self) -> bool:
         return self.filtering.devolves_exactly(self.spec.predicate)
 
-    # ----------------------------------------------------------------------------------------------------- indexes
-
     @cached_property
     def indexes(self) -> list[FileIndex]:
         """The file's index containers, opened: the embedded one, the side file. None of them when they are not used."""
         if not self.spec.use_index:
             return []
         found = []
-        embedded = None if self.file.bounds is None else self.file.bounds.embedded_index
+        embedded = self.file.embedded_index
         if embedded is not None:
             found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
         if self.file.index_path is not None:
@@ -192,21 +217,16 @@ class LiveRows:
         """Whether an index says that the filter on the file's own columns is true for all `candidates`."""
         return self._by_index[1]
 
-    # -------------------------------------------------------------------------------------------------------- rows
-
     @cached_property
     def candidates(self) -> RowSelection:
         """The live rows that the filter may keep."""
         selection = self._by_index[0]
-        if self.file.deletion is not None and not selection.is_none:
-            selection = selection.minus(self._deleted(self.file.deletion), self.file.row_count)
-        self.trace.rows_after_deletions = selection.count(self.file.row_count)
+        deletion, rows = self.file.deletion, self.file.row_count
+        if deletion is not None and not selection.is_none:
+            selection = selection.minus(deleted_rows(self.spec.io, deletion, rows), rows)
+            self.trace.counters.bytes_read += deletion.length + _VECTOR_FRAME
+        self.trace.rows_after_deletions = selection.count(rows)
         return selection
-
-    def _deleted(self, deletion: DeletionFile) -> BitMap:
-        deleted = deleted_rows(self.spec.io, deletion, self.file.row_count)
-        self.trace.counters.bytes_read += deletion.length + _VECTOR_FRAME
-        return deleted
 
     @property
     def is_exact(self) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, read_file
-from paimon_pyds.read.trace import FileTrace
+from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
+from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema
 
-__all__ = ["read_split", "read_splits"]
+__all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits"]
 
 _HELD_BYTES = 128 << 20
 """What files that come later may have ready, beside a batch of each."""
@@ -96,3 +99,24 @@ def empty_batch(spec: ReadSpec) -> pa.RecordBatch:
     """A batch of no rows with the result's schema."""
     schema = result_schema(spec)
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
+    """Hold the rows of data files against what manifests say. Reads footers only, of a few files at a time.
+
+    Raises:
+        CorruptFileError: a file has another number of rows, or is no data file.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: a file can't be read.
+    """
+
+    def check(file: PlannedFile) -> None:
+        try:
+            with open_data_file(spec, file):
+                pass
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+
+    with ThreadPoolExecutor(min(32, 4 * (os.cpu_count() or 1)), thread_name_prefix="paimon-footers") as pool:
+        for _ in pool.map(check, files):
+            pass

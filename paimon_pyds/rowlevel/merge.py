@@ -27,9 +27,8 @@ from paimon_pyds.expression import Operand, SourceKeys, bind_rows_condition, spl
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
-from paimon_pyds.read.file import read_file
+from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, MergeScopes, bind_clauses, listed

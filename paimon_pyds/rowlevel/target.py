@@ -23,7 +23,7 @@ from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.read.positions import ROW_INDEX
+from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack

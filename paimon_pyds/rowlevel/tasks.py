@@ -17,9 +17,8 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.file import read_file
+from paimon_pyds.read.file import matching_rows, read_file
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.read.positions import matching_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField

@@ -24,9 +24,8 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.read.file import read_file
+from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
-from paimon_pyds.read.positions import ROW_INDEX
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import (

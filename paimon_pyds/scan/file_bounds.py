@@ -58,8 +58,6 @@ def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[
 
 
 class _BoundsPlanner(Planner):
-    """A planner that tells what is known of its files."""
-
     def __init__(self, store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> None:
         super().__init__(store, request)
         self.bounded = columns
@@ -114,7 +112,6 @@ class _BoundsPlanner(Planner):
 
 
 def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
-    """The column in the files of a group."""
     unknown = [ColumnBounds()] * len(group.rows)
     source = group.evolution.sources[0]
     if source is None:
@@ -128,7 +125,10 @@ def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
 
 
 def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[ColumnBounds]:
-    bounds = [codec.keys(_one_array(b)) for b in _without_nan(stats, codec.type.kind)]
+    bounds = [
+        codec.keys(bound.combine_chunks() if isinstance(bound, pa.ChunkedArray) else bound)
+        for bound in _without_nan(stats, codec.type.kind)
+    ]
     certain = [True] * len(stats.row_count) if stats.unknown is None else (~stats.unknown).tolist()
     attained = codec.type.kind in _ATTAINED
     found = []
@@ -156,13 +156,7 @@ def _without_nan(stats: ColumnStats, kind: Kind) -> tuple[pa.Array, pa.Array]:
     return pc.if_else(certain, stats.min, none), pc.if_else(counted, stats.max, none)
 
 
-def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
 class _Partitions:
-    """The distinct partitions of some entries."""
-
     def __init__(self, entries: pa.RecordBatch, fields: Sequence[DataField]) -> None:
         self.fields = fields
         coded = entries.column("partition").dictionary_encode()
@@ -186,7 +180,6 @@ class _Partitions:
 
 
 def _residuals(predicate: Predicate, partitions: _Partitions, certain: Mapping[Leaf, Mask]) -> list[Predicate]:
-    """What is left of the predicate in each file."""
     files = len(partitions.codes)
     if not certain:
         return [predicate] * files

@@ -31,11 +31,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.bucket_filter import bucket_mask
-from paimon_pyds.scan.index_answer import IndexAnswer
-from paimon_pyds.scan.left_out import left_out
 from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile, ReadSpec
@@ -166,8 +164,6 @@ class Planner:
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
 
-    # ------------------------------------------------------------------------------------------------- manifests
-
     def entries(self) -> pa.RecordBatch:
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
@@ -195,13 +191,13 @@ class Planner:
         must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
-        told = None if snapshot is None else snapshot.total_record_count
+        total = None if snapshot is None else snapshot.total_record_count
         found = _total(entries, "row_count")
-        if snapshot is not None and told is not None and told != found:
+        if snapshot is not None and total is not None and total != found:
             self.rows_in_doubt = True
             warnings.warn(
-                f"snapshot {snapshot.id} counts {told} rows, the data files in its manifests have {found}: the table's "
-                f"metadata is damaged, or its writer counts wrongly ({self.store.root})",
+                f"snapshot {snapshot.id} counts {total} rows, the data files in its manifests have {found}: the "
+                f"table's metadata is damaged, or its writer counts wrongly ({self.store.root})",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -228,8 +224,6 @@ class Planner:
                 for manifest in self.reader.delta(snapshot)
             ]
         return self.reader.manifests(self.request.state.snapshot)
-
-    # --------------------------------------------------------------------------------------------------- entries
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
@@ -280,7 +274,6 @@ class Planner:
         embedded = entries.column("embedded_index")
         if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
             return entries, ""
-        from paimon_pyds.scan.embedded import ask_embedded
 
         def devolved(row: int) -> Predicate:
             name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
@@ -295,8 +288,6 @@ class Planner:
         self.skips += answers.skips
         keep = answers.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
-
-    # ----------------------------------------------------------------------------------------------------- files
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
         files = []

@@ -1,6 +1,14 @@
-"""Which state of the table a scan reads: the latest snapshot, or one named by id, tag, time, version or watermark.
+"""Which state of the table a scan reads: the latest, one that is named, or what was added between two of them.
 
-Source: Paimon documentation, maintenance/configurations (scan.* options) and sql-query/time travel.
+The options of a scan name it, else those stored in the table; operations that write always work on the newest state, as
+Java does. Incremental scans (``incremental-between``, ``incremental-between-timestamp``) have an exclusive start and an
+inclusive end: between snapshots and times, the rows are those of APPEND snapshots; compactions and overwrites add none.
+With ``incremental-between-scan-mode=diff``, and between two tags whatever that mode says, they are the rows of the
+files that the end has and the start has not: snapshots in between may have expired, overwrites count, and so do files
+that were rewritten. Times are milliseconds since the epoch, or texts as of ``scan.timestamp``.
+
+Sources: Paimon documentation, maintenance/configurations (``scan.*``), sql-query/time travel and incremental query, and
+reads of Java 1.4, which allows one state only; here a state that a scan names takes the place of the stored one.
 """
 
 from __future__ import annotations
@@ -9,12 +17,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import OPTIONS, TableOptions
 
-__all__ = ["TIME_TRAVEL_OPTIONS", "TableState", "parse_timestamp", "resolve_state"]
+__all__ = [
+    "Difference",
+    "TIME_TRAVEL_OPTIONS",
+    "TableState",
+    "parse_timestamp",
+    "resolve_between",
+    "resolve_state",
+    "state_options",
+    "stored_state",
+]
 
 TIME_TRAVEL_OPTIONS = (
     "scan.snapshot-id",
@@ -125,3 +143,146 @@ def parse_timestamp(key: str, value: str, zone: str) -> int:
         return values.local_to_instant(nanos // 1_000, values.time_zone(own or zone)) // 1_000
     except PredicateError as error:
         raise OptionError(f"{key}: {error.message}", hint=error.hint) from None
+
+
+_TO_SNAPSHOT = "incremental-between-tag-to-snapshot"
+INCREMENTAL_OPTIONS = (
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-between-scan-mode",
+    _TO_SNAPSHOT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The files of one state that an older one does not have; ``start`` is None before the first snapshot."""
+
+    start: Snapshot | None
+    end: Snapshot
+
+
+def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snapshot, ...] | Difference | None:
+    """The snapshots whose additions are read, oldest first, or two states; None when the scan is not incremental.
+
+    Raises:
+        OptionError: not two values, or the end before the start.
+        SnapshotNotFoundError, TagNotFoundError: an end that does not exist or has expired.
+    """
+    key = next((key for key in INCREMENTAL_OPTIONS[:2] if key in options), None)
+    if key is None:
+        return None
+    mode = options.get("incremental-between-scan-mode", "auto").lower()
+    if mode not in ("auto", "delta", "diff"):
+        raise UnsupportedError(f"incremental-between-scan-mode={mode} is not supported", hint="use auto, delta or diff")
+    parts = [part.strip() for part in options[key].split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
+    first, last = parts
+    if key == "incremental-between-timestamp":
+        zone = options.get("timezone", "UTC")
+        return _between_times(store, _millis(key, first, zone), _millis(key, last, zone), by_files=mode == "diff")
+    ends = _snapshot_or_tag(store, first), _snapshot_or_tag(store, last)
+    start, end = (e if isinstance(e, int) else e.id for e in ends)
+    if end < start:
+        raise _reversed(key, start, end)
+    if TableOptions(options).get(_TO_SNAPSHOT):
+        ends = start, end
+    if mode == "diff" or not any(isinstance(e, int) for e in ends):
+        return Difference(*(store.snapshot(e) if isinstance(e, int) else e for e in ends))
+    if store.latest_snapshot_id() is None:
+        return ()
+    return tuple(store.snapshot(i) for i in range(start + 1, end + 1))
+
+
+def _reversed(key: str, start: int, end: int) -> OptionError:
+    return OptionError(f"{key}: the end ({end}) lies before the start ({start})")
+
+
+def _millis(key: str, text: str, zone: str) -> int:
+    return int(text) if text.removeprefix("-").isdecimal() else parse_timestamp(key, text, zone)
+
+
+def _between_times(store: TableStore, start: int, end: int, *, by_files: bool) -> tuple[Snapshot, ...] | Difference:
+    if end < start:
+        raise _reversed("incremental-between-timestamp", start, end)
+    earliest, last = store.earliest_snapshot_id(), store.newest_until(end)
+    if earliest is None or last is None or start == end:
+        return ()
+    before = store.newest_until(start)
+    if not by_files:
+        first = earliest if before is None else before.id + 1
+        return tuple(store.snapshot(i) for i in range(first, last.id + 1))
+    if before is None and earliest > 1:
+        raise SnapshotNotFoundError(
+            f"which files the table had at {start} ms is not known: its snapshots before {earliest} have expired",
+            path=store.root,
+            hint="name a later start, or say incremental-between-scan-mode=delta for what later snapshots added",
+        )
+    return Difference(before, last)
+
+
+def _snapshot_or_tag(store: TableStore, text: str) -> int | Snapshot:
+    """The number of a snapshot, or what a tag keeps."""
+    if text.isdigit():
+        return int(text)
+    try:
+        return store.tag(text)
+    except TagNotFoundError as error:
+        raise TagNotFoundError(f"no snapshot and no tag is named {text!r}", path=store.root) from error
+
+
+_NAMING = (*TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS[:2])
+_KEYS = ("scan.mode", *TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS)
+_PRESENT = {name: key for key in _KEYS for name in (*OPTIONS[key].fallbacks, key)}
+"""The options that name a state by their older names, and by their own, which win."""
+_OF_MODE = {
+    "from-timestamp": ("scan.timestamp", "scan.timestamp-millis"),
+    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
+    "from-snapshot-full": ("scan.snapshot-id",),
+    "incremental": INCREMENTAL_OPTIONS[:2],
+    **dict.fromkeys(("latest-full", "full", "latest"), ()),
+}
+"""What each mode of `scan.mode` reads from; the others are refused where a scan begins."""
+
+
+def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The options of a scan, with the state that the table's own options name where the scan names none.
+
+    ``scan.mode=latest-full`` names the newest state. Older names of options become the present ones.
+
+    Raises:
+        OptionError: two states, or a state that ``scan.mode`` does not go with.
+    """
+    of_scan, of_table = _of_state(given), _of_state(stored)
+    names_state = "scan.mode" in of_scan or any(key in of_scan for key in _NAMING)
+    chosen = of_scan if names_state else {**of_table, **of_scan}
+    named = [key for key in _NAMING if key in chosen]
+    if len(named) > 1:
+        raise OptionError(f"only one of {', '.join(named)} can be given", hint="a scan reads one state of the table")
+    mode = chosen.get("scan.mode", "default").lower()
+    wanted = _OF_MODE.get(mode)
+    if wanted is not None and named not in ([[key] for key in wanted] or [[]]):
+        what = f"needs {' or '.join(wanted)}" if wanted else "reads the newest state"
+        raise OptionError(f"scan.mode={mode} {what}{f', and {named[0]} is given' if named else ''}")
+    return {**{key: text for key, text in given.items() if key not in _PRESENT}, **chosen}
+
+
+def stored_state(store: TableStore) -> TableState:
+    """The state of the table that a scan reads which names none.
+
+    Raises:
+        UnsupportedError: the table's own options name a difference between two states.
+        OptionError, SnapshotNotFoundError, TagNotFoundError: the table's own options name no state that is there.
+    """
+    latest = store.latest_schema()
+    options = state_options(latest.options, {})
+    for key in INCREMENTAL_OPTIONS[:2]:
+        if key in options:
+            raise UnsupportedError(f"what was added between two states ({key}) has no system tables", path=store.root)
+    return resolve_state(store, latest, options)
+
+
+def _of_state(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that name a state, by their present names."""
+    return {key: options[name] for name, key in _PRESENT.items() if name in options}

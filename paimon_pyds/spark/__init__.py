@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paimon_pyds.spark.frames import write as write
-    from paimon_pyds.spark.maintenance import compact as compact
-    from paimon_pyds.spark.maintenance import rewrite_file_index as rewrite_file_index
-    from paimon_pyds.spark.register import register as register
-    from paimon_pyds.spark.row_functions import delete as delete
-    from paimon_pyds.spark.row_functions import merge as merge
-    from paimon_pyds.spark.row_functions import update as update
+    from paimon_pyds.spark.functions import compact as compact
+    from paimon_pyds.spark.functions import delete as delete
+    from paimon_pyds.spark.functions import merge as merge
+    from paimon_pyds.spark.functions import rewrite_file_index as rewrite_file_index
+    from paimon_pyds.spark.functions import update as update
+    from paimon_pyds.spark.functions import write as write
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
     from paimon_pyds.spark.source import PaimonPydsDataSource as PaimonPydsDataSource
+    from paimon_pyds.spark.source import register as register
 
 __all__ = [
     "PaimonDataSource",
@@ -30,25 +30,16 @@ __all__ = [
     "write",
 ]
 
-_WHERE = {
-    "PaimonDataSource": "source",
-    "PaimonPydsDataSource": "source",
-    "compact": "maintenance",
-    "delete": "row_functions",
-    "merge": "row_functions",
-    "register": "register",
-    "rewrite_file_index": "maintenance",
-    "update": "row_functions",
-    "write": "frames",
-}
+_OF_SOURCE = ("PaimonDataSource", "PaimonPydsDataSource", "register")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"paimon_pyds.spark.{_WHERE[name]}"), name)
+    module = "source" if name in _OF_SOURCE else "functions"
+    return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
 
 
 def __dir__() -> list[str]:

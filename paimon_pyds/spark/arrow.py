@@ -71,9 +71,6 @@ def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     return numbers.view(target)
 
 
-# -------------------------------------------------------------------------------------------------- before any data
-
-
 def check_castable(source: pa.DataType, target: pa.DataType, column: str) -> None:
     """Refuse what would change the meaning of values, before a row is read or written.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ class SparkExecutor:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
         spread = frame.repartition(min(self._partitions, len(tasks)))
-        done = spread.mapInArrow(_Worker(function), _RESULTS).toArrow()
+        done = spread.mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
         failure: BaseException | None = None
         for ok, result in zip(done["ok"].to_pylist(), done["result"].to_pylist(), strict=True):
             value = pickle.loads(result)  # noqa: S301 - made by the tasks of this very call
@@ -76,29 +77,22 @@ def _check_once(numbers: pa.ChunkedArray, tasks: int) -> None:
         )
 
 
-class _Worker:
-    """What each Spark task runs: the function over its rows."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, task in zip(batch.column("number"), batch.column("task"), strict=True):
-                ok, value = self._run(task.as_py())
-                columns = [
-                    pa.array([number.as_py()], pa.int32()),
-                    pa.array([ok]),
-                    pa.array([pickle.dumps(value)], pa.binary()),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
-                if not ok:
-                    return
-
-    def _run(self, task: bytes) -> tuple[bool, Any]:
-        try:
-            return True, self._function(pickle.loads(task))  # noqa: S301 - made on the driver for this task
-        except StorageError:
-            raise
-        except PaimonError as error:
-            return False, error
+def _run_tasks(function: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What each Spark task runs: the function over its rows, until it fails."""
+    for batch in batches:
+        for number, task in zip(batch.column("number"), batch.column("task"), strict=True):
+            ok = True
+            try:
+                value = function(pickle.loads(task.as_py()))  # noqa: S301 - made on the driver for this task
+            except StorageError:
+                raise
+            except PaimonError as error:
+                ok, value = False, error
+            columns = [
+                pa.array([number.as_py()], pa.int32()),
+                pa.array([ok]),
+                pa.array([pickle.dumps(value)], pa.binary()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
+            if not ok:
+                return

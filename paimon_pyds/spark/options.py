@@ -102,9 +102,6 @@ class WriteOptions:
         object.__setattr__(self, "storage", RedactedDict(self.storage))
 
 
-# --------------------------------------------------------------------------------------------------------- reading
-
-
 def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) -> ReadOptions:
     """The options of a read.
 
@@ -193,9 +190,6 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
     return operation
 
 
-# ---------------------------------------------------------------------------------------------------------- values
-
-
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
     text = given.get(name)
     if text is None:
@@ -260,7 +254,6 @@ def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
 
 
 def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
-    """The path of the table, and its branch when one is named."""
     path, warehouse, branch = given.get("path"), given.get("warehouse"), given.get("branch")
     if path is not None:
         clash = [name for name in ("warehouse", "database", "table") if name in given]
@@ -289,9 +282,6 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
     if name.branch is not None and branch not in (None, name.branch):
         raise OptionError(f"the option table names the branch {name.branch!r}, the option branch {branch!r}")
     return f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}", name.branch or branch
-
-
-# ----------------------------------------------------------------------------------------------------------- names
 
 
 def _checked(options: Mapping[str, str]) -> dict[str, str]:

@@ -5,17 +5,14 @@ A reader is pickled into every task before its partitions are planned: only the 
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_pyds.caching import cached_property
+from paimon_pyds.caching import ByteLimitedCache, cached_property
 from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.query.top_n_run import TopNQuery
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.spark.options import ReadOptions
@@ -31,25 +29,14 @@ if TYPE_CHECKING:
     from paimon_pyds.split import Split
     from paimon_pyds.table_scan import Scan
 
-__all__ = [
-    "PaimonPushdownReader",
-    "PaimonReader",
-    "SplitPartition",
-    "TopNPartition",
-    "rows_of",
-    "warn_of_leak",
-]
+__all__ = ["PaimonPushdownReader", "PaimonReader", "SplitPartition", "TopNPartition", "planned", "rows_of"]
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
 _TASK_BYTES = 16 << 20
 """Data that a Spark task should have at least: a task costs 0.1 to 0.6 s before it reads anything."""
-LEAK_WARNING = (
-    "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
-    "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
-)
-
-_log = logging.getLogger("paimon_pyds.spark")
+_FILE_WEIGHT = 600
+_PLANS = ByteLimitedCache(64 << 20)
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
@@ -126,8 +113,6 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 
     def plan(self) -> list[InputPartition]:
         """The splits to read, packed so that each is worth a task."""
-        from paimon_pyds.spark.plan_cache import planned
-
         scan = self._scan
         if self._options.top_n is not None:
             query = scan.top_n_query()
@@ -212,9 +197,6 @@ class PaimonPushdownReader(PaimonReader):
         return found
 
 
-# -------------------------------------------------------------------------------------------------------- planning
-
-
 def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
     """Splits: one for a small table or a limit, else about as many as this machine has cores, of a size at most.
 
@@ -246,9 +228,34 @@ def _explain(scan: Scan, options: ReadOptions) -> None:
         raise StorageError(f"explain: {error.message}", path=error.path, hint=hint) from error
 
 
-@functools.lru_cache(maxsize=1)
-def warn_of_leak() -> None:
-    """Say once in a process what pushdown does to wrong rows before Spark 5."""
-    if compat.pushdown_leaks():
-        warnings.warn(LEAK_WARNING, RuntimeWarning, stacklevel=2)
-        _log.warning(LEAK_WARNING)
+def planned(state: ReadState, scan: Scan) -> ScanPlan:
+    """The plan of a scan of this state. Plans of the newest snapshot are kept in the planning process.
+
+    EXPLAIN plans a query too, and Spark 4.0 plans a query several times.
+    """
+    if state.options.travels or scan.snapshot is None:
+        return scan.plan()
+    return _PLANS.get_or_load(_key(state, scan, scan.snapshot), scan.plan, _weigh)
+
+
+def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
+    """All that a plan depends on. A snapshot is known by its manifest lists: its number can come again."""
+    store, options = state.table.store, state.options
+    return (
+        store.root,
+        store.branch,
+        snapshot.base_manifest_list,
+        snapshot.delta_manifest_list,
+        scan.schema.id,
+        state.loaded,
+        tuple(scan.arrow_schema.names),
+        repr(scan.predicate),
+        options.limit,
+        tuple(sorted(options.scan.items())),
+        tuple(sorted(options.storage.items())),
+    )
+
+
+def _weigh(plan: ScanPlan) -> int:
+    selections = sum(len(file.selection or b"") for file in plan.files)
+    return _FILE_WEIGHT * (1 + len(plan.files) + len(plan.skips)) + selections

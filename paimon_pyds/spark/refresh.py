@@ -9,6 +9,7 @@ state that the table had.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -43,7 +44,8 @@ class RefreshingPartition(InputPartition):  # type: ignore[misc]
     Args:
         planned: what it reads of the planned snapshot; None when that has nothing to read.
         alone: whether there are no other partitions.
-        snapshot: the planned one; None when nothing had been committed.
+        snapshot: the planned one; None when nothing had been committed. It is known by its manifest list too: after a
+            rollback its number may come again.
     """
 
     def __init__(
@@ -67,12 +69,20 @@ class RefreshingPartition(InputPartition):  # type: ignore[misc]
         return f"RefreshingPartition({self.planned!r})"
 
 
-def _with_refresh(
-    partitions: Sequence[InputPartition], snapshot: Snapshot | None, options: ReadOptions, loaded: Loaded
-) -> list[InputPartition]:
-    """These partitions of a snapshot, the first one made to look for newer snapshots; one when there are none."""
-    first = partitions[0] if partitions else None
-    return [RefreshingPartition(first, len(partitions) <= 1, snapshot, options, loaded), *partitions[1:]]
+class RefreshingReader(PaimonReader):
+    """A reader whose first task looks for newer snapshots, for Spark does not plan again."""
+
+    @clear_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read: one at least, which looks for newer snapshots."""
+        first, *others = super().partitions() or [None]
+        planned = RefreshingPartition(first, not others, self._scan.snapshot, self._options, self._state.loaded)
+        return [planned, *others]
+
+    def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, RefreshingPartition):
+            return _refreshed_rows(partition, self._schema)
+        return rows_of(partition)
 
 
 def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -86,44 +96,23 @@ def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Itera
     io, root = open_file_io(options.path, options.storage)
     store = TableStore(io, root, options.branch or "main")
     newest = store.latest_snapshot()
-    if partition.snapshot == (None if newest is None else _identity(newest)):
-        return rows_of(partition.planned)
-    if partition.alone:
-        return _newest_rows(PaimonReader(schema, options, partition.loaded))
-    return _with_appended(partition, schema, store, newest)
+    if partition.snapshot == (None if newest is None else (newest.id, newest.delta_manifest_list)):
+        parts = [partition.planned]
+    elif partition.alone:
+        parts = [*PaimonReader(schema, options, partition.loaded).plan()]
+    else:
+        parts = [partition.planned, *_appended(partition, schema, store, newest)]
+    return itertools.chain.from_iterable(map(rows_of, parts))
 
 
-class RefreshingReader(PaimonReader):
-    """A reader whose first task looks for newer snapshots, for Spark does not plan again."""
-
-    @clear_errors
-    def partitions(self) -> Sequence[InputPartition]:
-        """What the tasks read."""
-        return _with_refresh(super().partitions(), self._scan.snapshot, self._options, self._state.loaded)
-
-    def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, RefreshingPartition):
-            return _refreshed_rows(partition, self._schema)
-        return rows_of(partition)
-
-
-def _newest_rows(reader: PaimonReader) -> Iterator[pa.RecordBatch]:
-    for planned in reader.plan():
-        yield from rows_of(planned)
-
-
-def _with_appended(
+def _appended(
     partition: RefreshingPartition, schema: StructType, store: TableStore, newest: Snapshot | None
-) -> Iterator[pa.RecordBatch]:
+) -> list[InputPartition]:
+    """The rows of later appends."""
     assert partition.snapshot is not None
     state = open_state(partition.options, partition.loaded)  # refuses another table at the same path
     base = partition.snapshot[0]
     last = _appended_until(store, *partition.snapshot)
-    appended: list[InputPartition] = []
-    if last > base:
-        between = {"incremental-between": f"{base},{last}", "incremental-between-scan-mode": "delta"}
-        options = replace(partition.options, scan={**partition.options.scan, **between})
-        appended = PaimonReader(schema, options, state.loaded).plan()
     if newest is None or last < newest.id:
         _log.warning(
             "%s: snapshot %d is read, and there are newer ones: Spark 4.1 to 4.3 plan a DataFrame or view once; "
@@ -131,8 +120,11 @@ def _with_appended(
             store.root,
             last,
         )
-    for planned in (partition.planned, *appended):
-        yield from rows_of(planned)
+    if last == base:
+        return []
+    between = {"incremental-between": f"{base},{last}", "incremental-between-scan-mode": "delta"}
+    options = replace(partition.options, scan={**partition.options.scan, **between})
+    return PaimonReader(schema, options, state.loaded).plan()
 
 
 def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:
@@ -157,8 +149,3 @@ def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:
         if not same_rows and not appends:
             return before.id
         before = after
-
-
-def _identity(snapshot: Snapshot) -> tuple[int, str]:
-    """What tells a snapshot from all others: after a rollback its number may come again."""
-    return snapshot.id, snapshot.delta_manifest_list

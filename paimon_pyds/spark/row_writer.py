@@ -7,7 +7,7 @@ versions of rows; the driver finds the old ones and publishes both as one snapsh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,7 @@ from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
 from paimon_pyds.spark.clear_errors import clear_errors
-from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
-from paimon_pyds.spark.writer import dynamic_options
+from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.table import Table
 from paimon_pyds.types import NESTED_KINDS, DataField, arrow_schema
@@ -36,7 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PaimonRowMessage", "PaimonRowWriter", "open_row_writer"]
 
-POSITION_COLUMNS = ("__paimon_file_path", "__paimon_row_index")
+_POSITION_FIELDS = (
+    pa.field("__paimon_file_path", pa.string(), nullable=False),
+    pa.field("__paimon_row_index", pa.int64(), nullable=False),
+)
 
 
 @dataclass
@@ -82,8 +84,6 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         batches = (self._conformed(batch) for batch in iterator)
         return self._send_keys(batches) if self._keys else self._write_versions(batches)
 
-    # --------------------------------------------------------------------------------------------------- in each task
-
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch.column(at) for at in self._at]
         loose = pa.schema([pa.field(f.name, c.type) for f, c in zip(self._incoming, columns, strict=True)])
@@ -103,19 +103,14 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
             for batch in batches:
                 _add_positions(positions, batch)
                 if not self._delete:
-                    writer.write(batch.select(batch.schema.names[: -len(POSITION_COLUMNS)]))
+                    writer.write(batch.select(batch.schema.names[: -len(_POSITION_FIELDS)]))
             written = None if self._delete else writer.prepare_commit()
         return PaimonRowMessage(written, positions={path: rows.serialize() for path, rows in positions.items()})
-
-    # ---------------------------------------------------------------------------------------------------- on the driver
 
     def _publish(self, messages: Sequence[PaimonRowMessage]) -> None:
         if self._keys:
             self._publish_keys(messages)
-        else:
-            self._publish_positions(messages)
-
-    def _publish_positions(self, messages: Sequence[PaimonRowMessage]) -> None:
+            return
         positions: dict[str, BitMap] = {}
         for message in messages:
             for path, data in message.positions.items():
@@ -194,9 +189,6 @@ def _named_twice(path: str) -> OptionError:
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- opening
-
-
 def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWriter:
     """The writer for a DataFrame of this schema.
 
@@ -209,18 +201,18 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     table = Table.open(options.path, options.branch, options.storage)
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
-    if all(name in names for name in POSITION_COLUMNS):
+    if all(field.name in names for field in _POSITION_FIELDS):
         if options.keys is not None:
             raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
         if operation == "upsert":
             check_replaceable(context.options, table.path)
         fields = () if operation == "delete" else context.schema.fields
-        columns = [*_columns(schema, fields, table.path), *_position_columns(schema)]
+        columns = _columns(schema, [*arrow_schema(fields), *_POSITION_FIELDS], table.path)
         keys: tuple[str, ...] = ()
     else:
         keys = _keys(options.keys, names, context.schema.fields, operation)
         chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
-        columns = _columns(schema, chosen, table.path)
+        columns = _columns(schema, arrow_schema(chosen), table.path)
     if operation == "upsert":
         _check_dropped(names, columns, table.path)
     return PaimonRowWriter(context, operation, columns, keys, table.store.external)
@@ -252,11 +244,11 @@ def _keys(
     return tuple(dict.fromkeys(keys))
 
 
-def _columns(schema: StructType, fields: Sequence[DataField], table: str) -> list[tuple[int, pa.Field]]:
+def _columns(schema: StructType, wanted: Iterable[pa.Field], table: str) -> list[tuple[int, pa.Field]]:
     names = schema.fieldNames()
     source = compat.target_schema(schema)
     found = []
-    for target in arrow_schema(fields):
+    for target in wanted:
         at = find_name(names, target.name)
         if at is None:
             raise SchemaError(
@@ -270,20 +262,7 @@ def _columns(schema: StructType, fields: Sequence[DataField], table: str) -> lis
 
 
 def _check_dropped(names: Sequence[str], columns: Sequence[tuple[int, pa.Field]], table: str) -> None:
-    """Raise SchemaError for a column that an upsert would not write."""
     written = {at for at, _ in columns}
     for at, name in enumerate(names):
         if at not in written and name not in METADATA_FIELDS:
             raise SchemaError(f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table")
-
-
-def _position_columns(schema: StructType) -> list[tuple[int, pa.Field]]:
-    types = (pa.string(), pa.int64())
-    names = schema.fieldNames()
-    source = compat.target_schema(schema)
-    found = []
-    for name, type_ in zip(POSITION_COLUMNS, types, strict=True):
-        at = names.index(name)
-        check_castable(source.field(at).type, type_, name)
-        found.append((at, pa.field(name, type_, nullable=False)))
-    return found

@@ -6,12 +6,16 @@ method needs it: no pyarrow, no pandas.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors
 
 if TYPE_CHECKING:
@@ -21,12 +25,13 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
-__all__ = [
-    "PaimonDataSource",
-    "PaimonPushdownDataSource",
-    "PaimonPydsDataSource",
-    "PaimonPydsPushdownDataSource",
-]
+__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "register"]
+
+_LEAK_WARNING = (
+    "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
+    "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
+)
+_log = logging.getLogger("paimon_pyds.spark")
 
 
 class PaimonDataSource(DataSource):  # type: ignore[misc]
@@ -70,12 +75,12 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
     @clear_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of these columns; a user's ``.schema(…)`` arrives here as a projection by name."""
-        from paimon_pyds.spark import compat, reader
+        from paimon_pyds.spark import reader
 
         options = self._read_options()
         if options.pushdown and compat.SUPPORTS_PUSHDOWN:
             # Spark plans again for each filter, and nothing else is right with pushdown on.
-            reader.warn_of_leak()
+            _warn_of_leak()
             return reader.PaimonPushdownReader(schema, options, self._loaded)
         if compat.plans_once() and not options.travels:
             from paimon_pyds.spark.refresh import RefreshingReader
@@ -141,3 +146,49 @@ class PaimonPydsPushdownDataSource(PaimonPydsDataSource):
     """``paimon_pyds`` as ``register(spark, pushdown=True)`` makes it."""
 
     pushdown = True
+
+
+def register(spark: Any, pushdown: bool = False) -> None:
+    """Make the formats ``paimon`` and ``paimon_pyds`` known to a session.
+
+    Where Paimon's jar holds the name ``paimon``, only the second is.
+
+    Args:
+        spark: a session, classic or Connect.
+        pushdown: let Spark hand its filters to the source, without the option ``pushdown`` on each read. Spark before
+            version 5 mixes the filters of several queries on one DataFrame up and gives silently wrong rows: a warning
+            says so. The option ``filter`` is safe everywhere.
+    """
+    first: type[DataSource] = PaimonDataSource
+    second: type[DataSource] = PaimonPydsDataSource
+    if pushdown:
+        if compat.SUPPORTS_PUSHDOWN:
+            first, second = PaimonPushdownDataSource, PaimonPydsPushdownDataSource
+            spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses such readers
+            if compat.pushdown_leaks():
+                warnings.warn(_LEAK_WARNING, RuntimeWarning, stacklevel=2)
+                _log.warning(_LEAK_WARNING)
+        else:
+            warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
+    second_is_taken = _name_is_taken(spark, second)
+    if _name_is_taken(spark, first) and not second_is_taken:
+        _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
+
+
+def _name_is_taken(spark: Any, source: Any) -> bool:
+    """Register a source; True when its name is taken: by a jar, or (Spark 4.0) by this package, found on the path."""
+    try:
+        spark.dataSource.register(source)
+    except Exception as error:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
+        return True
+    return False
+
+
+@lru_cache(maxsize=1)
+def _warn_of_leak() -> None:
+    """Say once in a process what pushdown does to rows before Spark 5."""
+    if compat.pushdown_leaks():
+        warnings.warn(_LEAK_WARNING, RuntimeWarning, stacklevel=2)
+        _log.warning(_LEAK_WARNING)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.scan.state_options import state_options
-from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state
+from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
 from paimon_pyds.types import AtomicType, DataField, DataType, Kind
@@ -117,7 +116,6 @@ def try_load(options: Mapping[str, str]) -> Loaded | None:
 
 
 def _schema_of(store: TableStore, loaded: Loaded, newest: TableSchema) -> TableSchema:
-    """The schema of the load."""
     try:
         schema = newest if newest.id == loaded.schema_id else store.schema(loaded.schema_id)
     except NotFoundError:

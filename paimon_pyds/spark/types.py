@@ -57,22 +57,12 @@ _TO_SPARK: dict[Kind, type[spark.DataType]] = {
     Kind.TIMESTAMP_LTZ: spark.TimestampType,
 }
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
-    spark.BooleanType: AtomicType(Kind.BOOLEAN),
-    spark.ByteType: AtomicType(Kind.TINYINT),
-    spark.ShortType: AtomicType(Kind.SMALLINT),
-    spark.IntegerType: AtomicType(Kind.INT),
-    spark.LongType: AtomicType(Kind.BIGINT),
-    spark.FloatType: AtomicType(Kind.FLOAT),
-    spark.DoubleType: AtomicType(Kind.DOUBLE),
+    **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},
     spark.StringType: AtomicType(Kind.VARCHAR, length=_MAX_LENGTH),
     spark.BinaryType: AtomicType(Kind.VARBINARY, length=_MAX_LENGTH),
-    spark.DateType: AtomicType(Kind.DATE),
     spark.TimestampNTZType: AtomicType(Kind.TIMESTAMP, precision=6),
     spark.TimestampType: AtomicType(Kind.TIMESTAMP_LTZ, precision=6),
 }
-
-
-# --------------------------------------------------------------------------------------------------- Paimon → Spark
 
 
 def spark_schema(fields: Sequence[DataField]) -> spark.StructType:
@@ -109,16 +99,13 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
             time = compat.time_type(precision or 0)
             if time is not None:
                 return time
-    known = _TO_SPARK.get(type_.kind)
-    if known is None:
+    spark_type = _TO_SPARK.get(type_.kind)
+    if spark_type is None:
         raise UnsupportedError(
             f"column {column} has the type {type_}, which this Spark ({compat.version_text()}) can't read",
             hint="leave it out: option('columns', …) or .schema(…) with the other columns",
         )
-    return known()
-
-
-# --------------------------------------------------------------------------------------------------- Spark → Paimon
+    return spark_type()
 
 
 def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:
@@ -164,13 +151,13 @@ def _from_spark(type_: spark.DataType, column: str, ids: Iterator[int]) -> DataT
     time_precision = _time_precision(type_)
     if time_precision is not None:
         return AtomicType(Kind.TIME, precision=time_precision)
-    known = _FROM_SPARK.get(type(type_))
-    if known is None:
+    found = _FROM_SPARK.get(type(type_))
+    if found is None:
         raise SchemaError(
             f"column {column}: Paimon has no type for Spark's {type_.simpleString()}",
             hint="cast it first, or leave it out",
         )
-    return known
+    return found
 
 
 def _member(field: spark.StructField, column: str, ids: Iterator[int]) -> DataField:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.execution.live_files import index_source, live_of, planned_live_files
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
-from paimon_pyds.scan.state_options import stored_state
+from paimon_pyds.scan.travel import stored_state
+from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.system.rows import partition_row_text, table_of
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, scalar_to_internal
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.java_text import partition_text
 
-__all__ = ["file_indexes_table", "files_table"]
+__all__ = ["file_indexes_table", "files_table", "partition_row_text", "table_of", "value_text"]
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
@@ -41,47 +41,50 @@ FILE_INDEXES = {
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------ files
+def table_of(columns: Mapping[str, pa.DataType], rows: Iterable[Sequence[Any]]) -> pa.Table:
+    """Rows of Python values as an Arrow table."""
+    listed = list(rows)
+    arrays = [pa.array([row[i] for row in listed], type_) for i, type_ in enumerate(columns.values())]
+    return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def partition_row_text(fields: Sequence[DataField], partition: bytes) -> str:
+    """A partition row (arity + BinaryRow) as Java casts it to text: ``{1, a}``."""
+    values = decode_row(partition, [f.type for f in fields])
+    texts = [value_text(value, f) for value, f in zip(values, fields, strict=True)]
+    return "{" + ", ".join("null" if text is None else text for text in texts) + "}"
+
+
+def value_text(value: Any, field: DataField) -> str | None:
+    """A partition value as text; None for NULL."""
+    return None if value is None else partition_text(value, field.type, legacy=False)
 
 
 def files_table(store: TableStore) -> pa.Table:
     """Every live data file with its statistics, which read as Java prints them, under the schema of the state."""
     state = stored_state(store)
     schema, entries = state.schema, live_of(store, state.snapshot)
-    refs = refs_of(store, schema, entries)
+    files = planned_live_files(store, schema, entries)[1]
     statistics = _Statistics(store, schema, entries).texts()
     wanted = ("partition", "level", "min_key", "max_key", "min_sequence_number", "max_sequence_number",
               "creation_time", "delete_row_count", "file_source", "first_row_id", "write_cols")  # fmt: skip
-    partitions = _PartitionTexts(schema)
+    partition_of = cache(partial(partition_row_text, schema.partition_fields))
     keys: dict[int, tuple[DataField, ...]] = {}
     rows = []
-    for ref, stats, values in zip(
-        refs, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=True
+    for file, stats, values in zip(
+        files, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=True
     ):
         partition, level, min_key, max_key, low, high, created, deleted, source, row_id, write_cols = values
-        if ref.schema_id not in keys:
-            own = store.schema(ref.schema_id)
-            keys[ref.schema_id] = tuple(own.field(n) for n in own.trimmed_primary_keys)
-        key = keys[ref.schema_id]
+        if file.schema_id not in keys:
+            own = store.schema(file.schema_id)
+            keys[file.schema_id] = tuple(own.field(n) for n in own.trimmed_primary_keys)
+        key = keys[file.schema_id]
         rows.append((
-            partitions.of(partition), ref.bucket, ref.path, ref.path.rpartition(".")[2], ref.schema_id, level,
-            ref.row_count, ref.size, _key_text(key, min_key), _key_text(key, max_key), *stats, low, high, created,
+            partition_of(partition), file.bucket, file.path, file.path.rpartition(".")[2], file.schema_id, level,
+            file.row_count, file.size, _key_text(key, min_key), _key_text(key, max_key), *stats, low, high, created,
             deleted, _SOURCES.get(source), row_id, write_cols,
         ))  # fmt: skip
     return table_of(FILES, rows)
-
-
-class _PartitionTexts:
-    """Partition rows as texts, each made once."""
-
-    def __init__(self, schema: TableSchema) -> None:
-        self._fields = schema.partition_fields
-        self._known: dict[bytes, str] = {}
-
-    def of(self, partition: bytes) -> str:
-        if partition not in self._known:
-            self._known[partition] = partition_row_text(self._fields, partition)
-        return self._known[partition]
 
 
 def _key_text(fields: Sequence[DataField], key: bytes) -> str | None:
@@ -180,57 +183,47 @@ def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, fi
     return texts
 
 
-# ----------------------------------------------------------------------------------------------------- file_indexes
-
-
-@dataclass(frozen=True, slots=True)
-class _HeadTask:
-    number: int
-    io: FileIO
-    file: DataFileRef
-
-
-@dataclass(frozen=True, slots=True)
-class IndexHead:
-    """The table of contents of one data file's container: (column, index type, bytes, EMPTY) and the whole size."""
-
-    number: int
-    indexes: tuple[tuple[str, str, int, bool], ...]
-    size: int
-
-
-def _read_head(task: _HeadTask) -> IndexHead:
-    source = task.file.index_source(task.io)
+def _index_head(io: FileIO, file: PlannedFile) -> tuple[list[tuple[str, str, int, bool]], int]:
+    """The table of contents of a file's container: (column, index type, bytes, EMPTY); and the whole size in bytes."""
+    source = index_source(io, file)
     if source is None:
-        return IndexHead(task.number, (), 0)
+        return [], 0
     columns = parse_head(source).columns
-    found = tuple((c, kind, r.length, r.is_empty) for c, kinds in columns.items() for kind, r in kinds.items())
-    return IndexHead(task.number, found, source.size)
+    return [(c, kind, r.length, r.is_empty) for c, kinds in columns.items() for kind, r in kinds.items()], source.size
 
 
-def index_heads(io: FileIO, files: Sequence[DataFileRef]) -> list[IndexHead]:
-    """The contents of all containers, in the order of the files. Reads the first kilobytes of each side file.
+def file_indexes_table(store: TableStore) -> pa.Table:
+    """Every index of every live data file. Reads the first kilobytes of each side file.
 
     Raises:
         CorruptFileError: a container is damaged.
         FileNotFoundError: a side file is gone.
     """
-    heads = LocalExecutor(_HEAD_READERS).map(_read_head, [_HeadTask(i, io, file) for i, file in enumerate(files)])
-    return sorted(heads, key=lambda head: head.number)
-
-
-def file_indexes_table(store: TableStore) -> pa.Table:
-    """Every index of every live data file; only heads are read."""
     state = stored_state(store)
-    schema = state.schema
-    refs = refs_of(store, schema, live_of(store, state.snapshot))
-    partitions = _PartitionTexts(schema)
+    files = planned_live_files(store, state.schema, live_of(store, state.snapshot))[1]
+    partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
     rows = []
-    for ref, head in zip(refs, index_heads(store.io, refs), strict=True):
-        kind = "EMBEDDED" if ref.index_path is None else "FILE"
-        for column, index_type, size, is_empty in head.indexes:
-            rows.append((
-                partitions.of(ref.partition), ref.bucket, ref.path, ref.size, ref.row_count, ref.schema_id, column,
-                index_type, kind, ref.index_path, size, head.size, is_empty,
-            ))  # fmt: skip
+    with ThreadPoolExecutor(_HEAD_READERS) as pool:
+        for file, (indexes, container_size) in zip(files, pool.map(partial(_index_head, store.io), files), strict=True):
+            kind = "EMBEDDED" if file.index_path is None else "FILE"
+            for column, index_type, size, is_empty in indexes:
+                rows.append((
+                    partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
+                    column, index_type, kind, file.index_path, size, container_size, is_empty,
+                ))  # fmt: skip
     return table_of(FILE_INDEXES, rows)
+
+
+def type_text(type_: DataType) -> str:
+    """A type as Java spells it in SQL (``DataType.asSQLString``): names of nested fields are quoted."""
+    if isinstance(type_, AtomicType):
+        return str(type_)
+    parts = map(_field_text, type_.fields) if isinstance(type_, RowType) else map(type_text, type_.children())
+    return f"{type_.kind.value}<{', '.join(parts)}>" + ("" if type_.nullable else " NOT NULL")
+
+
+def _field_text(field: DataField) -> str:
+    name = field.name.replace("`", "``")
+    comment = "" if not field.description else " COMMENT '" + field.description.replace("'", "''") + "'"
+    default = "" if field.default is None else f" DEFAULT {field.default}"
+    return f"`{name}` {type_text(field.type)}{comment}{default}"

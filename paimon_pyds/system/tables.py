@@ -24,10 +24,15 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
-from paimon_pyds.scan.state_options import stored_state
-from paimon_pyds.scan.travel import TableState
-from paimon_pyds.system.files import file_indexes_table, files_table
-from paimon_pyds.system.rows import partition_row_text, table_of, type_text, value_text
+from paimon_pyds.scan.travel import TableState, stored_state
+from paimon_pyds.system.files import (
+    file_indexes_table,
+    files_table,
+    partition_row_text,
+    table_of,
+    type_text,
+    value_text,
+)
 from paimon_pyds.types import field_to_json
 
 __all__ = ["SYSTEM_TABLES", "system_table"]
@@ -57,9 +62,6 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, SYSTEM_TABLES, "system tables"))
 
 
-# ------------------------------------------------------------------------------------------ snapshots and schemas
-
-
 def _snapshots(store: TableStore) -> pa.Table:
     columns = {
         "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
@@ -71,12 +73,8 @@ def _snapshots(store: TableStore) -> pa.Table:
     return table_of(
         columns,
         (
-            (
-                s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
-                s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count,
-                s.delta_record_count, s.changelog_record_count, s.watermark, s.next_row_id, s.operation,
-                s.writer_version,
-            )
+            (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
+             *(getattr(s, name) for name in list(columns)[6:]))
             for s in store.snapshots()
         ),
     )  # fmt: skip
@@ -171,7 +169,6 @@ def _java_local_time(parts: Any) -> int | None:
 
 
 def _java_duration(seconds: float) -> str:
-    """The text of a Java Duration."""
     whole, millis = int(seconds), round((seconds - int(seconds)) * 1000)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
@@ -188,9 +185,6 @@ def _branches(store: TableStore) -> pa.Table:
     return table_of({"branch_name": _TEXT, "create_time": _TIME}, rows)
 
 
-# ------------------------------------------------------------------------------------------ manifests, partitions
-
-
 def _manifests(store: TableStore) -> pa.Table:
     columns = {
         "file_name": _TEXT, "file_size": _LONG, "num_added_files": _LONG, "num_deleted_files": _LONG,
@@ -205,12 +199,9 @@ def _manifests(store: TableStore) -> pa.Table:
     return table_of(
         columns,
         (
-            (
-                m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
-                partition_row_text(fields, m.partition_stats.min_values),
-                partition_row_text(fields, m.partition_stats.max_values),
-                m.min_row_id, m.max_row_id,
-            )
+            (m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
+             *(partition_row_text(fields, row) for row in (m.partition_stats.min_values, m.partition_stats.max_values)),
+             m.min_row_id, m.max_row_id)
             for m in found
         ),
     )  # fmt: skip
@@ -268,8 +259,8 @@ def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
     for entry in store.read_index_manifest(name):
         for vector in entry.deletion_ranges or ():
             before = counts.get(entry.partition, 0)
-            known = before is not None and vector.cardinality is not None
-            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if known else None
+            is_known = before is not None and vector.cardinality is not None
+            counts[entry.partition] = (before or 0) + (vector.cardinality or 0) if is_known else None
     return counts
 
 

@@ -247,7 +247,7 @@ def test_an_unexpected_error_is_one_line_without_secrets(
     def fail(*_: object) -> None:
         raise ValueError("s3://me:hunter2@bucket is odd\nand more")
 
-    monkeypatch.setattr("paimon_pyds.cli.commands.open_table", fail)
+    monkeypatch.setattr("paimon_pyds.cli.arguments.open_table", fail)
     message = _run(capsys, "count", path, status=1)
     assert message == (
         "paimon-pyds: unexpected ValueError: s3://***@bucket is odd — run it with --verbose to see where\n"

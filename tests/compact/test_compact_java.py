@@ -11,7 +11,7 @@ from typing import Any
 from compact_support import VECTORS, deleted, ids, index_entries, live, make, rows
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import refs_of
+from paimon_pyds.execution.live_files import index_source, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
 from support.fixtures import requires_shared, table_path
@@ -63,9 +63,10 @@ def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
         found = {n: [batch.read(tmp_path / n, "db.t", filter=f) for f in FILTERS] for n in tables}
         answers = {}
         for name, table in tables.items():
-            for file in refs_of(table.store, table.schema, live(table)):
-                path = Path(str(file.index_path))
-                answers[name, file] = batch.index_eval(path, file.fields, FILTERS[:5], file.row_count)
+            spec, files = planned_live_files(table.store, table.schema, live(table))
+            for file in files:
+                path, fields = Path(str(file.index_path)), spec.fields_of(file)
+                answers[name, file.path] = file, fields, batch.index_eval(path, fields, FILTERS[:5], file.row_count)
     for name, table in tables.items():
         assert whole[name].lines == lines(table.scan().to_arrow()), name
         for filter_, reply in zip(FILTERS, found[name], strict=True):
@@ -78,12 +79,12 @@ def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
     kept = [v for v in order["order"].values if v["id"] < 80]
     in_order = [(v["color"] is not None, v["color"] or "", float(v["price"])) for v in kept]
     assert in_order == sorted(in_order)
-    for (name, file), reply in answers.items():
-        source = file.index_source(tables[name].store.io)
+    for (name, _), (file, fields, reply) in answers.items():
+        source = index_source(tables[name].store.io, file)
         assert source is not None
         index = FileIndex.open(source)
         for filter_, java in zip(FILTERS[:5], reply.values, strict=True):
-            predicate = bind(from_oracle(filter_, file.fields), file.fields)
+            predicate = bind(from_oracle(filter_, fields), fields)
             selection = index.evaluate(predicate, file.row_count, extended=False).selection
             positions: Any = "REMAIN" if selection.is_all else selection.to_array(file.row_count).tolist()
             assert positions == ([] if java == "SKIP" else java), (name, filter_)

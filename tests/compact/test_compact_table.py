@@ -23,7 +23,7 @@ from compact_support import (
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, PredicateError, SchemaError, UnsupportedError
-from paimon_pyds.execution.live_files import refs_of
+from paimon_pyds.execution.live_files import index_source, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.predicate.bind import bind
@@ -150,11 +150,11 @@ def test_statistics_and_indexes_are_those_of_a_fresh_file(tmp_path: Path) -> Non
     (ours,), (theirs,) = live(table).to_pylist(), live(fresh).to_pylist()
     for name in ("row_count", "value_stats_min", "value_stats_max", "value_stats_nulls", "value_stats_cols"):
         assert ours[name] == theirs[name], name
-    (file,), (other,) = (refs_of(t.store, t.schema, live(t)) for t in (table, fresh))
+    (file,), (other,) = (planned_live_files(t.store, t.schema, live(t))[1] for t in (table, fresh))
     assert file.index_path is not None
     assert other.index_path is not None
     assert Path(file.index_path).read_bytes() == Path(other.index_path).read_bytes()
-    source = file.index_source(table.store.io)
+    source = index_source(table.store.io, file)
     assert source is not None
     predicate = bind(parse_filter("color = 'red' AND price < 10"), table.schema.fields)
     found = FileIndex.open(source).evaluate(predicate, file.row_count).selection.to_array(file.row_count)

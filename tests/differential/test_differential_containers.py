@@ -9,14 +9,15 @@ from hypothesis import given
 from test_differential_tables import EXAMPLES
 
 from paimon_pyds import formats
-from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.execution.live_files import index_source
 from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import arrow_schema
+from support.live_files import live_files
 from support.random_world import random_world
 from support.table_model import to_sql, to_tree
 from support.table_world import POOLS, SEEDS, Pools, World
@@ -27,27 +28,28 @@ QUESTIONS = 15
 DEPTH = 4
 
 
-def rows_of(io: FileIO, file: DataFileRef) -> pa.RecordBatch:
+def rows_of(spec: ReadSpec, file: PlannedFile) -> pa.RecordBatch:
     """All rows of a data file, deleted ones too."""
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters())
+    reader = formats.by_path(file.path).open_reader(spec.io, file.path, file.size, ReadCounters())
     try:
-        batches = list(reader.read(file.fields, RowSelection.ALL, 100_000))
+        batches = list(reader.read(spec.fields_of(file), RowSelection.ALL, 100_000))
     finally:
         reader.close()
-    return pa.Table.from_batches(batches, arrow_schema(file.fields)).combine_chunks().to_batches()[0]
+    return pa.Table.from_batches(batches, arrow_schema(spec.fields_of(file))).combine_chunks().to_batches()[0]
 
 
 def check_containers(w: World) -> int:
     """Ask each container of the latest schema; how often an answer claimed to be exact."""
-    store, exact_claims = w.table.store, 0
-    for file in refs_of(store, w.table.schema, live_of(store, w.table.snapshot())):
-        source = file.index_source(store.io)
+    exact_claims = 0
+    spec, files = live_files(w.table)
+    for file in files:
+        source = index_source(spec.io, file)
         if source is None or file.schema_id != w.table.schema.id:
             continue
-        index, batch = FileIndex.open(source), rows_of(store.io, file)
+        index, batch = FileIndex.open(source), rows_of(spec, file)
         for _ in range(QUESTIONS):
             condition = w.condition(DEPTH, micros=False)
-            bound = bind(to_tree(condition), file.fields)
+            bound = bind(to_tree(condition), spec.fields_of(file))
             wanted = set(np.flatnonzero(matches(bound, batch).to_numpy(zero_copy_only=False)).tolist())
             for extended in (True, False):
                 result = index.evaluate(bound, batch.num_rows, extended=extended)

@@ -14,11 +14,10 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.explain.data import READ_PART, ExplainedFile, PagePlan, outcome_counts
-from paimon_pyds.explain.explanation import Explanation
-from paimon_pyds.explain.plot import files_bar, joined_strip, row_strips
+from paimon_pyds.explain.explain import Explanation
+from paimon_pyds.explain.html import files_bar, joined_strip, row_strips
 from paimon_pyds.explain.text import rows_text, short_path, strip_text
-from paimon_pyds.scan.index_answer import STRIP_BINS, IndexAnswer, row_strip
-from paimon_pyds.scan.result import PruneStep, SkippedFile
+from paimon_pyds.scan.result import STRIP_BINS, IndexAnswer, PruneStep, SkippedFile, row_strip
 from paimon_pyds.selection import RowSelection
 
 HOSTILE = "<script>alert('x')</script>&\"'"

@@ -12,10 +12,11 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PredicateError
-from paimon_pyds.execution.live_files import DataFileRef
 from paimon_pyds.index_tools.advise import Advice, AdviceReport
 from paimon_pyds.index_tools.cost import sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, read_recorded
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.split import PlannedFile
 
 ROWS = 20_000
 SCHEMA = pa.schema(
@@ -246,7 +247,7 @@ def test_cost_of_what_is_wrong(table: pp.Table) -> None:
 
 
 def test_samples_are_spread_and_stable() -> None:
-    files = [DataFileRef(f"/t/f{i:02}", 10, 5 if i else 0, 0, b"", 0, (), None, None) for i in range(20)]
+    files = [PlannedFile(f"/t/f{i:02}", 10, 5 if i else 0, 0, PartitionBucket(b"", 0)) for i in range(20)]
     assert sample_files(files, 30) == files[1:]
     chosen = sample_files(files, 4)
     assert len(chosen) == 4 == len({f.path for f in chosen})

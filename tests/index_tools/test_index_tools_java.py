@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import live_of, refs_of
+from paimon_pyds.execution.live_files import index_source
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
 from support.fixtures import requires_shared, table_path
+from support.live_files import live_files
 from support.oracle import Oracle
 from support.oracle_filters import from_oracle
 from support.values import lines
@@ -75,15 +76,15 @@ def _evolved(path: Path) -> pp.Table:
 def test_java_and_rust_read_what_was_rewritten(oracle: Oracle, tmp_path: Path) -> None:
     warehouse = tmp_path / "w"
     table = _evolved(warehouse / "db.db" / "t")
-    files = refs_of(table.store, table.schema, live_of(table.store, table.snapshot()))
+    spec, files = live_files(table)
     with oracle.batch() as batch:
         whole = batch.read(warehouse, "db.t")
         pushed = [batch.read(warehouse, "db.t", filter=f) for f in FILTERS]
         plain = [batch.read(warehouse, "db.t", filter=f, pushdown=False) for f in FILTERS]
         # Java evaluates each container under its file's own schema.
-        asked = [[_in_file(f, {c.name for c in file.fields}) for f in FILTERS] for file in files]
+        asked = [[_in_file(f, {c.name for c in spec.fields_of(file)}) for f in FILTERS] for file in files]
         answers = [
-            batch.index_eval(Path(str(file.index_path)), file.fields, filters, file.row_count)
+            batch.index_eval(Path(str(file.index_path)), spec.fields_of(file), filters, file.row_count)
             for file, filters in zip(files, asked, strict=True)
         ]
     rows = table.scan().to_arrow()
@@ -93,11 +94,11 @@ def test_java_and_rust_read_what_was_rewritten(oracle: Oracle, tmp_path: Path) -
         assert lines(table.scan(from_oracle(f, table.schema.fields)).to_arrow()) == reply.lines, f
     compared = 0
     for file, filters, reply in zip(files, asked, answers, strict=True):
-        source = file.index_source(table.store.io)
+        source = index_source(table.store.io, file)
         assert source is not None
         index = FileIndex.open(source)
         for f, java in zip(filters, reply.values, strict=True):
-            predicate = bind(from_oracle(f, file.fields), file.fields)
+            predicate = bind(from_oracle(f, spec.fields_of(file)), spec.fields_of(file))
             ours = index.evaluate(predicate, file.row_count, extended=False).selection
             positions = "REMAIN" if ours.is_all else ours.to_array(file.row_count).tolist()
             assert positions == ([] if java == "SKIP" else java), (file.name, f)

@@ -24,7 +24,7 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.execution.live_files import index_source, live_of
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index_tools import rewrite as module
 from paimon_pyds.index_tools.rewrite import next_index_name
@@ -32,7 +32,9 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.split import PlannedFile
 from support.fixtures import requires_shared, table_path
+from support.live_files import live_files
 from support.values import lines
 
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("size", pa.float64()), ("day", pa.int32())])
@@ -56,13 +58,13 @@ def _table(path: Path, options: Mapping[str, str] | None = None, **create: Any) 
     return table
 
 
-def _files(table: pp.Table) -> list[DataFileRef]:
+def _files(table: pp.Table) -> list[PlannedFile]:
     """The live files, by name: a rewritten one moves to the end of the manifests."""
-    return sorted(refs_of(table.store, table.schema, live_of(table.store, table.snapshot())), key=lambda f: f.name)
+    return sorted(live_files(table)[1], key=lambda f: f.name)
 
 
-def _bodies(table: pp.Table, file: DataFileRef) -> Bodies:
-    source = file.index_source(table.store.io)
+def _bodies(table: pp.Table, file: PlannedFile) -> Bodies:
+    source = index_source(table.store.io, file)
     if source is None:
         return {}
     return {
@@ -135,14 +137,14 @@ def test_the_threshold_decides_between_manifest_and_file(tmp_path: Path) -> None
     table = _table(tmp_path / "t")
     table.alter({**BITMAP, "file-index.in-manifest-threshold": "1mb"})
     table.rewrite_file_index()
-    assert [(f.embedded is not None, f.index_path) for f in _files(table)] == [(True, None)] * 2
+    assert [(f.embedded_index is not None, f.index_path) for f in _files(table)] == [(True, None)] * 2
     table.alter({**SIDE, **BLOOM})
     table.rewrite_file_index()
-    assert [f.embedded for f in _files(table)] == [None, None]
+    assert [f.embedded_index for f in _files(table)] == [None, None]
     assert all(f.index_path == f.path + ".index" for f in _files(table))
     table.alter(unset_options=["file-index.bitmap.columns", "file-index.bloom-filter.columns", list(BLOOM)[1]])
     table.rewrite_file_index()
-    assert [(f.embedded, f.index_path) for f in _files(table)] == [(None, None)] * 2
+    assert [(f.embedded_index, f.index_path) for f in _files(table)] == [(None, None)] * 2
     assert lines(table.scan().to_arrow()) == lines(pa.concat_tables([_rows(0), _rows(300)]))
 
 

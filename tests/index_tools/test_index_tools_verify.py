@@ -16,7 +16,6 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError
-from paimon_pyds.execution.live_files import live_of, refs_of
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
@@ -30,6 +29,7 @@ from paimon_pyds.index_tools.verify import VerifyReport
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import DEV, requires_shared, table_path
+from support.live_files import live_files
 from support.strategies import ATOMS
 from support.strategies import column as column_of
 
@@ -66,7 +66,7 @@ def table(tmp_path: Path) -> pp.Table:
 
 
 def _side(table: pp.Table) -> Path:
-    (file,) = refs_of(table.store, table.schema, live_of(table.store, table.snapshot()))
+    (file,) = live_files(table)[1]
     return Path(str(file.index_path))
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from paimon_pyds.execution.live_files import DataFileRef, live_of, refs_of
+from paimon_pyds.execution.live_files import index_source
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.types import DataType, MapType, parse_type
+from paimon_pyds.split import PlannedFile
+from paimon_pyds.types import DataField, DataType, MapType, parse_type
 from support.java_quirks import compares_char, escapes_in_like, has_null_literal, orders_bytes, tells_zeros_apart
+from support.live_files import live_files
 from support.oracle import Reply
 from support.table_model import Column, Row, evaluate, to_arrow
 from support.table_oracle import to_json, to_oracle
@@ -98,21 +101,30 @@ def filters(world: World, count: int) -> list[tuple[Any, dict[str, Any]]]:
     return found
 
 
-def indexed_files(world: World) -> list[tuple[DataFileRef, FileIndex]]:
+@dataclass(frozen=True)
+class IndexedFile:
+    """A data file that has a container, and the columns that it holds."""
+
+    file: PlannedFile
+    fields: tuple[DataField, ...]
+    index: FileIndex
+
+
+def indexed_files(world: World) -> list[IndexedFile]:
     """The live files that have a container."""
-    store = world.table.store
     found = []
-    for file in refs_of(store, world.table.schema, live_of(store, world.table.snapshot())):
-        source = file.index_source(store.io)
+    spec, files = live_files(world.table)
+    for file in files:
+        source = index_source(spec.io, file)
         if source is not None:
-            found.append((file, FileIndex.open(source)))
+            found.append(IndexedFile(file, spec.fields_of(file), FileIndex.open(source)))
     return found
 
 
-def place_types(file: DataFileRef) -> dict[str, DataType]:
-    """Types of the file's columns by the names that a container has for them."""
+def place_types(fields: Sequence[DataField]) -> dict[str, DataType]:
+    """Types of a file's columns by the names that a container has for them."""
     types: dict[str, DataType] = {}
-    for field in file.fields:
+    for field in fields:
         if isinstance(field.type, MapType):
             types |= {f"{field.name}[{key}]": field.type.value for key in ("k", "l")}
         else:
@@ -120,17 +132,17 @@ def place_types(file: DataFileRef) -> dict[str, DataType]:
     return types
 
 
-def index_questions(world: World, file: DataFileRef, index: FileIndex, count: int) -> list[dict[str, Any]]:
+def index_questions(world: World, file: IndexedFile, count: int) -> list[dict[str, Any]]:
     """Random predicates over a file's columns under its own schema, mostly on those that its container names."""
     rng = world.random
     values: dict[str, list[Any]] = {}
-    for name, type_ in place_types(file).items():
+    for name, type_ in place_types(file.fields).items():
         plain = str(type_.with_nullable(True))
         literals = FEW["BIGINT"] if "[" in name else range(world.next_id) if name == "id" else world.given.get(plain)
         if literals:
             values[name] = to_json(list(literals), plain)
-    names = [name for name in values if index.head.columns.get(name)] * 3 + list(values)
-    types = place_types(file)
+    names = [name for name in values if file.index.head.columns.get(name)] * 3 + list(values)
+    types = place_types(file.fields)
     return [question(rng, names, values, types, rng.choice((0, 0, 1, 2))) for _ in range(count)]
 
 

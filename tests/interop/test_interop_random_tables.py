@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from interop_worlds import (
+    IndexedFile,
     filters,
     index_questions,
     indexed_files,
@@ -27,7 +28,6 @@ from interop_worlds import (
     told,
 )
 
-from paimon_pyds.execution.live_files import DataFileRef
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index_tools.inspect import java_answer
 from paimon_pyds.predicate.bind import bind_as_written
@@ -54,7 +54,7 @@ class Judged:
     full: Reply
     past: tuple[int, Reply] | None
     filtered: list[tuple[Any, dict[str, Any], Reply]] = field(default_factory=list)
-    indexes: list[tuple[DataFileRef, FileIndex, list[dict[str, Any]], Reply]] = field(default_factory=list)
+    indexes: list[tuple[IndexedFile, list[dict[str, Any]], Reply]] = field(default_factory=list)
 
     def story(self) -> str:
         """How to make the table again."""
@@ -74,12 +74,13 @@ def _judge(batch: Batch, world: World, scratch: Path) -> Judged:
         right = not is_coarse(asked, types) and not (ranged and asks_for_nulls(asked))
         reply = batch.read(warehouse, "db.t", filter=asked, pushdown=right, allow_fail=True)
         judged.filtered.append((condition, asked, reply))
-    for number, (file, index) in enumerate(indexed_files(world)[:4]):
+    for number, indexed in enumerate(indexed_files(world)[:4]):
+        file = indexed.file
         path = Path(file.index_path) if file.index_path is not None else scratch / f"{warehouse.name}-{number}.index"
-        if file.embedded is not None:
-            path.write_bytes(file.embedded)
-        asked_index = index_questions(world, file, index, QUESTIONS)
-        judged.indexes.append((file, index, asked_index, batch.index_eval(path, file.fields, asked_index, 0)))
+        if file.embedded_index is not None:
+            path.write_bytes(file.embedded_index)
+        asked_index = index_questions(world, indexed, QUESTIONS)
+        judged.indexes.append((indexed, asked_index, batch.index_eval(path, indexed.fields, asked_index, 0)))
     return judged
 
 
@@ -121,14 +122,14 @@ def test_java_answers_from_our_indexes_as_we_do(judged: list[Judged]) -> None:
     """REMAIN, SKIP and positions alike, file by file, under the schema of each file."""
     asked = 0
     for j in judged:
-        for file, index, questions, reply in j.indexes:
-            types = place_types(file)
+        for file, questions, reply in j.indexes:
+            types = place_types(file.fields)
             for json, java in zip(questions, reply.values, strict=True):
                 if tells_zeros_apart(json, types) or is_coarse(json, types):
                     continue
-                ours = _answer(index, json, file)
-                if java != ours and not _same_by_chance(json, index, java, ours):
-                    assert _is_null_bug(json, index, java, file), (file.name, json, java, ours, j.story())
+                ours = _answer(json, file)
+                if java != ours and not _same_by_chance(json, file.index, java, ours):
+                    assert _is_null_bug(json, java, file), (file.file.name, json, java, ours, j.story())
                 asked += 1
     assert asked > 5 * len(judged)
 
@@ -141,23 +142,23 @@ def _same_by_chance(json: dict[str, Any], index: FileIndex, java: Any, ours: Any
     return chance and java in ("SKIP", []) and ours in ("SKIP", [])
 
 
-def _answer(index: FileIndex, json: dict[str, Any], file: DataFileRef) -> Any:
-    return java_answer(index, bind_as_written(from_oracle(json, file.fields), file.fields), file.row_count)
+def _answer(json: dict[str, Any], file: IndexedFile) -> Any:
+    return java_answer(file.index, bind_as_written(from_oracle(json, file.fields), file.fields), file.file.row_count)
 
 
-def _is_null_bug(json: dict[str, Any], index: FileIndex, java: Any, file: DataFileRef) -> bool:
+def _is_null_bug(json: dict[str, Any], java: Any, file: IndexedFile) -> bool:
     """IS NULL by a range bitmap of nothing but nulls, somewhere in the tree: two rows in place of all."""
-    columns = index.head.columns
+    columns = file.index.head.columns
     asked = [
         leaf for leaf in leaves(json) if leaf["op"] == "isnull" and "range-bitmap" in columns.get(leaf["field"], {})
     ]
-    return any(len(_rows(_answer(index, leaf, file), file)) == file.row_count for leaf in asked) and set(
+    return any(len(_rows(_answer(leaf, file), file)) == file.file.row_count for leaf in asked) and set(
         _rows(java, file)
-    ) <= set(_rows(_answer(index, json, file), file))
+    ) <= set(_rows(_answer(json, file), file))
 
 
-def _rows(answer: Any, file: DataFileRef) -> Any:
-    return range(file.row_count) if answer == "REMAIN" else () if answer == "SKIP" else answer
+def _rows(answer: Any, file: IndexedFile) -> Any:
+    return range(file.file.row_count) if answer == "REMAIN" else () if answer == "SKIP" else answer
 
 
 def test_pypaimon_rust_reads_our_rows(judged: list[Judged]) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.read import read_file
+from paimon_pyds.read.file import ROW_INDEX, matching_rows
 from paimon_pyds.read.live_rows import LiveRows
-from paimon_pyds.read.positions import ROW_INDEX, matching_rows
 from paimon_pyds.selection import RowSelection
 
 ROWS = 500

@@ -10,7 +10,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
-from paimon_pyds.scan.state_options import state_options
+from paimon_pyds.scan.travel import state_options
 from support.oracle import Oracle, requires_java_oracle
 
 SCHEMA = pa.schema([("id", pa.int64())])

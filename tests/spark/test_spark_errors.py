@@ -56,8 +56,8 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
         ({"scan__snapshot_id": 1, "scan__tag_name": "x"}, "only one of"),
         ({"scan__mode": "compacted-full"}, "scan.mode=compacted-full can't be read"),
         ({"scan__bucket": 1}, "scan.bucket=1 can't be read"),
-        ({"topn": "id"}, "needs a sort column and a number of rows"),
-        ({"topn": "id, 3 rows"}, "must end with a number of rows, not '3 rows'"),
+        ({"topn": "id"}, "expected a comma, but the top_n ends here"),
+        ({"topn": "id, 3 rows"}, "expected the end of the top_n, found rows"),
         ({"topn": "idd, 3"}, "no column 'idd'"),
         (
             {"timezone": "Mars/Olympus", "filter": "id = 1 AND TIMESTAMP'2024-01-01 00:00:00' IS NOT NULL"},

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 import paimon_pyds as pp
 from paimon_pyds.errors import NotFoundError, SchemaError, SnapshotNotFoundError
 from paimon_pyds.spark import compat
-from paimon_pyds.spark import plan_cache as plans
 from paimon_pyds.spark.options import parse_read_options
+from paimon_pyds.spark.reader import planned as plan_of
 from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.state import Loaded, open_state
 
@@ -224,7 +224,7 @@ def test_plans_are_made_once_for_a_snapshot_and_a_predicate(six):
     def plan(filter_, **more):
         options = parse_read_options({"path": six.path, "filter": filter_, **more})
         state = open_state(options, None)
-        return plans.planned(state, state.scan())
+        return plan_of(state, state.scan())
 
     first = plan("id = 1")
     assert plan("id = 1") is first

@@ -1,0 +1,182 @@
+"""The commands that read: ``read``, ``count``, ``exists``, ``distinct``, ``min``, ``max``, ``sum``, ``explain``,
+``describe``, ``snapshots`` and ``system``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from paimon_pyds.cli import show
+from paimon_pyds.cli.arguments import (
+    Commands,
+    add_query_arguments,
+    add_table_command,
+    names_in,
+    open_table,
+    scan_of,
+)
+from paimon_pyds.errors import StorageError
+from paimon_pyds.redaction import redact
+
+if TYPE_CHECKING:
+    from paimon_pyds.query.answer import Answer
+
+__all__ = ["add_read_commands"]
+
+_TEXT_LIMIT = 100
+_ANSWERS = {
+    "count": "Count rows.",
+    "exists": "Say whether there is a row.",
+    "distinct": "List the distinct values of a column with the number of rows of each.",
+    "min": "Print the smallest value of a column.",
+    "max": "Print the largest value of a column.",
+    "sum": "Print the sum of a column.",
+}
+
+
+def add_read_commands(commands: Commands) -> None:
+    """Add the commands to a parser."""
+    parser = add_table_command(commands, "read", "Print rows.")
+    _add_scan_arguments(parser, "rows at most (text output: 100 unless given)")
+    parser.set_defaults(run=_read)
+
+    for name, help_ in _ANSWERS.items():
+        parser = add_table_command(commands, name, help_)
+        if name not in ("count", "exists"):
+            parser.add_argument("column", metavar="COLUMN")
+        add_query_arguments(parser)
+        parser.add_argument(
+            "--how", action="store_true", help="also show how each file was answered, and the bytes read"
+        )
+        parser.set_defaults(run=_answer, question=name, column=None)
+
+    parser = add_table_command(commands, "explain", "Show what partitions, statistics and indexes leave of a scan.")
+    _add_scan_arguments(parser, "rows that the scan returns at most")
+    parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
+    parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
+    parser.set_defaults(run=_explain)
+
+    parser = add_table_command(commands, "describe", "Show columns, keys and options.")
+    parser.add_argument("--all-options", action="store_true", help="every option, not only those that are set")
+    parser.set_defaults(run=_describe)
+
+    add_table_command(commands, "snapshots", "List snapshots and tags.").set_defaults(run=_snapshots)
+
+    parser = add_table_command(commands, "system", "Print a system table.")
+    parser.add_argument("name", metavar="NAME", help="files, file_indexes, snapshots, schemas, options, manifests, …")
+    parser.set_defaults(run=_system)
+
+
+def _add_scan_arguments(parser: argparse.ArgumentParser, limit: str) -> None:
+    add_query_arguments(parser)
+    parser.add_argument("--columns", type=names_in, help="columns that the scan returns, separated by commas")
+    parser.add_argument("--limit", type=int, help=limit)
+    parser.add_argument("--topn", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'")
+
+
+def _read(arguments: argparse.Namespace) -> None:
+    """Print rows: a table, or one JSON object a line."""
+    limit = arguments.limit
+    if limit is None and arguments.topn is None and arguments.output == "text":
+        limit = _TEXT_LIMIT
+    scan = scan_of(arguments, columns=arguments.columns, limit=limit, top_n=arguments.topn)
+    if arguments.output == "json":
+        for batch in scan.to_batches():
+            show.json_rows(batch)
+        return
+    table = scan.to_arrow()
+    show.text_table(table)
+    if arguments.limit != limit and table.num_rows == _TEXT_LIMIT:
+        print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
+
+
+def _answer(arguments: argparse.Namespace) -> None:
+    """Print an answer from metadata and indexes where these are exact, with ``--how`` also what it took."""
+    columns = () if arguments.column is None else (arguments.column,)
+    answer: Answer[Any] = getattr(scan_of(arguments).answer, arguments.question)(*columns)
+    names = ("source", "files_by_metadata", "files_by_index", "files_read", "bytes_read") if arguments.how else ()
+    how = {name: getattr(answer, name) for name in names}
+    if arguments.output == "json":
+        if arguments.question != "distinct":
+            show.json_value({arguments.question: answer.value, **how})
+            return
+        for batch in answer.value.rename_columns(["value", "count"]).to_batches():
+            show.json_rows(batch)
+        if how:
+            show.json_value(how)
+        return
+    if arguments.question == "distinct":
+        show.text_table(answer.value)
+    else:
+        show.text_value(answer.value)
+    if how:
+        print(
+            f"(by {answer.source}: {answer.files_by_metadata:,} files by metadata, {answer.files_by_index:,} by index, "
+            f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)"
+        )
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    scan = scan_of(arguments, columns=arguments.columns, limit=arguments.limit, top_n=arguments.topn)
+    explanation = scan.explain(analyze=arguments.analyze)
+    if arguments.html is not None:
+        try:
+            with open(arguments.html, "w", encoding="utf-8") as file:
+                file.write(explanation.page)
+        except OSError as error:
+            raise StorageError(f"can't write the page: {error.strerror}", path=arguments.html) from error
+    if arguments.output == "json":
+        show.json_value(explanation.as_dict())
+    else:
+        print(show.drawn(explanation.text))
+
+
+def _describe(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.types import type_to_json
+
+    table = open_table(arguments)
+    schema, snapshot = table.schema, table.snapshot()
+    options = table.describe_options().to_pylist()
+    if not arguments.all_options:
+        options = [o for o in options if o["set"]]
+    if arguments.output == "json":
+        show.json_value(
+            {
+                "path": redact(table.path),
+                "schema_id": schema.id,
+                "columns": [{"id": f.id, "name": f.name, "type": type_to_json(f.type)} for f in schema.fields],
+                "partition_by": list(schema.partition_keys),
+                "primary_key": list(schema.primary_keys),
+                "comment": schema.comment,
+                "options": options,
+                "snapshot": None if snapshot is None else snapshot.id,
+                "rows": None if snapshot is None else snapshot.total_record_count,
+            }
+        )
+        return
+    show.describe(table, options)
+
+
+def _snapshots(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    rows = [show.snapshot_row(s) for s in table.snapshots()]
+    tags = [{"tag": name, "snapshot": s.id} for name, s in sorted(table.tags().items())]
+    if arguments.output == "json":
+        show.json_value({"snapshots": rows, "tags": tags})
+        return
+    if not rows:
+        print("no snapshots: nothing was written yet")
+    show.text_rows(rows)
+    if tags:
+        print()
+        show.text_rows(tags)
+
+
+def _system(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments).system(arguments.name)
+    if arguments.output == "text":
+        show.text_table(table)
+        return
+    for batch in table.to_batches():
+        show.json_rows(batch)

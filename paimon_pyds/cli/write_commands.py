@@ -1,0 +1,325 @@
+"""The commands that write: ``write``, ``delete``, ``update``, ``merge`` and ``compact``."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from paimon_pyds.cli import show
+from paimon_pyds.cli.arguments import (
+    WHERE_PARTITIONS,
+    Commands,
+    add_table_command,
+    key_values,
+    names_in,
+    open_table,
+    rows_progress,
+    table_options,
+)
+from paimon_pyds.errors import OptionError, SchemaError, StorageError, TableNotFoundError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.table import Table
+
+__all__ = ["add_write_commands"]
+
+S = TypeVar("S", "RowSummary", "CompactSummary")
+
+_WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
+_COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
+
+
+def add_write_commands(commands: Commands) -> None:
+    """Add the commands to a parser."""
+    help_ = "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files."
+    parser = add_table_command(commands, "write", help_)
+    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; the suffix says the format")
+    parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
+    parser.add_argument("--partition", action="append", default=[], metavar="KEY=VALUE", help="overwrite only this")
+    parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
+    parser.add_argument("--create", action="store_true", help="create the table when it is missing")
+    parser.add_argument("--partition-by", default="", help="partition columns of a created table")
+    parser.set_defaults(run=_write)
+
+    parser = add_table_command(commands, "delete", "Delete rows: by deletion vectors where the table has them enabled.")
+    parser.add_argument("--where", required=True, help=_WHERE_ROWS)
+    parser.set_defaults(run=_delete)
+
+    parser = add_table_command(commands, "update", "Set columns of rows to new values.")
+    parser.add_argument(
+        "--set",
+        action="append",
+        required=True,
+        metavar="COLUMN=EXPRESSION",
+        help='such as "price = price * 1.1" or "color = \'red\'"; can be given again',
+    )
+    parser.add_argument("--where", required=True, help=_WHERE_ROWS)
+    parser.set_defaults(run=_update)
+
+    _add_merge(commands)
+
+    parser = add_table_command(commands, "compact", "Merge small files, drop deleted rows, and order rows on request.")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.add_argument("--order-by", help="columns to order the rows of each partition by, separated by commas")
+    parser.add_argument(
+        "--order",
+        choices=("order", "zorder", "hilbert"),
+        default="order",
+        help="how: column by column, or clustered by all of the columns",
+    )
+    parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
+    parser.set_defaults(run=_compact)
+
+
+def _add_merge(commands: Commands) -> None:
+    parser = add_table_command(commands, "merge", "Bring rows of a file or of another table into the table.")
+    parser.add_argument(
+        "--source",
+        required=True,
+        action="append",
+        metavar="FILE|TABLE_PATH",
+        help="a Parquet, ORC, Arrow, CSV or JSON-lines file (can be repeated), or one Paimon table",
+    )
+    parser.add_argument(
+        "--on",
+        required=True,
+        metavar="COLUMNS|CONDITION",
+        help='columns equal on both sides, such as "id", or SQL text: "target.id = source.id AND source.n > 1"',
+    )
+    for kind, help_ in (
+        ("matched", 'rows that match: update, delete, or "source.gone THEN DELETE", "UPDATE SET price = source.price"'),
+        ("not-matched", 'rows of the source that match nothing: insert, or "INSERT (id, n) VALUES (source.id, 0)"'),
+        ("not-matched-by-source", "rows of the table that match nothing: delete, or a clause as above"),
+    ):
+        parser.add_argument(
+            f"--when-{kind}",
+            action="append",
+            default=[],
+            metavar="CLAUSE",
+            help=f"{help_}; can be repeated: the first clause whose condition is true acts",
+        )
+    parser.set_defaults(run=_merge)
+
+
+def _write(arguments: argparse.Namespace) -> None:
+    schema, batches = _open_inputs(arguments.inputs)
+    table, options = _opened_or_created(arguments, schema)
+    partition = key_values(arguments.partition, "--partition") or None
+    if arguments.mode == "append" and (partition or arguments.dynamic):
+        raise OptionError("--partition and --dynamic belong to --mode overwrite")
+    with rows_progress("written") as progress:
+        if arguments.mode == "append":
+            snapshot = table.append(batches, options=options, progress=progress)
+        else:
+            snapshot = table.overwrite(batches, partition, arguments.dynamic, options=options, progress=progress)
+    if arguments.output == "json":
+        show.json_value({"rows": progress.rows, "snapshot": None if snapshot is None else snapshot.id})
+    elif snapshot is None:
+        print("nothing to write: the input has no rows")
+    else:
+        from paimon_pyds.explain.data import counted
+
+        print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
+
+
+def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
+    """The table, and the options that are left for the write: a new table takes them as its own."""
+    from paimon_pyds.table import Table
+
+    options = table_options(arguments)
+    try:
+        return open_table(arguments), options
+    except TableNotFoundError as error:
+        if not arguments.create:
+            raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
+    partition_by = [name.strip() for name in arguments.partition_by.split(",") if name.strip()]
+    table = Table.create(
+        arguments.table,
+        schema,
+        partition_by=partition_by,
+        options=options,
+        storage_options=key_values(arguments.storage_option, "--storage-option"),
+    )
+    return table, {}
+
+
+def _delete(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    with rows_progress("looking for rows") as progress:
+        summary = table.delete(arguments.where, options=table_options(arguments), progress=progress)
+    _show_summary(arguments, summary, _rows_text)
+
+
+def _update(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    options = table_options(arguments)
+    with rows_progress("looking for rows") as progress:
+        summary = table.update(_assignments(arguments.set), arguments.where, options=options, progress=progress)
+    _show_summary(arguments, summary, _rows_text)
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, str]:
+    """``column = expression`` texts; a column's name may stand in backquotes. Raises OptionError."""
+    found: dict[str, str] = {}
+    for text in texts:
+        quoted = text.strip().startswith("`")
+        name, equals, expression = text.strip()[1:].partition("`") if quoted else text.partition("=")
+        if quoted:
+            expression, equals = expression.strip()[1:], expression.strip()[:1]
+        name = name if quoted else name.strip()
+        if equals != "=" or not name or not expression.strip():
+            raise OptionError(f"--set takes COLUMN=EXPRESSION, not {text!r:.200}")
+        if name in found:
+            raise OptionError(f"--set names column {name!r} twice")
+        found[name] = expression.strip()
+    return found
+
+
+def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S], str]) -> None:
+    if arguments.output == "json":
+        show.json_value(asdict(summary))
+    else:
+        print(text(summary))
+
+
+def _rows_text(s: RowSummary) -> str:
+    from paimon_pyds.explain.data import counted
+
+    if s.snapshot_id is None:
+        return "no such row: nothing changed"
+    counts = {"deleted": s.rows_deleted, "updated": s.rows_updated, "inserted": s.rows_inserted}
+    first, *others = [(count, what) for what, count in counts.items() if count] or [(0, "changed")]
+    rows = ", ".join([f"{counted(first[0], 'row')} {first[1]}", *(f"{count:,} {what}" for count, what in others)])
+    return (
+        f"snapshot {s.snapshot_id}: {rows}; {counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, "
+        f"{s.files_added:,} added; {counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
+    ) + (f", on attempt {s.attempts}" if s.attempts > 1 else "")
+
+
+def _merge(arguments: argparse.Namespace) -> None:
+    if not (arguments.when_matched or arguments.when_not_matched or arguments.when_not_matched_by_source):
+        raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
+    table = open_table(arguments)
+    source = _source(arguments.source, key_values(arguments.storage_option, "--storage-option"))
+    with rows_progress("looking for rows") as progress:
+        summary = table.merge(
+            source,
+            names_in(arguments.on) if _COLUMNS.fullmatch(arguments.on.strip()) else arguments.on,
+            when_matched=arguments.when_matched,
+            when_not_matched=arguments.when_not_matched,
+            when_not_matched_by_source=arguments.when_not_matched_by_source,
+            options=table_options(arguments),
+            progress=progress,
+        )
+    _show_summary(arguments, summary, _rows_text)
+
+
+def _source(paths: Sequence[str], storage_options: dict[str, str]) -> Any:
+    """The rows of files, or of a Paimon table."""
+    local = [path for path in paths if "://" not in path]
+    if len(local) == len(paths) and not any(Path(path).is_dir() for path in paths):
+        import pyarrow as pa
+
+        schema, batches = _open_inputs(paths)
+        return pa.RecordBatchReader.from_batches(schema, batches)
+    if len(paths) > 1:
+        raise OptionError("a merge takes several files, or one table, as its source")
+    from paimon_pyds.table import Table
+
+    return Table.open(paths[0], storage_options=storage_options).scan().to_reader()
+
+
+def _compact(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    with rows_progress("compacting") as progress:
+        summary = table.compact(
+            arguments.where,
+            arguments.order_by,
+            order=arguments.order,
+            full=arguments.full,
+            dry_run=arguments.dry_run,
+            options=table_options(arguments),
+            progress=progress,
+        )
+    _show_summary(arguments, summary, _compact_text)
+
+
+def _compact_text(s: CompactSummary) -> str:
+    if s.groups == 0 and s.groups_skipped == 0:
+        return f"nothing to do: {s.files:,} files"
+    kept = f"{s.rows:,} rows" + (f", {s.rows_dropped:,} deleted ones dropped" if s.rows_dropped else "")
+    if s.dry_run:
+        return f"would rewrite {s.files_before:,} of {s.files:,} files ({s.bytes_before:,} bytes, {kept})"
+    others = f"; {s.groups_skipped:,} groups of files were left, as other commits changed them"
+    skipped = others if s.groups_skipped else ""
+    if s.snapshot_id is None:
+        return f"nothing was rewritten{skipped}"
+    return (
+        f"snapshot {s.snapshot_id}: {s.files_before:,} files became {s.files_after:,} "
+        f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {kept}) in {s.seconds:.1f} s{skipped}"
+    )
+
+
+def _open_inputs(paths: Sequence[str]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema of the first file, and the batches of all.
+
+    Raises:
+        OptionError: a suffix that names no format.
+        StorageError: a file that can't be read.
+        SchemaError: a file that is not what its suffix says.
+    """
+    schema, first = _open(paths[0])
+    others = itertools.chain.from_iterable(_open(path)[1] for path in paths[1:])
+    return schema, itertools.chain(first, others)
+
+
+def _open(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    import pyarrow as pa
+
+    try:
+        return _by_suffix(path)
+    except pa.ArrowException as error:
+        raise SchemaError(f"can't read the input: {str(error).splitlines()[0]}", path=path) from error
+    except OSError as error:
+        raise StorageError(f"can't read the input: {error.strerror or error}", path=path) from error
+
+
+def _by_suffix(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    suffix = path.lower().removesuffix(".gz").rsplit(".", 1)[-1]
+    match suffix:
+        case "parquet":
+            import pyarrow.parquet as pq
+
+            file = pq.ParquetFile(path)
+            return file.schema_arrow, file.iter_batches(131_072)
+        case "orc":
+            import pyarrow.orc as orc
+
+            table = orc.ORCFile(path)
+            return table.schema, (table.read_stripe(i) for i in range(table.nstripes))
+        case "arrow" | "feather" | "ipc":
+            import pyarrow as pa
+
+            reader = pa.ipc.open_file(path)
+            return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+        case "csv":
+            import pyarrow.csv as csv
+
+            stream = csv.open_csv(path)
+            return stream.schema, iter(stream)
+        case "json" | "jsonl" | "ndjson":
+            import pyarrow.json as json
+
+            rows = json.read_json(path)
+            return rows.schema, iter(rows.to_batches())
+    raise OptionError(f"can't tell the format of {path}", hint="use a .parquet, .orc, .arrow, .csv or .jsonl file")

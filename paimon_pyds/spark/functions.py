@@ -1,0 +1,236 @@
+"""Functions that take a DataFrame or a session: what `Table` does, with the work on Spark's executors.
+
+Spark itself gives Python data sources no DELETE, UPDATE or MERGE. (Source: Spark's Python Data Source API, which has
+reads, appends and overwrites only.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.errors import OptionError
+from paimon_pyds.options.arguments import keywords_of
+from paimon_pyds.rowlevel.clauses import MergeOptions
+from paimon_pyds.spark.executor import SparkExecutor
+from paimon_pyds.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.rowlevel.changes import RowSummary
+
+__all__ = ["compact", "delete", "merge", "rewrite_file_index", "update", "write"]
+
+_NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
+
+
+def write(
+    df: DataFrame, path: str, mode: str = "append", options: Mapping[str, Any] | None = None, **settings: Any
+) -> None:
+    """Write a DataFrame into the table at a path, which is made when it is missing.
+
+    It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
+    lists of columns, a mapping for ``overwrite_partition``.
+
+    Args:
+        df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
+        path: where the table is.
+        mode: ``append`` or ``overwrite``.
+        options: options by their own names, such as ``{"file-index.bitmap.columns": "carrier"}``.
+        settings: options spelled the Python way: ``partition_by=["month"]`` is ``partition-by``.
+
+    Raises:
+        OptionError: another mode, or a value that is no option's value. What the write itself refuses comes from Spark.
+    """
+    if mode not in ("append", "overwrite"):
+        raise OptionError(f"mode is 'append' or 'overwrite', not {mode!r}")
+    named = {name.replace("_", "-"): _option_text(name, value) for name, value in settings.items() if value is not None}
+    given = {name: _option_text(name, value) for name, value in (options or {}).items() if value is not None}
+    twice = sorted(named.keys() & given.keys())
+    if twice:
+        raise OptionError(f"{twice[0]} is given twice")
+    writer = df.write.format("paimon_pyds").mode(mode)
+    for name, value in {**named, **given}.items():
+        writer = writer.option(name, value)
+    writer.save(path)
+
+
+def _option_text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{_quoted(str(key))}={_partition_value(part)}" for key, part in value.items())
+    if isinstance(value, Iterable):
+        parts = [str(part) for part in value]
+        if name in _NAME_LISTS:
+            parts = [_quoted(part) for part in parts]
+        return ",".join(parts)
+    raise OptionError(f"{name}: {type(value).__name__} is not a value of an option", hint="give text, numbers or lists")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`" if set(name) & set(",.`=' ") else name
+
+
+def _partition_value(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+@keywords_of(CompactOptions)
+def compact(
+    spark: SparkSession,
+    path: str,
+    *positional: Any,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    **named: Any,
+) -> CompactSummary:
+    """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
+
+    Args:
+        spark: a session, classic or Connect; its workers read and write the data files.
+        path: where the table is.
+        branch: another branch than main.
+        storage_options: of the storage that the table is on.
+        progress: called with the rows written so far.
+        *positional: the options in their order.
+        **named: the options by name: see `CompactOptions`.
+    """
+    table = Table.open(path, branch, storage_options)
+    return table.compact(*positional, executor=SparkExecutor(spark), progress=progress, **named)
+
+
+def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
+    spark: SparkSession,
+    path: str,
+    where: str | None = None,
+    *,
+    rebuild: bool = False,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RewriteSummary:
+    """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
+
+    Args:
+        spark: a session, classic or Connect; its workers read the data files and write the indexes.
+        path: where the table is.
+        where: a condition on partition columns.
+        rebuild: build every index anew, as after a change of an index's own options.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
+    """
+    table = Table.open(path, branch, storage_options)
+    return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
+
+
+def delete(  # noqa: PLR0913 - named arguments that users type
+    spark: SparkSession,
+    path: str,
+    where: Any,
+    *,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Delete the rows for which a condition is true: see `paimon_pyds.Table.delete`.
+
+    Args:
+        spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
+        path: where the table is.
+        where: Spark SQL text; ``"TRUE"`` for every row.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
+        options: table options for this run.
+
+    Raises:
+        OptionError: no condition, or a Column of Spark.
+    """
+    table = Table.open(path, branch, storage_options)
+    return table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+
+
+def update(  # noqa: PLR0913 - named arguments that users type
+    spark: SparkSession,
+    path: str,
+    set: Mapping[str, Any],
+    where: Any = None,
+    *,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RowSummary:
+    """Set columns of the rows for which a condition is true: see `paimon_pyds.Table.update`.
+
+    Args:
+        spark: a session, classic or Connect; its workers find the rows and write their new versions.
+        path: where the table is.
+        set: new values by column: Spark SQL text over the old values, or plain values that are not texts.
+        where: Spark SQL text; all rows when None.
+        branch: a branch of the table; the main one by default.
+        storage_options: credentials and endpoints of the storage.
+        progress: called with the rows of the files that are done so far.
+        options: table options for this run.
+
+    Raises:
+        OptionError: nothing to set, or a Column of Spark.
+    """
+    table = Table.open(path, branch, storage_options)
+    values = {name: _checked_sql(value) for name, value in set.items()}
+    return table.update(values, _checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+
+
+@keywords_of(MergeOptions)
+def merge(  # noqa: PLR0913 - named arguments that users type
+    spark: SparkSession,
+    path: str,
+    source: Any,
+    on: str | Sequence[str],
+    *,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    **named: Any,
+) -> RowSummary:
+    """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
+
+    Args:
+        spark: a session, classic or Connect; its workers join the files of the table that the source's keys can meet.
+        path: where the table is.
+        source: a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what
+            `Table.merge` takes.
+        on: Spark SQL text over ``target.…`` and ``source.…``, or the names of columns that both have.
+        branch: another branch than main.
+        storage_options: of the storage that the table is on.
+        progress: called with the rows of the files that are looked through so far.
+        **named: see `MergeOptions`.
+    """
+    table = Table.open(path, branch, storage_options)
+    rows = source.toArrow() if _is_of_spark(source) else source
+    return table.merge(rows, on, executor=SparkExecutor(spark), progress=progress, **named)
+
+
+def _is_of_spark(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "pyspark"
+
+
+def _checked_sql(value: Any) -> Any:
+    if _is_of_spark(value):
+        raise OptionError(
+            f"conditions and values are SQL text here, not {type(value).__name__} objects of Spark",
+            hint="such as \"color = 'red'\", or the text that you would give to F.expr",
+        )
+    return value
