@@ -30,7 +30,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["FileReading", "read_file"]
+__all__ = ["FileReading", "no_columns", "read_file"]
 
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
@@ -170,7 +170,7 @@ class FileReading:
             rows = selection.to_array(self.file.row_count)
             for start in range(0, len(rows), batch_rows):
                 here = rows[start : start + batch_rows]
-                yield self._result(output.apply(_no_columns(len(here))), here)
+                yield self._result(output.apply(no_columns(len(here))), here)
             return
         positions = _Positions(selection, self.file.row_count) if self.spec.metadata_columns else None
         for batch in self.reader.read(output.file_fields, selection, batch_rows):
@@ -228,7 +228,7 @@ class FileReading:
         left = selection.count(self.file.row_count)
         while left > 0:
             n = min(left, batch_rows)
-            yield _no_columns(n)
+            yield no_columns(n)
             left -= n
 
     def _result(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None) -> pa.RecordBatch:
@@ -254,13 +254,14 @@ def _growing_parts(window: RowSelection, row_count: int, limit: int | None) -> I
         start, size = start + size, 4 * size
 
 
-def _no_columns(rows: int) -> pa.RecordBatch:
+def no_columns(rows: int) -> pa.RecordBatch:
+    """A batch of some rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))
 
 
 def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
     if not fields:
-        return _no_columns(batch.num_rows)
+        return no_columns(batch.num_rows)
     return batch.select([f.name for f in fields])
 
 
