@@ -27,6 +27,7 @@ from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
+    NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
@@ -34,7 +35,6 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
 
@@ -251,10 +251,10 @@ def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
     elif type_.kind is Kind.TIMESTAMP and given is Kind.TIMESTAMP_LTZ:
         where = values.time_zone(zone)
         instant, micros = micros, values.instant_to_local(micros, where)
-        turn = None if where is values.UTC else _turn(instant, where)
-        if turn is not None and turn.at <= instant < turn.at + turn.before - turn.after:
+        change = None if where is values.UTC else _offset_change(instant, where)
+        if change is not None and change.at <= instant < change.at + change.before - change.after:
             # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
-            ends = -(-(turn.at + turn.before) * 1000 // unit)
+            ends = -(-(change.at + change.before) * 1000 // unit)
             return Cut(ends, ends)
     return _ratio_cut(micros * 1000 + rest, unit)
 
@@ -283,15 +283,15 @@ def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour 
         return None
     where = values.time_zone(zone)
     micros, rest = _micros(literal, type_)
-    turn = None if where is values.UTC else _turn(micros, where)
-    if turn is None or not turn.at <= micros < turn.at + turn.after - turn.before:
+    change = None if where is values.UTC else _offset_change(micros, where)
+    if change is None or not change.at <= micros < change.at + change.after - change.before:
         return None
     unit = NANOS_PER_UNIT[timestamp_unit(type_)]
-    start, stop = ((turn.at + offset) * 1000 // unit for offset in (turn.before, turn.after))
-    return SkippedHour(start, stop, _ratio_cut((micros + turn.before) * 1000 + rest, unit))
+    start, stop = ((change.at + offset) * 1000 // unit for offset in (change.before, change.after))
+    return SkippedHour(start, stop, _ratio_cut((micros + change.before) * 1000 + rest, unit))
 
 
-class _Turn(NamedTuple):
+class _OffsetChange(NamedTuple):
     """A change of a zone's offset: the instant, the offsets before and after it, in microseconds."""
 
     at: int
@@ -299,10 +299,10 @@ class _Turn(NamedTuple):
     after: int
 
 
-def _turn(instant: int, zone: dt.tzinfo) -> _Turn | None:
+def _offset_change(instant: int, zone: dt.tzinfo) -> _OffsetChange | None:
     """The change of offset in the day before an instant."""
     start = instant - values.DAY_MICROS - 7_200_000_000
     before, after = values.offset_micros(start, zone), values.offset_micros(instant, zone)
     if before == after:
         return None
-    return _Turn(_first(start, instant, lambda at: values.offset_micros(at, zone) == after), before, after)
+    return _OffsetChange(_first(start, instant, lambda at: values.offset_micros(at, zone) == after), before, after)

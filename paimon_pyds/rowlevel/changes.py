@@ -48,6 +48,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
+from paimon_pyds.storage.base import discard
 
 __all__ = ["Published", "RowSummary", "change_rows", "publish"]
 
@@ -170,7 +171,7 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
     while True:
         vectors = now.vectors.write(attempt.vectors)
         try:
-            with removing_unpublished(partial(now.vectors.discard, vectors)):
+            with removing_unpublished(partial(discard, target.store.io, vectors.paths)):
                 snapshot = commit(target.store, attempt.changes(vectors), target.options)
             return Published(snapshot, vectors, attempt.files_removed)
         except CommitConflictError as error:
