@@ -47,6 +47,9 @@ from paimon_pyds.storage.base import FileIO, discard
 
 __all__ = ["CompactSummary", "apply_stray_vectors", "compact"]
 
+_CONFLICTS = 20
+"""How often a commit is tried again because deletes moved vectors that they did not change."""
+
 Progress = Callable[[int], None]
 
 
@@ -253,10 +256,6 @@ def _files(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[Pl
     for file in planned_files(store, plan.schema, picked):
         vector = plan.vectors.get(file.name)
         yield file if vector is None else file._replace(deletion=vector.file)
-
-
-_CONFLICTS = 20
-"""How often a commit is tried again because deletes moved vectors that they did not change."""
 
 
 def _remove(io: FileIO, results: Sequence[CompactResult]) -> None:

@@ -182,8 +182,12 @@ _TEMPORAL = TIMESTAMP_KINDS | {Kind.DATE}
 
 
 def check_assignable(source: Type, target: DataType) -> None:
-    """Raise ExpressionError unless values of one type may be stored in a column of another."""
-    if source is None or (_groups(source.kind, target.kind) and target.kind not in REFUSED_KINDS):
+    """Raise ExpressionError unless values of one type may be stored in a column of another.
+
+    The rules are those of Spark's ANSI policy (``Cast.canANSIStoreAssign``): a number fits any number that has room for
+    it, any plain value fits a text, dates and timestamps fit each other; a text fits nothing but a text.
+    """
+    if source is None or (_may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS):
         return
     if not isinstance(source, AtomicType) and source.kind is target.kind:
         return
@@ -193,7 +197,7 @@ def check_assignable(source: Type, target: DataType) -> None:
     raise ExpressionError(f"a {type_text(source)} is not stored in a column of type {target}", hint=hint)
 
 
-def _groups(source: Kind, target: Kind) -> bool:
+def _may_hold(source: Kind, target: Kind) -> bool:
     return (
         (source is target)
         or (source in NUMBERS and target in NUMBERS)

@@ -99,8 +99,7 @@ def normal_form(condition: Expression, source: SqlText, zone: str, table: Table 
         table: what the condition is about; without, names stay unbound, and the tree as it is written.
 
     Raises:
-        PredicateError: the condition has a part that predicates have no leaf for, and there is no evaluator; or that
-            part can't be bound.
+        PredicateError: a part that predicates have no leaf for can't be bound, or there is no evaluator.
     """
     form = _NormalForm(source, zone, table, condition)
     try:

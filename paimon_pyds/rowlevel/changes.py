@@ -52,6 +52,9 @@ from paimon_pyds.storage.base import discard
 
 __all__ = ["Published", "RowSummary", "change_rows", "publish"]
 
+_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
+"""Kinds of commits that leave all rows as they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowSummary:
@@ -137,10 +140,6 @@ def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
     from paimon_pyds.compact.compact import apply_stray_vectors
 
     apply_stray_vectors(target.store, snapshot)
-
-
-_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
-"""Kinds of commits that leave all rows as they are."""
 
 
 @dataclass(frozen=True, slots=True)

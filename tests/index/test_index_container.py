@@ -235,6 +235,15 @@ def test_checksums_that_are_asked_for_before_all_are_kept(monkeypatch: pytest.Mo
                 CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY)).read(4 + at, length)
 
 
+def test_few_checksums_are_read_once() -> None:
+    body = _BODY * 10
+    source = CountingSource(b"head" + body + encode_checksums(body))
+    blocks = CheckedBlocks(source, 4, len(body))
+    for at in (0, 200_000, 299_000):
+        assert blocks.read(4 + at, 9) == body[at : at + 9]
+    assert [offset for offset, _ in source.reads] == [4, 4 + len(body), 4 + 199_680, 4 + 299_000 // 1024 * 1024]
+
+
 @given(st.integers(0, 5_000_000))
 def test_the_length_of_blocks_is_told_by_that_of_all(length: int) -> None:
     size = length + 4 * (-(-length // 1024) + length // 65_536)
