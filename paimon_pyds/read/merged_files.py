@@ -18,7 +18,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
-from paimon_pyds.merge.windows import SortedRun, windows
+from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, no_columns, read_file
@@ -111,7 +111,7 @@ class _Section:
             merging=None,
         )
 
-    def runs(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int) -> list[SortedRun]:
+    def runs(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int) -> list[SortedBatches]:
         """The sorted runs of the section, the oldest first."""
         files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
         for number, file in enumerate(files):
@@ -123,7 +123,7 @@ class _Section:
         rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
         runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
         return [
-            SortedRun(self._batches([(files[n], traces[n]) for n in run], rows), files[run[0]].path) for run in runs
+            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows), files[run[0]].path) for run in runs
         ]
 
     def _ranks_of_least_keys(self, files: Sequence[PlannedFile]) -> Sequence[int]:
