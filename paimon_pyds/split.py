@@ -6,7 +6,7 @@ and what reading it told (`read.live_rows.FileTrace`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,17 +21,21 @@ from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.index.keys import Key
+    from paimon_pyds.merge.filter import MergeFilter
+    from paimon_pyds.metadata.schema import TableSchema
 
 __all__ = [
     "METADATA_FIELDS",
     "ColumnBounds",
     "DeletionFile",
     "FileBounds",
+    "Merging",
     "PlannedFile",
     "ReadSpec",
     "SortedRun",
     "Split",
     "result_schema",
+    "sections",
 ]
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
@@ -103,12 +107,28 @@ class SortedRun:
     Attributes:
         level: 0 for files as writers leave them, then higher as they are compacted.
         key_range: the least and the greatest key, as BinaryRows.
-        merged: other files of the bucket may hold newer versions of its rows, which are merged when they are read.
+        merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
+            its rows are merged when they are read.
+        section: numbers the sections of a bucket; no key is in two of them.
     """
 
     level: int
     key_range: tuple[bytes, bytes]
     merged: bool
+    section: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How the rows of files that may hold versions of the same rows are merged.
+
+    Attributes:
+        schema: the table's; its options say which engine merges them.
+        filter: the plan's filter in two parts, for before and after.
+    """
+
+    schema: TableSchema
+    filter: MergeFilter
 
 
 class PlannedFile(NamedTuple):
@@ -171,6 +191,11 @@ class PlannedFile(NamedTuple):
         return None if self.bounds is None else self.bounds.embedded_index
 
     @property
+    def merged_with(self) -> tuple[PartitionBucket, int] | None:
+        """What is the same of the files that its rows are merged with; None where they are not merged."""
+        return (self.bucket_id, self.run.section) if self.run is not None and self.run.merged else None
+
+    @property
     def residual(self) -> Predicate | None:
         """The part of the plan's filter that metadata does not settle; None where that wasn't asked."""
         return None if self.bounds is None else self.bounds.residual
@@ -224,6 +249,8 @@ class ReadSpec:
     partition_fields: tuple[DataField, ...] = ()
     options: Mapping[str, str] | None = None
     use_index: bool = True
+    merging: Merging | None = None
+    """How rows of a table with a primary key are merged."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
@@ -253,8 +280,8 @@ def result_schema(spec: ReadSpec) -> pa.Schema:
 class Split:
     """Some files, to be read by one reader.
 
-    They may be of several buckets, as a task of Spark costs more than a small bucket. But where files of a bucket have
-    to be merged with one another (`PlannedFile.merged`), all of these are in one split.
+    They may be of several buckets, as a task of Spark costs more than a small bucket. But where files of a section have
+    to be merged with one another (`PlannedFile.merged_with`), all of these are in one split.
     """
 
     spec: ReadSpec
@@ -274,3 +301,12 @@ class Split:
     def size(self) -> int:
         """Bytes of the data files."""
         return sum(file.read_size for file in self.files)
+
+
+def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
+    """The files, those together whose rows are merged with one another; each of the others alone."""
+    found: dict[tuple[PartitionBucket, int] | int, list[PlannedFile]] = {}
+    for number, file in enumerate(files):
+        together = file.merged_with
+        found.setdefault(number if together is None else together, []).append(file)
+    return list(found.values())

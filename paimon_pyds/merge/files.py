@@ -1,8 +1,9 @@
 """Which files of a table with a primary key can't be given out as they lie, because their rows have to be merged.
 
-As Java plans (class MergeTreeSplitGenerator of Paimon's core): the rows of a bucket are raw where none of its files has
-rows that delete others, and where it has one sorted run above level 0; or runs on several levels above 0 whose older
-versions deletion vectors hide, or that the merge engine first-row never wrote; or one file only.
+The files of a bucket fall into sections: no key is in two of them (Java: class IntervalPartition). The rows of a
+section are raw where none of its files has rows that delete others, and it is one file; or files on levels above 0
+whose older versions deletion vectors hide, or that the merge engine first-row never wrote. Java Paimon plans by the
+same rules, and takes more for merged: it asks most of them of whole buckets (class MergeTreeSplitGenerator).
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.row import decode_column
 
-__all__ = ["MERGED", "merge_keys", "with_merged"]
+__all__ = ["MERGED", "SECTION", "hides_level_0", "keep_sections", "merge_keys", "with_merged"]
 
 MERGED = "merged"
-"""The column that `with_merged` adds to manifest entries."""
+SECTION = "section"
+"""The columns that `with_merged` adds to manifest entries."""
 
 
 def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
@@ -27,30 +31,79 @@ def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys))) if schema.primary_keys else None
 
 
-def with_merged(entries: pa.RecordBatch, options: TableOptions) -> pa.RecordBatch:
-    """Manifest entries of a table with a primary key, with a column that tells whose rows are merged with others'.
+def hides_level_0(options: TableOptions) -> bool:
+    """Whether batch reads leave out what was not compacted yet: its versions are not compared with older ones.
+
+    (Java: CoreOptions.batchScanSkipLevel0.)
+    """
+    if options.get("merge-engine") == "first-row":
+        return True
+    return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
+
+
+def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
+    """Manifest entries of a table with a primary key, with columns that tell whose rows are merged with others'.
 
     Args:
         entries: all live entries of each bucket that may hold a version of a row that is wanted.
+        schema: the table's.
         options: the table's.
     """
-    return entries.append_column(pa.field(MERGED, pa.bool_(), False), from_numpy(_merged(entries, options)))
-
-
-def _merged(entries: pa.RecordBatch, options: TableOptions) -> npt.NDArray[np.bool_]:
     if not entries.num_rows:
-        return np.zeros(0, np.bool_)
+        sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    else:
+        sections = _sections(entries, schema)
+        merged = _merged(entries, sections, options)
+    with_sections = entries.append_column(pa.field(SECTION, pa.int64(), False), from_numpy(sections))
+    return with_sections.append_column(pa.field(MERGED, pa.bool_(), False), from_numpy(merged))
+
+
+def keep_sections(mask: npt.NDArray[np.bool_], entries: pa.RecordBatch, options: TableOptions) -> npt.NDArray[np.bool_]:
+    """Which files to read, of those that may hold a version that a filter keeps.
+
+    Files that are merged are read with all others of their section, as the newest version of a row may be in any. Where
+    the merge engine gives rows as one version has them, a section without any that the filter keeps is left out.
+
+    Args:
+        mask: which files may hold one.
+        entries: as `with_merged` gives them.
+        options: the table's.
+    """
+    merged = is_true(entries.column(MERGED))
+    if options.get("merge-engine") not in ("deduplicate", "first-row"):
+        return mask | merged
+    sections = to_numpy(entries.column(SECTION))
+    kept = np.bincount(sections, mask) > 0
+    return np.where(merged, kept[sections], mask)
+
+
+def _sections(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
+    """Numbers of sections, one for each entry; entries of several buckets are in several sections."""
     partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
     places = np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1)
-    kinds, bucket = np.unique(places, axis=0, return_inverse=True)
-    bucket = bucket.reshape(-1)
+    bucket = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    types = [schema.field(name).type for name in schema.trimmed_primary_keys]
+    ends = pa.concat_arrays([entries.column("min_key"), entries.column("max_key")])
+    decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
+    if any(column.unknown is not None for column in decoded):  # no order of keys that Arrow can't hold
+        return bucket
+    ranks = np.unique(order_codes([column.values for column in decoded]), return_inverse=True)[1].reshape(-1)
+    least, greatest = (bucket * len(ranks) + part for part in np.split(ranks, 2))
+    order = np.argsort(least, kind="stable")
+    reached = np.maximum.accumulate(greatest[order])
+    begins = np.append(True, least[order][1:] > reached[:-1])
+    sections = np.empty(len(order), np.int64)
+    sections[order] = np.cumsum(begins) - 1
+    return sections
+
+
+def _merged(entries: pa.RecordBatch, sections: npt.NDArray[np.int64], options: TableOptions) -> npt.NDArray[np.bool_]:
+    count = int(sections.max()) + 1
     levels = to_numpy(entries.column("level"))
-    lowest, highest = np.full(len(kinds), np.iinfo(np.int32).max), np.zeros(len(kinds), np.int32)
-    np.minimum.at(lowest, bucket, levels)
-    np.maximum.at(highest, bucket, levels)
-    deletes = to_numpy(pc.fill_null(entries.column("delete_row_count"), scalar(0, pa.int64())))
-    adds_only = np.bincount(bucket, deletes != 0, len(kinds)) == 0
+    lowest = np.full(count, np.iinfo(np.int32).max)
+    np.minimum.at(lowest, sections, levels)
+    deletes = to_numpy(pc.fill_null(entries.column("delete_row_count"), scalar(1, pa.int64())))
+    adds_only = np.bincount(sections, deletes != 0, count) == 0
     hidden = options.get("deletion-vectors.enabled") or options.get("merge-engine") == "first-row"
-    one_version = (lowest > 0) & (hidden | (lowest == highest))
-    raw = adds_only & (one_version | (np.bincount(bucket, minlength=len(kinds)) == 1))
-    return np.asarray(~raw[bucket], np.bool_)
+    raw = adds_only & ((np.bincount(sections, minlength=count) == 1) | ((lowest > 0) & hidden))
+    return np.asarray(~raw[sections], np.bool_)

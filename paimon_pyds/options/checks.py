@@ -54,8 +54,6 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
     ``options`` are those of the one read, over the table's own.
     """
-    if schema.primary_keys:
-        raise UnsupportedError(_NO_PRIMARY_KEYS[0].format("read"), hint=_NO_PRIMARY_KEYS[1])
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
 
 

@@ -147,6 +147,8 @@ class IndexedFile:
     @property
     def rows(self) -> RowSelection | None:
         """Exactly the live rows that the filter keeps; None when only reading can tell."""
+        if self.file.merged:
+            return None
         with self._asking():
             return self._live.rows
 
@@ -168,8 +170,10 @@ class IndexedFile:
         """What indexes of some types know of a column, cheapest first.
 
         There are none for a column that this file holds in another type, whose indexes tell no values, or that has the
-        name of a map key.
+        name of a map key. Of a file whose rows are merged they would count older versions.
         """
+        if self.file.merged:
+            return []
         evolution = file_evolution(self._live.spec, self.file, (field,))
         source = evolution.sources[0]
         own = None if source is None else evolution.file_fields[source]
@@ -186,4 +190,4 @@ class IndexedFile:
 
     def reading_candidates(self) -> PlannedFile:
         """The file, to be read at `candidates` only: indexes and deletions are in that already."""
-        return self.file.selecting(self.candidates)
+        return self.file if self.file.merged else self.file.selecting(self.candidates)

@@ -29,7 +29,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField, arrow_schema, arrow_type
 
-__all__ = ["ROW_INDEX", "FileReading", "matching_rows", "open_data_file", "read_file"]
+__all__ = ["ROW_INDEX", "FileReading", "matching_rows", "metadata_column", "no_columns", "open_data_file", "read_file"]
 
 ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
@@ -188,7 +188,7 @@ class FileReading:
             rows = selection.to_array(self.file.row_count)
             for start in range(0, len(rows), batch_rows):
                 here = rows[start : start + batch_rows]
-                yield self._result(output.apply(_no_columns(len(here))), here)
+                yield self._result(output.apply(no_columns(len(here))), here)
             return
         positions = _Positions(selection, self.file.row_count) if self.spec.metadata_columns else None
         for batch in self.reader.read(output.file_fields, selection, batch_rows):
@@ -246,7 +246,7 @@ class FileReading:
         left = selection.count(self.file.row_count)
         while left > 0:
             n = min(left, batch_rows)
-            yield _no_columns(n)
+            yield no_columns(n)
             left -= n
 
     def _result(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None) -> pa.RecordBatch:
@@ -255,7 +255,7 @@ class FileReading:
             return batch
         if rows is None:
             raise ValueError("metadata columns need row positions")
-        extra = [_metadata_column(name, self.spec, self.file, rows) for name in self.spec.metadata_columns]
+        extra = [metadata_column(name, self.spec, self.file, rows) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=result_schema(self.spec))
 
 
@@ -272,13 +272,14 @@ def _growing_parts(window: RowSelection, row_count: int, limit: int | None) -> I
         start, size = start + size, 4 * size
 
 
-def _no_columns(rows: int) -> pa.RecordBatch:
+def no_columns(rows: int) -> pa.RecordBatch:
+    """A batch of some rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))
 
 
 def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
     if not fields:
-        return _no_columns(batch.num_rows)
+        return no_columns(batch.num_rows)
     return batch.select([f.name for f in fields])
 
 
@@ -304,7 +305,7 @@ class _Positions:
         return self._rows[start : start + n]
 
 
-def _metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
+def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
     """A metadata column for these positions of the file.
 
     Rows of a file have row ids from ``_FIRST_ROW_ID`` on, and its sequence number, until an update rewrites them: then

@@ -12,7 +12,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
-from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema
+from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 
 __all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits"]
 
@@ -36,9 +36,9 @@ def read_split(
         on_file: called with the trace of each file when it is done.
     """
     left = limit
-    for file in split.files:
-        trace = FileTrace(file.path, file.row_count)
-        for batch in read_file(split.spec, file, batch_rows=batch_rows, trace=trace, limit=left):
+    for section in sections(split.files):
+        traces = [FileTrace(file.path, file.row_count) for file in section]
+        for batch in _rows_of(split.spec, section, traces, batch_rows, left):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
@@ -47,9 +47,25 @@ def read_split(
             if left == 0:
                 break
         if on_file is not None:
-            on_file(trace)
+            for trace in traces:
+                on_file(trace)
         if left == 0:
             return
+
+
+def _rows_of(
+    spec: ReadSpec,
+    section: Sequence[PlannedFile],
+    traces: Sequence[FileTrace],
+    batch_rows: int,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The surviving rows of files that `split.sections` has together."""
+    if section[0].merged:
+        from paimon_pyds.read.merged_files import read_merged
+
+        return read_merged(spec, section, traces, batch_rows)
+    return read_file(spec, section[0], batch_rows=batch_rows, trace=traces[0], limit=limit)
 
 
 def read_splits(
@@ -76,7 +92,7 @@ def read_splits(
     if threads <= 1 or len(files) <= 1 or limit is not None:
         yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=on_file)
         return
-    reads = (_run(spec, file, batch_rows) for file in files)
+    reads = (_run(spec, section, batch_rows) for section in sections(files))
     for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
         if not isinstance(item, FileTrace):
             yield item
@@ -84,11 +100,13 @@ def read_splits(
             on_file(item)
 
 
-def _run(spec: ReadSpec, file: PlannedFile, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
-    """The file's rows, then its trace."""
-    trace = FileTrace(file.path, file.row_count)
-    yield from read_file(spec, file, batch_rows=batch_rows, trace=trace)
-    yield trace
+def _run(
+    spec: ReadSpec, section: Sequence[PlannedFile], batch_rows: int
+) -> Generator[pa.RecordBatch | FileTrace, None, None]:
+    """The rows of files that are read together, then their traces."""
+    traces = [FileTrace(file.path, file.row_count) for file in section]
+    yield from _rows_of(spec, section, traces, batch_rows)
+    yield from traces
 
 
 def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, to_numpy
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
-from paimon_pyds.merge.files import MERGED, merge_keys, with_merged
+from paimon_pyds.merge.files import MERGED, hides_level_0, keep_sections, merge_keys, with_merged
 from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -36,7 +36,7 @@ from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "plan_scan"]
@@ -112,7 +112,7 @@ class Planner:
         request, options = self.request, self.request.options
         entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
         if self.schema.primary_keys:
-            entries = with_merged(self.pruned(entries, ("keys", self.by_keys)), options)
+            entries = with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)), self.schema, options)
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
         files = self.files(entries)
         return ScanPlan(
@@ -155,7 +155,14 @@ class Planner:
             partition_fields=self.schema.partition_fields,
             options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
+            merging=self.merging() if any(file.merged for file in files) else None,
         )
+
+    def merging(self) -> Merging:
+        """How the rows of these files are merged."""
+        options = without_secrets(dict(self.request.options))
+        keys = merge_keys(self.schema)
+        return Merging(replace(self.schema, options=options), merge_filter(self.request.predicate, keys))
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
@@ -225,6 +232,17 @@ class Planner:
             ]
         return self.reader.manifests(self.request.state.snapshot)
 
+    def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The files that a batch read of a table with a primary key looks at."""
+        keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
+        if hides_level_0(self.request.options):
+            keep &= to_numpy(entries.column("level")) > 0
+        if keep.all():
+            return entries
+        visible = entries.filter(from_numpy(keep))
+        self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
+        return visible
+
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
@@ -248,8 +266,8 @@ class Planner:
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.statistics_of(self.request.predicate, entries)
-        if self.schema.primary_keys:  # the newest version of a row may be in a file that no version that matches is in
-            mask |= is_true(entries.column(MERGED))
+        if self.schema.primary_keys:
+            mask = keep_sections(mask, entries, self.request.options)
         return (entries, "") if mask.all() else (entries.filter(from_numpy(mask)), "")
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_pyds.formats import traits_of
-from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import PlannedFile, ReadSpec, Split
+from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import LeafTrace
@@ -120,7 +119,7 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
     """
     group: list[PlannedFile] = []
     weight = 0
-    for file in _buckets_together(files):
+    for file in itertools.chain.from_iterable(sections(files)):
         cost = max(file.read_size, open_file_cost)
         if group and weight + cost > target_size and not _merged_together(group[-1], file):
             yield group
@@ -132,17 +131,7 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
 
 
 def _merged_together(one: PlannedFile, other: PlannedFile) -> bool:
-    return one.merged and other.merged and one.bucket_id == other.bucket_id
-
-
-def _buckets_together(files: Sequence[PlannedFile]) -> Iterable[PlannedFile]:
-    """The files, those of a bucket whose rows are merged with one another side by side."""
-    if all(file.run is None for file in files):
-        return files
-    units: dict[PartitionBucket | int, list[PlannedFile]] = {}
-    for number, file in enumerate(files):
-        units.setdefault(file.bucket_id if file.merged else number, []).append(file)
-    return itertools.chain.from_iterable(units.values())
+    return one.merged_with is not None and one.merged_with == other.merged_with
 
 
 def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:

@@ -17,6 +17,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read import read_split
+from paimon_pyds.read.live_rows import LiveRows
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
@@ -129,8 +130,8 @@ def test_merged_rows_are_not_counted_by_metadata() -> None:
         assert file.bounds_of("v").low is None or not file.merged
 
 
-def test_merged_files_are_not_read_alone() -> None:
+def test_rows_of_a_merged_file_are_not_looked_up_alone() -> None:
     plan = _plan("pk_dedup_mor")
-    split = next(split for split in plan.splits if not split.raw_convertible)
+    merged = next(file for file in plan.files if file.merged)
     with pytest.raises(UnsupportedError, match="merged"):
-        list(read_split(split))
+        LiveRows(plan.spec, merged)

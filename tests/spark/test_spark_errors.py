@@ -103,7 +103,7 @@ def test_streams(spark, six, tmp_path):
 def test_a_table_with_a_primary_key(frames, path):
     schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
     pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "1"})
-    assert "primary key can't be read yet" in failure(lambda: frames.load(path))
+    assert frames.load(path).count() == 0
     assert "primary key can't be written yet" in failure(lambda: frames.save("SELECT 1 AS id, 'a' AS v", path))
 
 

@@ -1,9 +1,9 @@
-"""Every append table that Java wrote gives Java's rows: whole, projected, in time, on branches, for every filter."""
+"""Every table that Java wrote gives Java's rows: whole, projected, in time, on branches, for every filter."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,18 @@ REFUSED = {
 """Fixtures that are refused, and the word that the error must say."""
 
 
-def _append_tables() -> list[str]:
-    schemas = {name: json.loads((fixture_dir(name) / "schema.json").read_text("utf-8")) for name in fixture_names()}
-    return [name for name, schema in schemas.items() if not schema["primary_keys"]]
+UNORDERED = frozenset({"a_colld"})
+"""Columns of arrays that are sets, which Java gives in an order of its own."""
+
+NAMES = [name for name in fixture_names() if name not in REFUSED]
 
 
-NAMES = [name for name in _append_tables() if name not in REFUSED]
+def _ordered(rows: Iterable[str]) -> list[str]:
+    """Rows as JSON texts, with arrays that are sets in one order."""
+    return in_order(
+        dumps({k: sorted(v) if k in UNORDERED and v is not None else v for k, v in json.loads(row).items()})
+        for row in rows
+    )
 
 
 def _reads() -> Iterator[Any]:
@@ -54,14 +60,14 @@ def _table(name: str, branch: str | None = None) -> Any:
 def test_reads_as_java(name: str, read: dict[str, Any]) -> None:
     table = _table(name, read.get("branch"))
     snapshot = read.get("snapshot")
-    if read["name"] == "full":
+    if read["name"] in ("full", "before_l0", "proj"):
         snapshot = _snapshot_of_full(name)
     scan = table.scan(
         columns=read.get("projection"), snapshot=snapshot, tag=read.get("tag"), options=read.get("options")
     )
     rows = scan.to_arrow()
     expected = expected_lines(fixture_dir(name) / read["expected"])
-    assert lines(rows) == expected
+    assert _ordered(lines(rows)) == _ordered(expected)
     assert scan.count() == len(expected)
 
 
@@ -98,8 +104,8 @@ def test_filters_as_java(name: str) -> None:
     for case in _filters(name):
         text = to_sql(case["filter"], fields)
         rows = table.scan(filter=text, columns=case["projection"], snapshot=snapshot).to_arrow()
-        expected = _right_rows(case, name, fields)
-        ours = lines(rows)
+        expected = _ordered(_right_rows(case, name, fields))
+        ours = _ordered(lines(rows))
         if ours != expected:
             lost, added = sorted(set(expected) - set(ours))[:5], sorted(set(ours) - set(expected))[:5]
             wrong.append(f"{case['name']}: {text}\n    lost {lost}, added {added}")
@@ -129,10 +135,11 @@ def test_plans_the_files_that_java_plans(name: str) -> None:
     table = _table(name)
     description = meta(name)
     fields = table_fields(table_path(name))
-    snapshot = None if description.get("files_is_latest", True) else description["files_snapshot"]
     for other in description["others"]:
         if other["cmd"] != "files" or "--mode" in other["args"]:
             continue
+        latest = description.get("files_is_latest", True) or other["expected"].endswith("_after_compact.jsonl")
+        snapshot = None if latest else description["files_snapshot"]
         expected = list(json_lines(fixture_dir(name) / other["expected"]))
         if not other["args"]:
             tasks = table.scan(snapshot=snapshot).plan().files
