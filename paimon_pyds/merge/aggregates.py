@@ -3,8 +3,8 @@
 What they do with NULL, overflow and rows that take back is what Java Paimon 1.4 does, so that both give the same rows.
 (Paimon documentation, primary-key-table/merge-engine/aggregation; Java: org.apache.paimon.mergetree.compact.aggregate.)
 
-The oldest value of a group may be the result of an earlier merge: added up, it stands for the rows it was made of. Where
-newer rows were merged with one another before, the result is another one, as in Java, if they take back what came
+The oldest value of a group may be the result of an earlier merge: added up, it stands for the rows it was made of.
+Where newer rows were merged with one another before, the result is another one, as in Java, if they take back what came
 before them (collect, merge_map, nested_update, product, last_value, last_non_null_value), if decimals overflow on the
 way, if floats are rounded, and of nested_update with a limit and merge_map_with_keytime.
 """
