@@ -34,7 +34,7 @@ def aggregated_column(
     """
     if function.ignore_retract:
         given = given & ~counted.retract
-    given_now = given & (counted.after_base | (counted.is_base & counted.versions.of_each(counted.base_retracts)))
+    given_now = given & (counted.after_base | counted.is_retracting_base)
     if late is None or function.keeps_arrival_order:
         behind = np.zeros(len(given), np.bool_)
     else:

@@ -27,6 +27,7 @@ from paimon_pyds.merge import aggregate_numbers as numbers
 from paimon_pyds.merge import aggregate_sketches as sketches
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.types import (
     BINARY_KINDS,
     FLOAT_KINDS,
@@ -174,7 +175,7 @@ def _nested_key(column: _Column) -> tuple[int, ...]:
             )
     assert isinstance(column.type, ArrayType)
     assert isinstance(column.type.element, RowType)
-    names = [name.strip() for name in (column.option("nested-key") or "").split(",") if name.strip()]
+    names = comma_separated(column.option("nested-key") or "")
     return _places(names, column.type.element, column, "nested-key")
 
 

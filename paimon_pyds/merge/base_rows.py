@@ -38,6 +38,13 @@ class CountedVersions:
         return found
 
     @cached_property
+    def is_retracting_base(self) -> Flags:
+        """Of each place, whether it is a base that takes away from itself."""
+        found = np.zeros(len(self.retract), np.bool_)
+        found[self.base[self.base_retracts]] = True
+        return found
+
+    @cached_property
     def after_base(self) -> Flags:
         """Of each place, whether it is behind the base of its key, or its key has none."""
         return np.asarray(np.arange(len(self.retract)) > self.versions.of_each(self.base), np.bool_)

@@ -16,19 +16,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.sort.keys import SortKeys
 
-__all__ = ["Codes", "comparable", "order_code", "order_codes", "pair_codes"]
+__all__ = ["Codes", "comparable", "order_code", "order_codes", "pair_codes", "sorted_rows"]
 
 Codes = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _LONG_DIGITS = 18
+_MOST_PADDED = 32
+"""Bytes up to which texts are filled up to one length."""
 
 
 def comparable(columns: Sequence[pa.Array]) -> list[pa.Array]:
     """The columns as integers, binaries or decimals that Arrow and Python compare in the order of this module."""
     return SortKeys("order").of(columns)
+
+
+def sorted_rows(columns: Sequence[pa.Array]) -> tuple[Positions, Flags]:
+    """The positions of rows in their order, column after column; equal rows keep the order they are in.
+
+    Sorted stretches one after the other are merged, which is the faster the fewer they are.
+
+    Returns:
+        the positions; and of each but the first, whether its row is equal to the one before it.
+    """
+    if len(columns) == 1:
+        values = comparable(columns)[0]
+        if not _is_numeric(values):
+            return _sorted_values(values)
+    return _sorted_codes(order_codes(columns))
 
 
 def order_codes(columns: Sequence[pa.Array]) -> Codes:
@@ -42,11 +61,16 @@ def order_codes(columns: Sequence[pa.Array]) -> Codes:
 def order_code(column: pa.Array) -> Codes:
     """A number for each value of one column; see `order_codes`."""
     values = comparable([column])[0]
-    if pa.types.is_integer(values.type):
-        return _integers(values)
-    if pa.types.is_decimal128(values.type) and values.type.precision <= _LONG_DIGITS and not values.null_count:
-        return _low_halves(values)
-    return _ranks(values)
+    if not _is_numeric(values):
+        return _ranks(values)
+    return _integers(values) if pa.types.is_integer(values.type) else _low_halves(values)
+
+
+def _is_numeric(values: pa.Array) -> bool:
+    """Whether values are numbers of 64 bits themselves, so that none have to be found by sorting."""
+    type_ = values.type
+    short = pa.types.is_decimal128(type_) and type_.precision <= _LONG_DIGITS and not values.null_count
+    return bool(short or pa.types.is_integer(type_))
 
 
 def _integers(values: pa.Array) -> Codes:
@@ -68,16 +92,56 @@ def _low_halves(values: pa.Array) -> Codes:
 
 def _ranks(values: pa.Array) -> Codes:
     """0 for the least values, 1 for the next, and so on."""
-    order = pc.array_sort_indices(values, null_placement="at_start")
-    ordered = values.take(order)
-    steps = np.zeros(len(values), np.int64)
-    if len(values) > 1:
-        steps[1:] = to_numpy(pc.not_equal(ordered.slice(1), ordered.slice(0, len(values) - 1)).fill_null(False))
-    if 0 < values.null_count < len(values):
-        steps[values.null_count] = 1
-    ranks = np.empty(len(values), np.int64)
-    ranks[to_numpy(order)] = np.cumsum(steps)
+    order, again = _sorted_values(values)
+    ranks = np.zeros(len(values), np.int64)
+    ranks[order[1:]] = np.cumsum(~again)
     return ranks
+
+
+def _sorted_codes(codes: Codes | Words) -> tuple[Positions, Flags]:
+    if (codes[1:] >= codes[:-1]).all():
+        return np.arange(len(codes)), codes[1:] == codes[:-1]
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    return order, codes[1:] == codes[:-1]
+
+
+def _sorted_values(values: pa.Array) -> tuple[Positions, Flags]:
+    """`sorted_rows` of one column."""
+    words = _words(values)
+    if words is not None and words.shape[1] == 1:
+        return _sorted_codes(words[:, 0].astype(np.uint64))
+    if words is not None:
+        order = np.argsort(words.view(f"S{words.shape[1] * 8}")[:, 0], kind="stable")
+        words = words[order]
+        return order, np.logical_and.reduce([column[1:] == column[:-1] for column in words.T])
+    positions = pc.array_sort_indices(values, null_placement="at_start")
+    ordered = values.take(positions)
+    again = np.zeros(max(0, len(values) - 1), np.bool_)
+    if len(again):
+        again = to_numpy(pc.equal(ordered.slice(1), ordered.slice(0, len(again))).fill_null(False))
+        again[: max(0, values.null_count - 1)] = True
+    return to_numpy(positions).astype(np.int64), again
+
+
+def _words(values: pa.Array) -> Words | None:
+    """Short binaries as big-endian numbers, several a row: filled up with zeros they compare as before. None for longer
+    ones, with NULLs, and with zeros at their end."""
+    if values.type != pa.binary() or values.null_count or not len(values):
+        return None
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
+    lengths = np.diff(offsets)
+    width = -(-max(1, int(lengths.max())) // 8) * 8
+    if width > _MOST_PADDED:
+        return None
+    data = np.frombuffer(values.buffers()[2] or b"\0", np.uint8)
+    if not data[offsets[1:][lengths > 0] - 1].all():
+        return None
+    texts = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), offset=values.offset)
+    padded = pc.ascii_rpad(texts, width=width, padding="\0")
+    count = width // 8
+    words = np.frombuffer(padded.buffers()[2], ">u8", len(values) * count, padded.offset * width)
+    return words.reshape(-1, count)
 
 
 def pair_codes(first: Codes, second: Codes) -> Codes:

@@ -156,7 +156,7 @@ def _group_columns(
     versions = counted.versions
     order = GroupOrder.of(rows, group, versions)
     given = order.given & ~(counted.retract & ignore_delete)
-    processed = given & (counted.after_base | (counted.is_base & versions.of_each(counted.base_retracts)))
+    processed = given & (counted.after_base | counted.is_retracting_base)
     places = np.arange(len(versions.order))
     newest = order.is_newest(places, versions.key_numbers, processed | counted.is_base)
     current = versions.last(newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
-from paimon_pyds.merge.order_codes import Codes, order_code, order_codes
+from paimon_pyds.merge.order_codes import Codes, order_code, pair_codes, sorted_rows
 
 __all__ = ["SequenceFields", "Versions", "sort_versions"]
 
@@ -111,20 +112,11 @@ def sort_versions(rows: pa.RecordBatch, keys: Sequence[str], sequence: SequenceF
         keys: the columns of the key; at least one.
         sequence: what orders the versions of a key before their sequence numbers do.
     """
-    codes = order_codes([rows.column(name) for name in keys])
-    order = _stable_order(codes)
-    codes = codes[order]
-    again = codes[1:] == codes[:-1]
-    starts = np.append(0, np.flatnonzero(~again) + 1) if len(codes) else np.zeros(0, np.int64)
+    order, again = sorted_rows([rows.column(name) for name in keys])
+    starts = np.append(0, np.flatnonzero(~again) + 1) if len(order) else np.zeros(0, np.int64)
     if again.any():
         _sort_within_keys(rows, order, again, sequence)
     return Versions(order, starts)
-
-
-def _stable_order(codes: Codes) -> Positions:
-    if (codes[1:] >= codes[:-1]).all():
-        return np.arange(len(codes))
-    return np.argsort(codes, kind="stable")  # finds sorted runs, and merges them
 
 
 def _sort_within_keys(rows: pa.RecordBatch, order: Positions, again: Flags, sequence: SequenceFields) -> None:
@@ -137,13 +129,15 @@ def _sort_within_keys(rows: pa.RecordBatch, order: Positions, again: Flags, sequ
         sequence: what orders the versions of a key before their sequence numbers do.
     """
     numbers = to_numpy(rows.column(SEQUENCE_NUMBER))
-    if not sequence.names:
-        ordered = numbers[order]
-        if not (again & (ordered[1:] < ordered[:-1])).any():
-            return
+    ordered = numbers[order]
+    as_numbered = not (again & (ordered[1:] < ordered[:-1])).any()
+    if as_numbered and not sequence.names:
+        return
     places = np.flatnonzero(np.append(again, False) | np.append(False, again))
     repeated = order[places]
-    key = np.cumsum(np.append(0, ~again))[places]
-    versions = rows.select([*sequence.names]).take(from_numpy(repeated)) if sequence.names else rows.slice(0, 0)
-    columns = [key, *sequence.codes(versions), numbers[repeated]]
-    order[places] = repeated[np.lexsort(columns[::-1])]
+    columns = [np.cumsum(np.append(0, ~again))[places]]
+    if sequence.names:
+        columns += sequence.codes(rows.select([*sequence.names]).take(from_numpy(repeated)))
+    if not as_numbered:
+        columns.append(numbers[repeated])
+    order[places] = repeated[np.argsort(reduce(pair_codes, columns), kind="stable")]

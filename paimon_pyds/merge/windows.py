@@ -20,7 +20,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable
 
-__all__ = ["SortedRun", "windows"]
+__all__ = ["SortedBatches", "windows"]
 
 _FOLD_ROWS = 1 << 16
 _Key = list[tuple[bool, Any]]
@@ -28,7 +28,7 @@ _Key = list[tuple[bool, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class SortedRun:
+class SortedBatches:
     """Rows in the order of their keys.
 
     Attributes:
@@ -43,7 +43,7 @@ class SortedRun:
 
 
 def windows(
-    runs: Sequence[SortedRun],
+    runs: Sequence[SortedBatches],
     keys: Sequence[str],
     needed: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
 ) -> Iterator[pa.RecordBatch]:
@@ -77,7 +77,9 @@ def windows(
 class _RunReader:
     """A sorted run: what has been read of it and not yet been given out."""
 
-    def __init__(self, run: SortedRun, keys: Sequence[str], needed: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+    def __init__(
+        self, run: SortedBatches, keys: Sequence[str], needed: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> None:
         self._run = run
         self._batches = iter(run.batches)
         self._names = keys

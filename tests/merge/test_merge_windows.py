@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge import windows as windows_module
 from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.windows import SortedRun, windows
+from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.schema import TableSchema
 from support.engine_model import KIND, SEQ, rank
 from support.strategies import values
@@ -54,7 +54,9 @@ def test_windows_hold_whole_keys_in_order(
     rows = data.draw(st.integers(1, 5))
     names = [f"k{i}" for i in range(len(types))]
     found = list(
-        windows([SortedRun(_batches(run, types, i, rows), f"run {i}", repeats) for i, run in enumerate(runs)], names)
+        windows(
+            [SortedBatches(_batches(run, types, i, rows), f"run {i}", repeats) for i, run in enumerate(runs)], names
+        )
     )
     seen: list[Any] = []
     for window in found:
@@ -78,7 +80,7 @@ def test_a_run_is_read_batch_by_batch() -> None:
             yield pa.record_batch([keys], names=["k"])
 
     given_out = 0
-    for window in windows([SortedRun(reading(run), str(run)) for run in range(4)], ["k"]):
+    for window in windows([SortedBatches(reading(run), str(run)) for run in range(4)], ["k"]):
         given_out += window.num_rows
         assert 10 * len(alive) - given_out <= 4 * 2 * 10
     assert given_out == 4000
@@ -89,8 +91,8 @@ def test_a_run_is_read_batch_by_batch() -> None:
     [[[1, 3, 2]], [[1, 2], [2, 3]], [[1, 1]], [[5], [], [4]], [[3, 4], [1, 9]]],
 )
 def test_a_run_that_is_not_sorted_is_refused(batches: list[list[int]]) -> None:
-    run = SortedRun([pa.record_batch([pa.array(keys, pa.int32())], names=["k"]) for keys in batches], "bucket-0/f")
-    other = SortedRun([pa.record_batch([pa.array([0, 7], pa.int32())], names=["k"])], "bucket-0/g")
+    run = SortedBatches([pa.record_batch([pa.array(keys, pa.int32())], names=["k"]) for keys in batches], "bucket-0/f")
+    other = SortedBatches([pa.record_batch([pa.array([0, 7], pa.int32())], names=["k"])], "bucket-0/g")
     with pytest.raises(CorruptFileError, match=r"sorted run .*bucket-0/f") as refused:
         list(windows([other, run], ["k"]))
     assert "field k" in str(refused.value)
@@ -99,9 +101,9 @@ def test_a_run_that_is_not_sorted_is_refused(batches: list[list[int]]) -> None:
 def test_a_composite_key_is_compared_column_after_column() -> None:
     wrong = pa.record_batch([pa.array([1, 1, 2]), pa.array(["b", "a", "c"])], names=["a", "b"])
     right = pa.record_batch([pa.array([1, 1, 2]), pa.array(["a", "b", "a"])], names=["a", "b"])
-    assert sum(window.num_rows for window in windows([SortedRun([right], "f")], ["a", "b"])) == 3
+    assert sum(window.num_rows for window in windows([SortedBatches([right], "f")], ["a", "b"])) == 3
     with pytest.raises(CorruptFileError, match="not sorted"):
-        list(windows([SortedRun([wrong], "f")], ["a", "b"]))
+        list(windows([SortedBatches([wrong], "f")], ["a", "b"]))
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
@@ -116,7 +118,7 @@ def test_very_many_versions_of_one_key_take_little_memory(engine: str, monkeypat
             yield pa.record_batch([keys, numbers, pa.array([0] * 20, pa.int8())], names=["_KEY_k", SEQ, KIND])
 
     found, largest = [], 0
-    runs = [SortedRun(reading(parity), str(parity), repeats=True) for parity in range(2)]
+    runs = [SortedBatches(reading(parity), str(parity), repeats=True) for parity in range(2)]
     for window in windows(runs, merger.keys, merger.needed):
         largest = max(largest, window.num_rows)
         found += [(row["_KEY_k"], row[SEQ]) for row in merger.merge(window).to_pylist()]
