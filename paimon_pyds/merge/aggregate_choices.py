@@ -95,15 +95,16 @@ def _best(values: pa.Array, rows: GroupedRows, *, largest: bool) -> Positions:
 
 
 def _best_integer(keys: pa.Array, rows: GroupedRows, among: Positions, *, largest: bool) -> Positions:
+    """The same among integers, in one pass for the numbers and one for their positions; ``among`` have no NULL."""
     dtype = np.dtype(keys.type.to_pandas_dtype())
     numbers = np.frombuffer(keys.buffers()[1] or b"", dtype)[keys.offset : keys.offset + len(keys)][among]
-    rows_among = rows.group[among]
-    begins = np.flatnonzero(np.append(True, rows_among[1:] != rows_among[:-1])[: len(among)])
+    group = rows.group[among]
+    begins = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(among)])
     if not len(begins):
         return rows.last(among)
     best = np.zeros(rows.count, dtype)
-    best[rows_among[begins]] = (np.maximum if largest else np.minimum).reduceat(numbers, begins)
-    hits = among[numbers == best[rows_among]]
+    best[group[begins]] = (np.maximum if largest else np.minimum).reduceat(numbers, begins)
+    hits = among[numbers == best[group]]
     return rows.first(hits) if largest else rows.last(hits)
 
 
