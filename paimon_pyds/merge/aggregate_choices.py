@@ -71,9 +71,12 @@ def bool_or(values: pa.Array, rows: GroupedRows) -> pa.Array:
 
 
 def _best(values: pa.Array, rows: GroupedRows, *, largest: bool) -> Positions:
-    """The position of each group's largest or smallest value, by rounds of a knock-out among neighbours."""
+    """The position of each group's largest or smallest value: of equal ones the oldest or the newest, as in Java."""
     keys = _comparable(values)
     left = np.flatnonzero(is_valid(values))
+    if pa.types.is_integer(keys.type):
+        return _best_integer(keys, rows, left, largest=largest)
+    # A knock-out among neighbours: each round leaves half.
     while True:
         group = rows.group[left]
         begins = np.append(True, group[1:] != group[:-1])[: len(group)]
@@ -91,6 +94,20 @@ def _best(values: pa.Array, rows: GroupedRows, *, largest: bool) -> Positions:
     return rows.last(left)
 
 
+def _best_integer(keys: pa.Array, rows: GroupedRows, among: Positions, *, largest: bool) -> Positions:
+    """The same among integers, in one pass for the numbers and one for their positions; ``among`` have no NULL."""
+    dtype = np.dtype(keys.type.to_pandas_dtype())
+    numbers = np.frombuffer(keys.buffers()[1] or b"", dtype)[keys.offset : keys.offset + len(keys)][among]
+    group = rows.group[among]
+    begins = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(among)])
+    if not len(begins):
+        return rows.last(among)
+    best = np.zeros(rows.count, dtype)
+    best[group[begins]] = (np.maximum if largest else np.minimum).reduceat(numbers, begins)
+    hits = among[numbers == best[group]]
+    return rows.first(hits) if largest else rows.last(hits)
+
+
 def _comparable(values: pa.Array) -> pa.Array:
     """The same order as Java's among values that Arrow compares (``Double.compare`` for floats)."""
     type_ = values.type
@@ -98,6 +115,10 @@ def _comparable(values: pa.Array) -> pa.Array:
         return values.cast(pa.binary())
     if pa.types.is_boolean(type_):
         return values.cast(pa.uint8())
+    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
+        return values.view(pa.int32())
+    if pa.types.is_timestamp(type_):
+        return values.view(pa.int64())
     if not pa.types.is_floating(type_):
         return values
     width = np.dtype(f"i{type_.bit_width // 8}")

@@ -162,14 +162,17 @@ class NestedUpdate:
         there = is_valid(elements)
         told = self.key or merged.retract.any()
         same = _same_rows(merged, elements, self.key) if told else np.arange(len(elements))
+        as_they_are = np.zeros(len(there), np.bool_)
         if self.limit is not None:
-            there &= _within_limit(merged, np.where(there, same, -1), self.limit, bool(self.key))
+            taken, full = _within_limit(merged, np.where(there, same, -1), self.limit, bool(self.key))
+            as_they_are = taken & full[merged.group]
+            there &= taken
         at = np.arange(len(same))
         gone = _last_of(same, np.flatnonzero(merged.retract & there))
         kept = there & ~merged.retract & (at > gone)
         if self.key:
             kept &= _last_of(same, np.flatnonzero(kept)) == at
-        return merged.result(merged.with_alone(kept))
+        return merged.result(merged.with_alone(kept | as_they_are))
 
 
 def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes:
@@ -179,8 +182,10 @@ def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes
     return pair_codes([merged.group, *told])
 
 
-def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> Flags:
+def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> tuple[Flags, Flags]:
     """Which entries of lists are taken up, row by row in the groups that may reach the limit.
+
+    Also, of which groups the oldest list is full from the beginning, so that nothing is merged into it.
 
     Args:
         merged: the lists.
@@ -188,7 +193,7 @@ def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> Fl
         limit: a list with so many takes no more.
         has_key: an entry takes the place of another.
     """
-    taken = np.ones(len(same), np.bool_)
+    taken, full = np.ones(len(same), np.bool_), np.zeros(merged.rows.count, np.bool_)
     entries = np.bincount(merged.group, minlength=merged.rows.count)
     bounds = np.append(0, np.cumsum(np.bincount(merged.entries.row, minlength=len(merged.values))))
     first, lengths = merged.rows.first(), merged.rows.lengths()
@@ -201,7 +206,8 @@ def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> Fl
                 left.remove(same[span].tolist())
             else:
                 taken[span] = left.add(same[span].tolist(), limit)
-    return taken
+        full[group] = not left.is_merged
+    return taken, full
 
 
 class _Kept:
@@ -209,10 +215,12 @@ class _Kept:
 
     def __init__(self, numbers: list[int], has_key: bool) -> None:
         self._has_key = has_key
+        self.is_merged = False
         self._size = len(numbers)  # of the oldest list, NULL and entries with equal keys count
         self._numbers = Counter(number for number in numbers if number >= 0)
 
     def _settle(self) -> None:
+        self.is_merged = True
         self._size = len(self._numbers) if self._has_key else self._numbers.total()
 
     def add(self, numbers: list[int], limit: int) -> list[bool]:

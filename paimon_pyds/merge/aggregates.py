@@ -2,6 +2,11 @@
 
 What they do with NULL, overflow and rows that take back is what Java Paimon 1.4 does, so that both give the same rows.
 (Paimon documentation, primary-key-table/merge-engine/aggregation; Java: org.apache.paimon.mergetree.compact.aggregate.)
+
+The oldest value of a group may be the result of an earlier merge: added up, it stands for the rows it was made of.
+Where newer rows were merged with one another before, the result is another one, as in Java, if they take back what came
+before them (collect, merge_map, nested_update, product, last_value, last_non_null_value), if decimals overflow on the
+way, if floats are rounded, and of nested_update with a limit and merge_map_with_keytime.
 """
 
 from __future__ import annotations
@@ -75,9 +80,6 @@ class AggregateFunction:
     keeps_arrival_order: bool = False
     options: tuple[str, ...] = ("ignore-retract",)
 
-    def __str__(self) -> str:
-        return f"{self.name}({self.column})"
-
 
 @dataclass(frozen=True, slots=True)
 class _Column:
@@ -90,10 +92,6 @@ class _Column:
     def option(self, suffix: str) -> Any:
         """The option of this column that ends so; None when it is not set."""
         return self.options.get(f"fields.{self.name}.{suffix}")
-
-    def key_fields(self) -> tuple[str, ...]:
-        """Option ``nested-key``."""
-        return comma_separated(self.option("nested-key") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,8 @@ def _nested_key(column: _Column) -> tuple[int, ...]:
             )
     assert isinstance(column.type, ArrayType)
     assert isinstance(column.type.element, RowType)
-    return _places(column.key_fields(), column.type.element, column, "nested-key")
+    names = comma_separated(column.option("nested-key") or "")
+    return _places(names, column.type.element, column, "nested-key")
 
 
 def _places(names: Sequence[str], row: RowType, column: _Column, suffix: str) -> tuple[int, ...]:

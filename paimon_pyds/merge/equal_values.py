@@ -42,11 +42,21 @@ def equality_codes(values: pa.Array) -> Codes:
 
 
 def pair_codes(columns: Sequence[Codes]) -> Codes:
-    """A number for each row of several columns of numbers; equal rows have the same."""
+    """A number for each row of two or more columns of numbers; equal rows have the same."""
     found = columns[0]
+    is_grouped = bool((found[1:] >= found[:-1]).all())
     for column in columns[1:]:
-        width = int(column.max(initial=0)) + 1
-        found = _numbered(from_numpy(found * width + column))
+        pairs = found * (int(column.max(initial=0)) + 1) + column
+        found = _sorted_numbers(pairs) if is_grouped else _numbered(from_numpy(pairs))
+    return found
+
+
+def _sorted_numbers(values: Codes) -> Codes:
+    """The place of each value among the different ones in their order: quick where they are nearly in order."""
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    found = np.empty(len(values), np.int64)
+    found[order] = np.cumsum(np.append(False, values[1:] != values[:-1])[: len(values)])
     return found
 
 

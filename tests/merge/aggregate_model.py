@@ -109,17 +109,14 @@ class Model:
             return float(operation(one(a), one(b)))
 
     def _negative(self, value: Any) -> Any:
-        return (
-            wrap(-value, _BITS[self.type.kind])
-            if self.type.kind in _BITS
-            else value.copy_negate()
-            if isinstance(value, Decimal)
-            else -value
-        )
+        if isinstance(value, Decimal):
+            return self._decimal(value.copy_negate())
+        return wrap(-value, _BITS[self.type.kind]) if self.type.kind in _BITS else -value
 
     def _decimal(self, value: Decimal) -> Decimal | None:
         precision, scale = self.type.precision or 0, self.type.scale or 0
         rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _CONTEXT)
+        rounded = rounded if rounded else rounded.copy_abs()  # there is one zero
         unscaled = int(rounded.scaleb(scale, _CONTEXT))
         if precision <= 18 and self.name == "sum":
             return rounded if -(2**63) <= unscaled < 2**63 else None

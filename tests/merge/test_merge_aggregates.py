@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from aggregate_model import DivisionError, Model
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
@@ -63,8 +63,9 @@ def _groups(value: st.SearchStrategy[Any], retracts: bool) -> st.SearchStrategy[
     return st.lists(st.lists(row, min_size=1, max_size=9), max_size=6)
 
 
-def _cases() -> st.SearchStrategy[tuple[str, str, Groups]]:
-    pairs = st.sampled_from([(name, type_) for name, types in _TYPES.items() for type_ in types])
+def _cases(only: str | None = None) -> st.SearchStrategy[tuple[str, str, Groups]]:
+    names = [only] if only else list(_TYPES)
+    pairs = st.sampled_from([(name, type_) for name in names for type_ in _TYPES[name]])
     return pairs.flatmap(
         lambda pair: st.tuples(st.just(pair[0]), st.just(pair[1]), _groups(_VALUES[pair[1]], pair[0] in _RETRACT))
     )
@@ -90,13 +91,27 @@ def _shown(values: Sequence[Any]) -> list[str]:
     return [repr(value) for value in values]
 
 
-@given(_cases())
-@example(("sum", "DECIMAL(38, 10)", [[(_scaled(10**38 - 1), False)] * 2 + [(_scaled(3), False)]]))
-@example(("sum", "DECIMAL(18, 0)", [[(Decimal(10**18 - 1), False)] * 9]))
-@example(("sum", "DECIMAL(18, 0)", [[(Decimal(10**18 - 1), False)] * 10]))
-@example(("product", "TINYINT", [[(-128, False), (-1, True)]]))
-@example(("max", "DOUBLE", [[(-0.0, False), (0.0, False)], [(math.nan, False), (math.inf, False)]]))
-def test_kernels_do_what_rows_one_by_one_do(case: tuple[str, str, Groups]) -> None:
+_FOUND: list[tuple[str, str, Groups]] = [
+    ("sum", "DECIMAL(38, 10)", [[(_scaled(10**38 - 1), False)] * 2 + [(_scaled(3), False)]]),
+    ("sum", "DECIMAL(18, 0)", [[(Decimal(10**18 - 1), False)] * 9]),
+    ("sum", "DECIMAL(18, 0)", [[(Decimal(10**18 - 1), False)] * 10]),
+    ("product", "TINYINT", [[(-128, False), (-1, True)]]),
+    ("max", "DOUBLE", [[(-0.0, False), (0.0, False)], [(math.nan, False), (math.inf, False)]]),
+]
+
+
+@pytest.mark.parametrize("name", _TYPES)
+@given(st.data())
+def test_kernels_do_what_rows_one_by_one_do(name: str, data: st.DataObject) -> None:
+    _assert_as_modelled(data.draw(_cases(name)))
+
+
+@pytest.mark.parametrize("case", _FOUND)
+def test_values_at_the_limits(case: tuple[str, str, Groups]) -> None:
+    _assert_as_modelled(case)
+
+
+def _assert_as_modelled(case: tuple[str, str, Groups]) -> None:
     name, type_, groups = case
     parsed = parse_type(type_)
     assert isinstance(parsed, AtomicType)

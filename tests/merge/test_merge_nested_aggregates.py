@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from nested_aggregate_model import NestedModel, key_of, unordered
 
@@ -123,10 +123,26 @@ _SOME = st.sampled_from(_CASES).flatmap(lambda case: st.tuples(st.just(case), _g
 _BLURRED: Groups = [[("a|", False), ("b", False), ("b", False), ("c", False)], [("x", False), ("x||y", False)]]
 
 
-@given(_SOME)
-@example((next(c for c in _CASES if c.options.get("fields.c.list-agg-delimiter") == "||"), _BLURRED))
-def test_kernels_do_what_rows_one_by_one_do(drawn: tuple[Case, Groups]) -> None:
-    case, groups = drawn
+_FULL: Groups = [[([None], False), ([], False)], [([{"k": 1, "l": "a", "v": 0.5}] * 3, False), ([None], False)]]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[f"{case.name}-{i}" for i, case in enumerate(_CASES)])
+@given(st.data())
+def test_kernels_do_what_rows_one_by_one_do(case: Case, data: st.DataObject) -> None:
+    _assert_as_modelled(case, data.draw(_groups(case, True)))
+
+
+@pytest.mark.parametrize(
+    ("options", "groups"),
+    [({"fields.c.count-limit": "0"}, _FULL), ({"fields.c.count-limit": "2", "fields.c.nested-key": "k"}, _FULL),
+     ({"fields.c.list-agg-delimiter": "||", "fields.c.distinct": "true"}, _BLURRED)],
+)  # fmt: skip
+def test_lists_that_are_full_and_texts_that_run_together(options: dict[str, str], groups: Groups) -> None:
+    (case,) = [case for case in _CASES if case.options == options]
+    _assert_as_modelled(case, groups)
+
+
+def _assert_as_modelled(case: Case, groups: Groups) -> None:
     model = NestedModel(case.name, case.model)
     expected = [model.fold(group) for group in groups]
     found = run(case, groups)
