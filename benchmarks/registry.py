@@ -60,7 +60,7 @@ def _copy_or_link(source: str, target: str) -> None:
 def ours(path: str) -> Any:
     """Our table, nothing of it remembered."""
     import paimon_pyds as pp
-    from paimon_pyds.index.open_indexes import OPEN_INDEXES
+    from paimon_pyds.index.evaluate import OPEN_INDEXES
     from paimon_pyds.metadata.store import METADATA_CACHE
 
     METADATA_CACHE.clear()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
@@ -237,7 +236,8 @@ def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) ->
     predicate = partition_predicate(schema, mode.partition)
 
     def replaced(rows: Sequence[bytes]) -> set[bytes]:
-        return set(_matching(schema, predicate, rows))
+        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
+        return {row for row, matches in zip(rows, mask, strict=True) if matches}
 
     outside = written - replaced(sorted(written))
     if outside:
@@ -246,10 +246,3 @@ def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) ->
             hint="filter the data to the partition, or overwrite dynamically",
         )
     return Overwrite(replaced)
-
-
-def _matching(schema: TableSchema, predicate: Predicate, rows: Sequence[bytes]) -> list[bytes]:
-    if not rows:
-        return []
-    mask = partition_mask(schema, predicate, pa.array(rows, pa.binary()))
-    return [rows[i] for i in np.flatnonzero(mask).tolist()]

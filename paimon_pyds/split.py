@@ -62,7 +62,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """What metadata tells of a column in one file, in order keys (`paimon_pyds.index.order`).
+    """What metadata tells of a column in one file, in order keys (`paimon_pyds.index.keys`).
 
     Attributes:
         low, high: bounds of the values that are not NULL; None where they are not known.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_pyds.expression import Operand
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
-    from paimon_pyds.index_tools.dump import IndexDump
+    from paimon_pyds.index_tools.inspect import IndexDump
     from paimon_pyds.index_tools.needs import RecordedFilter
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
@@ -487,7 +487,7 @@ class Table:
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
-        from paimon_pyds.index_tools.dump import dump_table
+        from paimon_pyds.index_tools.inspect import dump_table
 
         return dump_table(self._store, where)
 

@@ -24,8 +24,7 @@ from paimon_pyds.scan.incremental import Difference, resolve_between
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.scan.travel import resolve_state
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import DataField, arrow_schema
-from paimon_pyds.types.names import fields_named
+from paimon_pyds.types import DataField, arrow_schema, fields_named
 
 if TYPE_CHECKING:
     from paimon_pyds.explain.explanation import Explanation

@@ -68,7 +68,7 @@ class FixedBuckets:
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._count = int(options.get("bucket"))
-        self._keys = options.bucket_keys(schema)
+        self._keys = schema.bucket_keys
         self._types = [schema.field(name).type for name in self._keys]
         self._function = str(options.get("bucket-function.type"))
         self.one_bucket = not self._keys

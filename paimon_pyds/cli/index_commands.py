@@ -13,7 +13,7 @@ from paimon_pyds.redaction import visible
 if TYPE_CHECKING:
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
-    from paimon_pyds.index_tools.dump import IndexDump
+    from paimon_pyds.index_tools.inspect import IndexDump
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
     _Table = Callable[[_Commands, str, str], argparse.ArgumentParser]
@@ -84,7 +84,7 @@ def dump(arguments: argparse.Namespace) -> None:
     """Print the indexes of a container, or of a table."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.index_tools.dump import dump_container
+    from paimon_pyds.index_tools.inspect import dump_container
 
     path = arguments.table
     if os.path.isfile(path):
@@ -138,7 +138,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """Print what an index container says: REMAIN, SKIP, or positions."""
     from paimon_pyds.cli import show
     from paimon_pyds.cli.commands import open_table
-    from paimon_pyds.index_tools.evaluate import index_eval
+    from paimon_pyds.index_tools.inspect import index_eval
 
     path, store = arguments.container, open_table(arguments).store
     answer = index_eval(store, path, _bytes(path), arguments.filter, arguments.rows)

@@ -19,7 +19,7 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
-__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "increments_of", "vector_places"]
+__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "added_entries", "increments_of", "vector_places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +142,23 @@ def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]
     append = Increment(
         kind=CommitKind.OVERWRITE if vector_places(indexes.new_files) else CommitKind.APPEND,
         added=tuple(buckets),
-        changelog=_entries((b, b.changelog_files) for b in buckets),
+        changelog=added_entries((b, b.changelog_files) for b in buckets),
         index_entries=indexes.new_files,
         replaced_index_files=indexes.deleted_files,
     )
     compact = Increment(
         kind=CommitKind.COMPACT,
         added=tuple(replace(b, files=b.compact.after) for b in buckets if b.compact.after),
-        deleted=_entries((b, b.compact.before) for b in buckets),
-        changelog=_entries((b, b.compact.changelog_files) for b in buckets),
+        deleted=added_entries((b, b.compact.before) for b in buckets),
+        changelog=added_entries((b, b.compact.changelog_files) for b in buckets),
         index_entries=compacted.new_files,
         replaced_index_files=compacted.deleted_files,
     )
     return append, compact
 
 
-def _entries(files: Iterable[tuple[BucketFiles, Sequence[DataFile]]]) -> pa.RecordBatch | None:
+def added_entries(files: Iterable[tuple[BucketFiles, Sequence[DataFile]]]) -> pa.RecordBatch | None:
+    """Files of buckets as entries that add them, as they are; None for none."""
     entries = [
         ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file)
         for bucket, part in files

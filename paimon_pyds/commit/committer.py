@@ -26,7 +26,6 @@ from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replac
 from paimon_pyds.commit.retry import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     IDENTITY_COLUMNS,
@@ -36,7 +35,7 @@ from paimon_pyds.metadata.manifest import (
     ManifestFile,
     entries_to_batch,
 )
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot

@@ -17,9 +17,8 @@ from paimon_pyds.buffers import array, one_batch
 from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 

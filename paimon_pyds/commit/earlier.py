@@ -25,6 +25,9 @@ from paimon_pyds.metadata.store import TableStore
 
 __all__ = ["EarlierCommits", "check_same_table", "committed_identifiers", "latest_snapshot_of_user"]
 
+_AT_ONCE = 64
+"""Snapshots that are read at once, at most."""
+
 _PARALLEL_LOOKUPS = 16
 
 
@@ -182,10 +185,6 @@ class EarlierCommits:
 
 def _file_names(entries: pa.RecordBatch | None) -> set[str]:
     return set() if entries is None else set(entries["file_name"].to_pylist())
-
-
-_AT_ONCE = 64
-"""Snapshots that are read at once, at most."""
 
 
 def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:

@@ -23,6 +23,9 @@ from paimon_pyds.metadata.store import TableStore
 
 __all__ = ["FileSystemPublisher", "has_all", "publisher_of", "remember", "replaced_since"]
 
+_log = logging.getLogger("paimon_pyds.commit")
+_NOTE = "last commit"
+
 
 class FileSystemPublisher:
     """A `SnapshotPublisher` that creates snapshot files."""
@@ -79,10 +82,6 @@ def _was_created(store: TableStore, snapshot: Snapshot) -> bool | None:
 
 def _is_same(there: Snapshot, snapshot: Snapshot) -> bool:
     return there.delta_manifest_list == snapshot.delta_manifest_list
-
-
-_log = logging.getLogger("paimon_pyds.commit")
-_NOTE = "last commit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
+from paimon_pyds.commit.changes import added_entries
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
@@ -33,7 +34,7 @@ from paimon_pyds.deletion.files import NewVectors, VectorFiles
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, DataFile, FileKind, ManifestEntry, entries_to_batch
+from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, DataFile
 from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -45,6 +46,9 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.base import FileIO, discard
 
 __all__ = ["CompactSummary", "apply_stray_vectors", "compact"]
+
+_CONFLICTS = 20
+"""How often a commit is tried again because deletes moved vectors that they did not change."""
 
 Progress = Callable[[int], None]
 
@@ -190,7 +194,7 @@ class _Run:
             group = plan.groups[result.number]
             rows = sum(file.rows for file in group.files)
             self.done.append((group, rows - result.rows, result.rows))
-            self.new_files += result.files
+            self.new_files += result.bucket.files
         left = {r.number for r in results} - {r.number for r in published}
         self.skipped = len(left)
         return {plan.groups[number].key for number in left}
@@ -254,13 +258,9 @@ def _files(store: TableStore, picked: pa.RecordBatch, plan: Plan) -> Iterable[Pl
         yield file if vector is None else file._replace(deletion=vector.file)
 
 
-_CONFLICTS = 20
-"""How often a commit is tried again because deletes moved vectors that they did not change."""
-
-
 def _remove(io: FileIO, results: Sequence[CompactResult]) -> None:
     """Remove the files of results that are not published."""
-    discard(io, (path for result in results for path in result.paths()))
+    discard(io, (path for result in results for path in result.bucket.paths()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _publish(
         files = _vector_files(store, plan, state.snapshot)
         fresh = files.write(_taken(plan, left, state))
         try:
-            with removing_unpublished(partial(files.discard, fresh)):
+            with removing_unpublished(partial(discard, store.io, fresh.paths)):
                 return commit(store, _changes(plan, left, state, fresh), plan.context.options), left
         except CommitConflictError as error:
             retries.again(error)
@@ -313,42 +313,33 @@ def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> V
     return VectorFiles(store, plan.schema, plan.context.options, entries, live)
 
 
-def _names(plan: Plan, result: CompactResult) -> list[str]:
-    """The files that a result replaces."""
-    names: list[str] = plan.entries["file_name"].take(pa.array(plan.groups[result.number].at, pa.int64())).to_pylist()
-    return names
-
-
 def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[PartitionBucket, dict[str, None]]:
     """The vectors that go, by partition and bucket."""
     found: dict[PartitionBucket, dict[str, None]] = {}
     for result in results:
-        names = [name for name in _names(plan, result) if name in state.vectors]
+        group = plan.groups[result.number]
+        replaced = plan.entries["file_name"].take(pa.array(group.at, pa.int64())).to_pylist()
+        names = [name for name in replaced if name in state.vectors]
         if names:
-            found.setdefault(plan.groups[result.number].key, {}).update(dict.fromkeys(names))
+            found.setdefault(group.key, {}).update(dict.fromkeys(names))
     return found
 
 
 def _changes(plan: Plan, results: Sequence[CompactResult], state: _State, fresh: NewVectors) -> Changes:
     before = plan.entries.take(pa.array([at for r in results for at in plan.groups[r.number].at], pa.int64()))
-    after = entries_to_batch([entry for r in results for entry in _entries(plan.groups[r.number], r.files)])
     expected: dict[str, VectorPlace | None] = {
         name: state.vectors[name].place if name in state.vectors else None for name in before["file_name"].to_pylist()
     }
-    compaction = Increment(
+    increment = Increment(
         kind=CommitKind.COMPACT,
         deleted=before,
-        replacements=after,
+        # They have the sequence numbers that their writer gave them, from `Group.first_sequence` on.
+        replacements=added_entries((r.bucket, r.bucket.files) for r in results),
         expected_vectors=expected,
         index_entries=fresh.entries,
         replaced_index_files=fresh.replaced,
     )
-    return Changes((compaction,))
-
-
-def _entries(group: Group, files: Sequence[DataFile]) -> Iterable[ManifestEntry]:
-    """The new files, with the sequence numbers that their writer gave them from `Group.first_sequence` on."""
-    return (ManifestEntry(FileKind.ADD, group.partition, group.bucket, group.total_buckets, file) for file in files)
+    return Changes((increment,))
 
 
 def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], state: _State) -> tuple[set[int], _State]:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.read import read_split
 from paimon_pyds.sort.external import SortSpec, sorted_batches
 from paimon_pyds.split import PlannedFile, ReadSpec, Split
@@ -18,11 +16,9 @@ from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.writer import joined_batches
 
 __all__ = ["CompactResult", "CompactTask", "compact_one"]
-
-_GATHER_ROWS = 131_072
-_GATHER_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +51,9 @@ class CompactResult:
     """
 
     number: int
-    directory: str
-    files: tuple[DataFile, ...]
+    bucket: BucketFiles
     rows: int
     gone: SnapshotNotFoundError | None = None
-
-    def paths(self) -> Iterator[str]:
-        """Every file written, side indexes included."""
-        for file in self.files:
-            for name in (file.file_name, *file.extra_files):
-                yield f"{self.directory}/{name}"
 
 
 def compact_one(task: CompactTask) -> CompactResult:
@@ -87,23 +76,22 @@ def compact_one(task: CompactTask) -> CompactResult:
             raise CorruptFileError(
                 f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
             )
-        files = writer.close().files
+        return CompactResult(task.number, writer.close(), rows)
     except SnapshotNotFoundError as error:
         writer.abort()
-        return CompactResult(task.number, task.bucket.directory, (), 0, error)
+        return CompactResult(task.number, task.bucket, 0, error)
     except BaseException:
         writer.abort()
         raise
     finally:
         threads.shutdown()
-    return CompactResult(task.number, task.bucket.directory, files, rows)
 
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
-        return gathered(_read(task, task.spec.fields))
+        return joined_batches(_read(task, task.spec.fields))
     rows = sum(f.row_count for f in task.files)
-    return gathered(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
+    return joined_batches(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
 
 
 def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
@@ -111,18 +99,3 @@ def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.Recor
     whole = fields == task.spec.fields
     spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())
     return read_split(Split(spec, task.files))
-
-
-def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches: tiny ones cost more than their rows."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= _GATHER_ROWS or size >= _GATHER_BYTES:
-            yield one_batch(pa.Table.from_batches(waiting))
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield one_batch(pa.Table.from_batches(waiting))

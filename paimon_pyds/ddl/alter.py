@@ -20,6 +20,7 @@ from paimon_pyds.formats.base import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
@@ -249,7 +250,7 @@ def _why_fixed(key: str) -> str:
 
 def _is_normalised(key: str, value: str, schema: TableSchema) -> bool:
     """Whether an option says what the schema says already."""
-    named = tuple(part.strip() for part in value.split(",") if part.strip())
+    named = comma_separated(value)
     if key == "primary-key":
         return named == schema.primary_keys
     if key == "partition":

@@ -49,27 +49,21 @@ class ColumnEditor:
     def drop(self, names: Sequence[str]) -> None:
         """Remove columns. Raises SchemaError for keys, and for columns that do not exist."""
         for name in names:
-            self._protect(name, "dropped", primary=True)
-            *parents, last = self._path(name)
-
-            def without(fields: Sequence[DataField], last: str = last) -> list[DataField]:
-                return [f for f in fields if f.name != last]
-
-            self._edit(parents, _existing(last, name, without), name)
+            self._protect(name, "dropped")
+            self._edit(name, lambda fields, last: [f for f in fields if f.name != last])
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Give columns new names. Raises SchemaError for partition columns, and for names that are taken."""
         for old, new in names.items():
             if old in self._schema.partition_keys:
                 raise SchemaError(f"partition column {old} can't be renamed")
-            *parents, last = self._path(old)
 
-            def renamed(fields: Sequence[DataField], old: str = last, new: str = new) -> list[DataField]:
+            def renamed(fields: Sequence[DataField], last: str, new: str = new) -> list[DataField]:
                 if any(f.name == new for f in fields):
-                    raise SchemaError(f"column {old} can't be renamed: column {new} already exists")
-                return [replace(f, name=new) if f.name == old else f for f in fields]
+                    raise SchemaError(f"column {last} can't be renamed: column {new} already exists")
+                return [replace(f, name=new) if f.name == last else f for f in fields]
 
-            self._edit(parents, _existing(last, old, renamed), old)
+            self._edit(old, renamed)
 
     def add(self, columns: Sequence[tuple[str, DataField]]) -> None:
         """Put columns in, with fresh ids. Raises SchemaError for NOT NULL ones, and for names that are taken."""
@@ -88,7 +82,7 @@ class ColumnEditor:
                 position = self._position() if top else len(fields)
                 return [*fields[:position], fresh, *fields[position:]]
 
-            self._edit(parents, added, name)
+            self._edit_within(parents, added, name)
 
     def _position(self) -> int:
         if self._options.get("add-column-before-partition"):
@@ -101,7 +95,7 @@ class ColumnEditor:
         """Change types. Raises SchemaError where readers of older files have no cast."""
         explicit = not self._options.get("disable-explicit-type-casting")
         for name, wanted in types.items():
-            self._protect(name, "changed in type", primary=True)
+            self._protect(name, "changed in type")
             type_ = _column_type(wanted, count())
 
             def change(f: DataField, name: str = name, type_: DataType = type_) -> DataField:
@@ -128,25 +122,20 @@ class ColumnEditor:
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
         """Change one column, which may lie inside another."""
-        *parents, last = self._path(name)
-
-        def changed(fields: Sequence[DataField]) -> list[DataField]:
-            return [change(f) if f.name == last else f for f in fields]
-
-        self._edit(parents, _existing(last, name, changed), name)
+        self._edit(name, lambda fields, last: [change(f) if f.name == last else f for f in fields])
 
     def move(self, moves: Mapping[str, str]) -> None:
         """Move columns: ``first``, ``last``, ``after c`` or ``before c``. Raises SchemaError for other places."""
         for name, where in moves.items():
             names = [f.name for f in self.fields]
-            self._known(name, names)
+            self._check_name(name, names)
             moved = self.fields.pop(names.index(name))
             names.remove(name)
             word, _, other = where.partition(" ")
             if word.lower() in ("first", "last") and not other:
                 position = 0 if word.lower() == "first" else len(names)
             elif word.lower() in ("after", "before") and other:
-                self._known(other, names)
+                self._check_name(other, names)
                 position = names.index(other) + (word.lower() == "after")
             else:
                 raise SchemaError(
@@ -156,16 +145,16 @@ class ColumnEditor:
 
     # ------------------------------------------------------------------------------------------ finding
 
-    def _protect(self, name: str, what: str, *, primary: bool) -> None:
+    def _protect(self, name: str, what: str) -> None:
         schema = self._schema
         if name in schema.partition_keys:
             raise SchemaError(f"partition column {name} can't be {what}")
-        if primary and name in schema.primary_keys:
+        if name in schema.primary_keys:
             raise SchemaError(f"primary key column {name} can't be {what}")
         if name in schema.bucket_keys:
             raise SchemaError(f"bucket-key column {name} can't be {what}: it decides where rows are")
 
-    def _known(self, name: str, names: Sequence[str]) -> None:
+    def _check_name(self, name: str, names: Sequence[str]) -> None:
         if name not in names:
             raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, names, "columns"))
 
@@ -176,7 +165,7 @@ class ColumnEditor:
             for top in names:
                 if name.startswith(top + "."):
                     return [top, *name.removeprefix(top + ".").split(".")]
-            self._known(name, names)
+            self._check_name(name, names)
         return [name]
 
     def _parent(self, name: str) -> list[str]:
@@ -189,26 +178,20 @@ class ColumnEditor:
         except SchemaError:
             return []
 
-    def _edit(self, parents: Sequence[str], change: _Edit, name: str) -> None:
-        if not parents:
-            self.fields = change(self.fields)
-            return
-        top = parents[0]
-        self.fields = [
-            replace(f, type=_edit_type(f.type, parents[1:], change, name)) if f.name == top else f for f in self.fields
-        ]
+    def _edit(self, name: str, change: Callable[[Sequence[DataField], str], list[DataField]]) -> None:
+        """Change the fields beside a column that exists, itself included; ``change`` gets its last name."""
+        *parents, last = self._path(name)
 
+        def checked(fields: Sequence[DataField]) -> list[DataField]:
+            names = [f.name for f in fields]
+            if last not in names:
+                raise SchemaError(f"the table has no column {name!r}", hint=suggest(last, names, "its fields"))
+            return change(fields, last)
 
-def _existing(last: str, name: str, change: _Edit) -> _Edit:
-    """The same change, of fields among which one is called ``last``."""
+        self._edit_within(parents, checked, name)
 
-    def checked(fields: Sequence[DataField]) -> list[DataField]:
-        names = [f.name for f in fields]
-        if last not in names:
-            raise SchemaError(f"the table has no column {name!r}", hint=suggest(last, names, "its fields"))
-        return change(fields)
-
-    return checked
+    def _edit_within(self, parents: Sequence[str], change: _Edit, name: str) -> None:
+        self.fields = _edit_inside(self.fields, parents, change, name) if parents else change(self.fields)
 
 
 def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str) -> DataType:
@@ -223,19 +206,17 @@ def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str
         if not fields:
             raise SchemaError(f"column {name}: a ROW needs at least one field")
         return replace(type_, fields=fields)
-    if parents[0] not in [f.name for f in type_.fields]:
-        raise SchemaError(f"the table has no column {name!r}", hint=suggest(parents[0], _names(type_), "its fields"))
-    return replace(
-        type_,
-        fields=tuple(
-            replace(f, type=_edit_type(f.type, parents[1:], change, name)) if f.name == parents[0] else f
-            for f in type_.fields
-        ),
-    )
+    names = [f.name for f in type_.fields]
+    if parents[0] not in names:
+        raise SchemaError(f"the table has no column {name!r}", hint=suggest(parents[0], names, "its fields"))
+    return replace(type_, fields=tuple(_edit_inside(type_.fields, parents, change, name)))
 
 
-def _names(type_: RowType) -> list[str]:
-    return [f.name for f in type_.fields]
+def _edit_inside(fields: Sequence[DataField], parents: Sequence[str], change: _Edit, name: str) -> list[DataField]:
+    """The fields, the type of the first parent among them edited."""
+    return [
+        replace(f, type=_edit_type(f.type, parents[1:], change, name)) if f.name == parents[0] else f for f in fields
+    ]
 
 
 def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:

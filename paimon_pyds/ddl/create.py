@@ -14,6 +14,7 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_no_secrets
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.storage.base import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
@@ -111,7 +112,7 @@ def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tup
     if isinstance(given, str):
         given = [given]
     text = options.pop(key, None)
-    named = () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    named = comma_separated(text or "")
     if named and given and named != tuple(given):
         raise OptionError(f"{key} is given twice, as an option and as an argument: {text} and {', '.join(given)}")
     return named or tuple(given)

@@ -13,11 +13,11 @@ from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
 from paimon_pyds.options.checks import refused_kind
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.state_options import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind
-from paimon_pyds.types.names import is_system_name
+from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, is_system_name
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 
@@ -115,7 +115,7 @@ def _check_keys(schema: TableSchema) -> None:
 
 def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
     bucket = options.get("bucket")
-    named = options.bucket_keys(schema) if options.is_set("bucket-key") else ()
+    named = schema.bucket_keys if options.is_set("bucket-key") else ()
     _require_fields(schema, named, "bucket-key")
     _no_duplicates(named, "bucket-key columns")
     inside = [name for name in named if name in schema.partition_keys]
@@ -132,7 +132,7 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
         return
     if bucket < 1 and not (bucket == -2 and schema.primary_keys):
         raise OptionError(f"bucket={bucket}: the number of buckets needs to be greater than 0, or -1 for none")
-    keys = options.bucket_keys(schema)
+    keys = schema.bucket_keys
     if not keys:
         raise OptionError(
             "You should define a 'bucket-key' for bucketed append mode.",
@@ -157,8 +157,7 @@ def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
                     _require_fields(schema, [name], f"option {key}")
     for key in _COLUMN_OPTIONS:
         if options.is_set(key):
-            named = (part.strip() for part in str(options.get(key)).split(","))
-            _require_fields(schema, [name for name in named if name], f"option {key}")
+            _require_fields(schema, comma_separated(str(options.get(key))), f"option {key}")
 
 
 def _check_modes(schema: TableSchema, options: TableOptions) -> None:
@@ -217,7 +216,7 @@ def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
 
 def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
     """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
-    known = schema.field_names
+    columns = schema.field_names
     for name in names:
-        if name not in known:
-            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, known, "columns"))
+        if name not in columns:
+            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, columns, "columns"))

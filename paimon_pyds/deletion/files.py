@@ -45,14 +45,11 @@ class NewVectors:
 
     @property
     def size(self) -> int:
-        """Bytes of the new files."""
         return sum(entry.file_size for entry in self.entries)
 
 
-@dataclass(frozen=True, slots=True)
-class _Vector:
-    data_file: str
-    vector: DeletionVector
+_Vector = tuple[str, DeletionVector]
+"""The name of a data file, and its vector."""
 
 
 class VectorFiles:
@@ -100,8 +97,8 @@ class VectorFiles:
         place = self._places.get((partition, data_file))
         if place is None:
             return 0
-        told = place[1].cardinality
-        return self._read(*place).cardinality if told is None else told
+        listed = place[1].cardinality
+        return self._read(*place).cardinality if listed is None else listed
 
     def write(self, changes: Mapping[PartitionBucket, Mapping[str, BitMap | None]]) -> NewVectors:
         """Write new index files: the old vectors of the data files named, with more rows deleted.
@@ -129,12 +126,6 @@ class VectorFiles:
             raise
         return NewVectors(tuple(entries), frozenset(replaced), tuple(written), deleted)
 
-    def discard(self, vectors: NewVectors) -> None:
-        """Remove index files that will not be committed; best effort."""
-        discard(self._io, vectors.paths)
-
-    # ------------------------------------------------------------------------------------------------------ reading
-
     def _path(self, entry: IndexEntry) -> str:
         directory = partition_directory(self._schema, entry.partition)
         return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
@@ -143,8 +134,6 @@ class VectorFiles:
         source = FileSource(self._io, self._path(entry), entry.file_size)
         row_count = self._row_counts.get((entry.partition, range_.data_file))
         return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
-
-    # ------------------------------------------------------------------------------------------------------ merging
 
     def _replaced(self, bucket: PartitionBucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
         """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""
@@ -158,7 +147,7 @@ class VectorFiles:
         for entry in old:
             for range_ in entry.deletion_ranges or ():
                 if range_.data_file not in files:
-                    yield _Vector(range_.data_file, self._read(entry, range_))
+                    yield range_.data_file, self._read(entry, range_)
 
     def _merged(
         self, bucket: PartitionBucket, files: Mapping[str, BitMap | None], deleted: dict[str, int]
@@ -170,9 +159,7 @@ class VectorFiles:
             whole = positions if old is None else positions | old.positions
             deleted[name] = len(whole) - (0 if old is None else old.cardinality)
             if whole:
-                yield _Vector(name, DeletionVector(whole, self._bits))
-
-    # ------------------------------------------------------------------------------------------------------ writing
+                yield name, DeletionVector(whole, self._bits)
 
     def _parts(self, vectors: Sequence[_Vector]) -> Iterator[list[_Vector]]:
         """Vectors in files: a new one begins when the last has grown over the target size, as in Java."""
@@ -181,9 +168,9 @@ class VectorFiles:
             return
         part: list[_Vector] = []
         size = 1
-        for v in vectors:
-            part.append(v)
-            size += VECTOR_OVERHEAD + len(encode_vector(v.vector.positions, v.vector.bits))
+        for name, vector in vectors:
+            part.append((name, vector))
+            size += VECTOR_OVERHEAD + len(encode_vector(vector.positions, vector.bits))
             if size > self._target_size:
                 yield part
                 part, size = [], 1
@@ -191,7 +178,7 @@ class VectorFiles:
             yield part
 
     def _write(self, bucket: PartitionBucket, vectors: Sequence[_Vector], written: list[str]) -> IndexEntry:
-        data, ranges = write_vectors([v.vector for v in vectors])
+        data, ranges = write_vectors([vector for _, vector in vectors])
         entry = IndexEntry(
             partition=bucket[0],
             bucket=bucket[1],
@@ -200,8 +187,7 @@ class VectorFiles:
             file_size=len(data),
             row_count=len(vectors),
             deletion_ranges=tuple(
-                DeletionRange(v.data_file, r.offset, r.length, r.cardinality)
-                for v, r in zip(vectors, ranges, strict=True)
+                DeletionRange(name, *range_) for (name, _), range_ in zip(vectors, ranges, strict=True)
             ),
         )
         path = self._path(entry)

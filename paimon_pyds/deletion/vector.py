@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyroaring import BitMap
 
@@ -25,17 +26,8 @@ from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, read_layout
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = [
-    "MAGIC_32",
-    "MAGIC_64",
-    "VECTOR_OVERHEAD",
-    "DeletionVector",
-    "VectorRange",
-    "decode_vector",
-    "encode_vector",
-    "read_vector",
-    "write_vectors",
-]
+__all__ = ["MAGIC_32", "MAGIC_64", "VECTOR_OVERHEAD", "DeletionVector", "VectorRange", "decode_vector",
+           "encode_vector", "read_vector", "write_vectors"]  # fmt: skip
 
 VERSION = 1
 MAGIC_32 = 1581511376
@@ -55,12 +47,10 @@ class DeletionVector:
 
     @property
     def cardinality(self) -> int:
-        """How many rows are deleted."""
         return len(self.positions)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorRange:
+class VectorRange(NamedTuple):
     """Where a vector lies, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
     and bitmap (of everything, for 64 bits), and ``cardinality``."""
 
@@ -101,40 +91,34 @@ def decode_vector(data: bytes, path: object = None, offset: int = 0, row_count: 
     if magic == _MAGIC_32_BYTES:
         bitmap = decode_bitmap(memoryview(data)[4:], row_count=row_count, path=path, origin=offset + 4)
         return DeletionVector(bitmap, 32)
-    if magic == _MAGIC_64_BYTES:
-        return DeletionVector(_decode_64(data, path, offset, row_count), 64)
-    raise CorruptFileError(f"{magic.hex()} begins no deletion vector", path=path, offset=offset, field="magic")
+    if magic != _MAGIC_64_BYTES:
+        raise CorruptFileError(f"{magic.hex()} begins no deletion vector", path=path, offset=offset, field="magic")
 
+    def damage(message: str, at: int, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=path, offset=offset + at, field=field)
 
-def _decode_64(data: bytes, path: object, offset: int, row_count: int | None) -> BitMap:
     if len(data) < 12:
-        raise CorruptFileError("a deletion vector that ends in its header", path=path, offset=offset, field="count")
+        raise damage("a deletion vector that ends in its header", 0, "count")
     count: int = struct.unpack_from("<q", data, 4)[0]
     if not 0 <= count <= (len(data) - 12) // 12:
-        message = f"{count} bitmaps don't fit {len(data)} bytes"
-        raise CorruptFileError(message, path=path, offset=offset + 4, field="bitmap count")
+        raise damage(f"{count} bitmaps don't fit {len(data)} bytes", 4, "bitmap count")
     result, position, last_key = BitMap(), 12, -1
     for _ in range(count):
         if position + 4 > len(data):
-            message = "a deletion vector that ends before its last bitmap"
-            raise CorruptFileError(message, path=path, offset=offset + position, field="key")
+            raise damage("a deletion vector that ends before its last bitmap", position, "key")
         key: int = struct.unpack_from("<i", data, position)[0]
         if key <= last_key:
-            message = f"key {key} after key {last_key}"
-            raise CorruptFileError(message, path=path, offset=offset + position, field="key")
+            raise damage(f"key {key} after key {last_key}", position, "key")
         size = read_layout(data, position + 4, path=path, origin=offset).size
         body = memoryview(data)[position + 4 : position + 4 + size]
         bitmap = decode_bitmap(body, row_count=row_count, path=path, origin=offset + position + 4)
         if key > 0 and bitmap:
-            raise UnsupportedError(
-                "deletion vectors of files with more than 4,294,967,295 rows can't be read", path=path
-            )
+            raise UnsupportedError("deletion vectors of files with over 4,294,967,295 rows can't be read", path=path)
         result |= bitmap
         position, last_key = position + 4 + size, key
     if position != len(data):
-        message = f"{len(data) - position} bytes after the last bitmap"
-        raise CorruptFileError(message, path=path, offset=offset + position, field="bitmap")
-    return result
+        raise damage(f"{len(data) - position} bytes after the last bitmap", position, "bitmap")
+    return DeletionVector(result, 64)
 
 
 def read_vector(
@@ -152,24 +136,24 @@ def read_vector(
     Raises:
         CorruptFileError: lengths, CRC, magic, bitmap or cardinality are wrong, or a position is no row of the file.
     """
-    path = source.name
+
+    def damage(message: str, at: int, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=source.name, offset=offset + at, field=field)
+
     if offset < 1 or length < 4 or offset + length > source.size:
-        message = f"a deletion vector of {length} bytes does not fit a file of {source.size}"
-        raise CorruptFileError(message, path=path, offset=offset, field="offset")
+        raise damage(f"a deletion vector of {length} bytes does not fit a file of {source.size}", 0, "offset")
     block = source.read(offset, min(length + VECTOR_OVERHEAD, source.size - offset))
     is_64 = block[4:8] == _MAGIC_64_BYTES
-    told: int = struct.unpack(">i", block[:4])[0]
-    if told != (length - VECTOR_OVERHEAD if is_64 else length) or not 4 <= told <= len(block) - VECTOR_OVERHEAD:
-        message = f"a deletion vector of {told} bytes, the manifest says {length}"
-        raise CorruptFileError(message, path=path, offset=offset, field="size")
-    data = block[4 : 4 + told]
-    if zlib.crc32(data) != int.from_bytes(block[4 + told : VECTOR_OVERHEAD + told], "big"):
-        message = "a deletion vector whose CRC-32 does not match"
-        raise CorruptFileError(message, path=path, offset=offset + 4 + told, field="checksum")
-    vector = decode_vector(data, path, offset + 4, row_count)
+    size: int = struct.unpack(">i", block[:4])[0]
+    if size != (length - VECTOR_OVERHEAD if is_64 else length) or not 4 <= size <= len(block) - VECTOR_OVERHEAD:
+        raise damage(f"a deletion vector of {size} bytes, the manifest says {length}", 0, "size")
+    data = block[4 : 4 + size]
+    if zlib.crc32(data) != int.from_bytes(block[4 + size : VECTOR_OVERHEAD + size], "big"):
+        raise damage("a deletion vector whose CRC-32 does not match", 4 + size, "checksum")
+    vector = decode_vector(data, source.name, offset + 4, row_count)
     if cardinality is not None and vector.cardinality != cardinality:
         message = f"a deletion vector of {vector.cardinality} rows, the manifest says {cardinality}"
-        raise CorruptFileError(message, path=path, offset=offset + 4, field="cardinality")
+        raise damage(message, 4, "cardinality")
     return vector
 
 
@@ -181,7 +165,7 @@ def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[Vector
     for vector in vectors:
         data = encode_vector(vector.positions, vector.bits)
         parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
-        told = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD
-        ranges.append(VectorRange(offset, told, vector.cardinality))
+        length = len(data) if vector.bits == 32 else len(data) + VECTOR_OVERHEAD
+        ranges.append(VectorRange(offset, length, vector.cardinality))
         offset += len(data) + VECTOR_OVERHEAD
     return b"".join(parts), ranges

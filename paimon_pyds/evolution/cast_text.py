@@ -12,19 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import INTEGER_BITS, INTEGER_KINDS, AtomicType, Kind, timestamp_unit
+from paimon_pyds.types import (
+    INTEGER_BITS,
+    INTEGER_KINDS,
+    UNIT_DIGITS,
+    UNITS_PER_SECOND,
+    AtomicType,
+    Kind,
+    timestamp_unit,
+)
 from paimon_pyds.types.java_text import java_float_text
-from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
-__all__ = [
-    "PARSERS",
-    "STORAGE",
-    "decimal_text",
-    "formatter",
-    "parser",
-    "time_text",
-    "timestamp_texts",
-]
+__all__ = ["PARSERS", "STORAGE", "decimal_text", "formatter", "parser", "time_text", "timestamp_texts"]
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 

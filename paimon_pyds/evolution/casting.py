@@ -20,25 +20,26 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution import cast_text
+from paimon_pyds.expression.arrays import by_distinct, filled, in_unit, unscaled, valid
 from paimon_pyds.types import (
     BINARY_KINDS,
+    FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
     MAX_LENGTH,
     NESTED_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
     arrow_type,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["cast_atomic", "cast_keeps_nulls", "can_cast"]
 
-FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 _EXACT = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)
@@ -132,13 +133,6 @@ def _find_temporal(a: Kind, b: Kind) -> _Cast | None:
     return None
 
 
-def by_distinct(array: pa.Array, convert: Callable[[Any], Any], target: pa.DataType) -> pa.Array:
-    """Apply a Python function to each distinct value; NULLs stay."""
-    encoded = array.dictionary_encode()
-    converted = pa.array([convert(v) for v in encoded.dictionary.to_pylist()], target)
-    return converted.take(encoded.indices)
-
-
 # -------------------------------------------------------------------------------------------------------- numbers
 
 
@@ -150,13 +144,11 @@ def _numbers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Arra
 def _float_to_integer(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """As Java: NaN is 0, too large is the largest INT or BIGINT; TINYINT and SMALLINT wrap around after that."""
     bits = 64 if target.kind is Kind.BIGINT else 32
-    values = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    values = filled(array).astype(np.float64)
     top = float(2 ** (bits - 1))
     whole = np.where(np.isnan(values) | (values >= top), 0.0, np.maximum(values, -top)).astype(np.int64)
     whole[values >= top] = 2 ** (bits - 1) - 1
-    width = INTEGER_BITS[target.kind]
-    narrowed = whole.astype(f"i{width // 8}")
-    return pa.array(narrowed, arrow_type(target), mask=np.asarray(array.is_null()))
+    return pa.array(whole.astype(f"i{INTEGER_BITS[target.kind] // 8}"), arrow_type(target), mask=~valid(array))
 
 
 def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -199,10 +191,7 @@ def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
         wrapped = by_distinct(array, lambda v: (int(v) + 2**63) % 2**64 - 2**63, pa.int64())
         return pc.cast(wrapped, arrow_type(target), safe=False)
     if precision <= 18:
-        unscaled = np.frombuffer(array.buffers()[1] or b"", np.int64)[
-            2 * array.offset : 2 * (array.offset + len(array)) : 2
-        ]
-        values = pa.array(unscaled / float(10**scale), pa.float64(), mask=np.asarray(array.is_null()))
+        values = pa.array(unscaled(array) / float(10**scale), pa.float64(), mask=~valid(array))
     else:
         values = by_distinct(array, float, pa.float64())
     return pc.cast(values, arrow_type(target), safe=False)
@@ -228,20 +217,16 @@ def _to_string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Ar
     elif kind in TIMESTAMP_KINDS:
         return cast_text.timestamp_texts(array, source.precision or 0)
     else:
-        text = by_distinct(_plain(array, kind), cast_text.formatter(source), pa.string())
+        values = array.view(pa.int32()) if kind is Kind.TIME else array
+        text = by_distinct(values, cast_text.formatter(source), pa.string())
     return _string(text, source, target)
-
-
-def _plain(array: pa.Array, kind: Kind) -> pa.Array:
-    return array.view(pa.int32()) if kind is Kind.TIME else array
 
 
 def _from_string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     if target.kind in BINARY_KINDS:
         return _binary(pc.cast(array, pa.binary()), source, target)
     if target.kind is Kind.DECIMAL:
-        texts = by_distinct(array, cast_text.decimal_text(target), arrow_type(target))
-        return texts
+        return by_distinct(array, cast_text.decimal_text(target), arrow_type(target))
     storage = cast_text.STORAGE.get(target.kind)
     parsed = by_distinct(array, cast_text.parser(target), storage or arrow_type(target))
     return parsed if storage is None else parsed.view(arrow_type(target))
@@ -260,23 +245,15 @@ def _binary(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array
 # ------------------------------------------------------------------------------------------------ dates and times
 
 
-def _in_unit(array: pa.Array, factor_from: int, factor_to: int, type_: pa.DataType) -> pa.Array:
+def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> pa.Array:
     """int64 counts of one unit (so many a second) as counts of another, floored. Raises UnsupportedError."""
-    if factor_to >= factor_from:
-        try:
-            scaled = pc.multiply_checked(array, pa.scalar(factor_to // factor_from, pa.int64()))
-        except pa.ArrowInvalid as error:
-            raise UnsupportedError(
-                f"a timestamp is outside the range of {type_}, the years 1677 to 2262 for nanoseconds",
-                hint="alter the column back to a precision of at most 6",
-            ) from error
-        return scaled
-    return _floor_divide(array, factor_from // factor_to)
-
-
-def _floor_divide(array: pa.Array, divisor: int) -> pa.Array:
-    values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return pa.array(values // divisor, pa.int64(), mask=np.asarray(array.is_null()))
+    try:
+        return in_unit(array, source, target)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedError(
+            f"a timestamp is outside the range of {type_}, the years 1677 to 2262 for nanoseconds",
+            hint="alter the column back to a precision of at most 6",
+        ) from error
 
 
 def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -291,7 +268,7 @@ def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Ar
 
 def _cut(counts: pa.Array, per_second: int, digits: int) -> pa.Array:
     """Clear the fraction behind ``digits``. Java cuts the milliseconds of precision 0 to 2 towards zero, not down."""
-    values = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    values = filled(counts)
     unit = per_second // 10**digits
     if digits >= 3:
         cut = values // unit * unit
@@ -300,23 +277,20 @@ def _cut(counts: pa.Array, per_second: int, digits: int) -> pa.Array:
         step = 1000 // 10**digits
         cut = np.trunc(millis / step).astype(np.int64) * step * (per_second // 1000)
         cut = np.where(values % unit == 0, values, cut)
-    return pa.array(cut, pa.int64(), mask=np.asarray(counts.is_null()))
+    return pa.array(cut, pa.int64(), mask=~valid(counts))
 
 
 def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     counts = array.view(pa.int64())
     millis = _in_unit(counts, UNITS_PER_SECOND[timestamp_unit(source)], 1000, pa.timestamp("ms"))
-    values = millis.fill_null(0).to_numpy(zero_copy_only=False)
+    values = filled(millis)
     if target.kind is Kind.DATE:
-        return _int32(values // 86_400_000, millis).view(pa.date32())
+        return pa.array((values // 86_400_000).astype(np.int32), pa.int32(), mask=~valid(millis)).view(pa.date32())
     if target.kind is Kind.TIME:
-        return _int32(values % 86_400_000, millis).view(pa.time32("ms"))
-    seconds = pa.array(np.sign(values) * (np.abs(values) // 1000), pa.int64(), mask=np.asarray(millis.is_null()))
+        clock = (values % 86_400_000).astype(np.int32)
+        return pa.array(clock, pa.int32(), mask=~valid(millis)).view(pa.time32("ms"))
+    seconds = pa.array(np.sign(values) * (np.abs(values) // 1000), pa.int64(), mask=~valid(millis))
     return pc.cast(seconds, arrow_type(target), safe=False)
-
-
-def _int32(values: Any, like: pa.Array) -> pa.Array:
-    return pa.array(values.astype(np.int32), pa.int32(), mask=np.asarray(like.is_null()))
 
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:

@@ -86,8 +86,8 @@ class Evolution:
 
     def fields_not_in(self, other: Evolution) -> list[DataField]:
         """The columns of the file that are read for this one and not for the other."""
-        known = {f.name for f in other.file_fields}
-        return [f for f in self.file_fields if f.name not in known]
+        read = {f.name for f in other.file_fields}
+        return [f for f in self.file_fields if f.name not in read]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
@@ -130,8 +130,11 @@ class Evolution:
             case And(children=children):
                 return make_and(*(self.devolve(c) for c in children))
             case Or(children=children, ranges=ranges):
-                if ranges is not None and self.devolve(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
-                    return predicate
+                if ranges is not None:
+                    if self.constants and ranges.column.name in self.constants:
+                        return _of_constant(predicate, ranges.column.name, self.constants[ranges.column.name])
+                    if self._devolve_leaf(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
+                        return predicate  # the file has the column as it is now
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)
@@ -163,7 +166,7 @@ class Evolution:
             return Const.TRUE
         source = self.sources[position]
         if self.constants and leaf.column.name in self.constants:
-            return _of_constant(leaf, self.constants[leaf.column.name])
+            return _of_constant(leaf, leaf.column.name, self.constants[leaf.column.name])
         if source is None:
             return _on_null(leaf.op)
         read, file = self.read_fields[position], self.file_fields[source]
@@ -247,9 +250,9 @@ def plan_evolution(
         SchemaError: a column's type was changed in a way that Paimon has no cast for.
         UnsupportedError: a column of a type that is not supported.
     """
-    known = None if available is None else frozenset(available)
+    present = None if available is None else frozenset(available)
     constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
-    evolution = _plan(tuple(file_fields), tuple(read_fields), known, trims_char, frozenset(constants))
+    evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants))
     return replace(evolution, constants=constants) if constants else evolution
 
 
@@ -357,9 +360,9 @@ def _on_null(op: Op) -> Predicate:
     return Const.TRUE if op is Op.IS_NULL else Const.FALSE
 
 
-def _of_constant(leaf: Leaf, value: pa.Scalar) -> Predicate:
-    """What a leaf says of a column that has this value in every row."""
-    mask = matches(leaf, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [leaf.column.name]))
+def _of_constant(predicate: Predicate, name: str, value: pa.Scalar) -> Predicate:
+    """What a predicate on one column says where this has one value in every row."""
+    mask = matches(predicate, pa.RecordBatch.from_arrays([pa.repeat(value, 1)], [name]))
     return Const.TRUE if is_true(mask)[0] else Const.FALSE
 
 

@@ -23,12 +23,12 @@ from paimon_pyds.types import (
     MAX_LENGTH,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["devolve_leaf"]
 
@@ -70,11 +70,11 @@ def _same_values(leaf: Leaf, file: AtomicType, read: AtomicType) -> bool:
 def _compare(leaf: Leaf, column: ColumnRef, floor: _Floor) -> Predicate:
     op = leaf.op
     if op in (Op.IN, Op.NOT_IN):
-        known = [floor(v) for v in leaf.literals if v is not None]
-        same = tuple(value for value, exact in known if exact)
+        floors = [floor(v) for v in leaf.literals if v is not None]
+        same = tuple(value for value, exact in floors if exact)
         if op is Op.IN:
             return Leaf(op, column, same) if same else Const.FALSE
-        if len(known) < len(leaf.literals):
+        if len(floors) < len(leaf.literals):
             return Const.FALSE  # NOT IN with a NULL is never true
         return Leaf(op, column, same) if same else Leaf(Op.IS_NOT_NULL, column)
     literal = leaf.literals[0]

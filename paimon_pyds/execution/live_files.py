@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
 import pyarrow as pa
 
+from paimon_pyds import formats
 from paimon_pyds.errors import OptionError
-from paimon_pyds.formats.base import ReadHints
+from paimon_pyds.formats.base import ReadCounters, ReadHints
 from paimon_pyds.index.config import IndexSpec, supports
-from paimon_pyds.metadata.entry_filter import EntryFilter
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.arguments import condition
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.scan.instants import instant_bounds
 from paimon_pyds.scan.planned_files import file_locations
+from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
 __all__ = ["DataFileRef", "file_specs", "live_in", "live_of", "refs_of"]
+
+_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,25 @@ class DataFileRef:
         if self.index_path is not None:
             return FileSource(io, self.index_path)
         return None if self.embedded is None else BytesSource(self.embedded, f"{self.path} (embedded index)")
+
+    def batches(
+        self, io: FileIO, fields: Sequence[DataField], selection: RowSelection = RowSelection.ALL
+    ) -> Iterator[pa.RecordBatch]:
+        """Some of its columns, in their order.
+
+        Args:
+            io: the storage.
+            fields: of the file.
+            selection: the rows to read.
+
+        Raises:
+            CorruptFileError, StorageError: the file can't be read.
+        """
+        reader = formats.by_path(self.path).open_reader(io, self.path, self.size, ReadCounters(), self.hints)
+        try:
+            yield from reader.read(fields, selection, _BATCH_ROWS)
+        finally:
+            reader.close()
 
 
 def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:

@@ -17,19 +17,9 @@ if TYPE_CHECKING:
     from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys, expand, split_join
 
 __all__ = [
-    "BoundExpression",
-    "JoinCondition",
-    "JoinKey",
-    "Operand",
-    "Scope",
-    "SourceKeys",
-    "bind_condition",
-    "bind_expression",
-    "bind_filter",
-    "bind_rows_condition",
-    "expand",
-    "split_join",
-]
+    "BoundExpression", "JoinCondition", "JoinKey", "Operand", "Scope", "SourceKeys", "bind_condition",
+    "bind_expression", "bind_filter", "bind_rows_condition", "expand", "split_join",
+]  # fmt: skip
 
 _MODULES = {
     "bind": ("Scope",),

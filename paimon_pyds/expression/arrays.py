@@ -1,8 +1,9 @@
-"""What kernels share: arrays and scalars side by side, null masks, one evaluation per distinct value."""
+"""What kernels share: arrays and scalars side by side, null masks, one evaluation per distinct value, decimals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from itertools import starmap
 from typing import Any, TypeAlias
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.types import AtomicType
 
 __all__ = [
-    "LONGEST_TEXT", "MOST_TEXT", "Datum", "Kernel", "arrays", "by_distinct", "by_distinct_rows", "check_one",
-    "check_text", "filled", "spread", "text_bytes", "valid",
+    "LONGEST_TEXT", "MOST_TEXT", "NARROW", "Datum", "Ints", "Kernel", "arrays", "by_distinct", "by_distinct_rows",
+    "check_one", "check_text", "filled", "from_unscaled", "in_unit", "rescale", "spread", "text_bytes", "unscaled",
+    "valid", "wide",
 ]  # fmt: skip
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
@@ -109,6 +112,17 @@ def filled(array: pa.Array, value: object = 0) -> npt.NDArray[Any]:
     return found
 
 
+def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
+    """int64 counts of a unit, of which so many make a second, in another one; what is finer is cut, towards the past.
+
+    Raises:
+        ArrowInvalid: a count does not fit 64 bits.
+    """
+    if target >= source:
+        return pc.multiply_checked(counts, pa.scalar(target // source, pa.int64()))
+    return pa.array(filled(counts) // (source // target), pa.int64(), mask=~valid(counts))
+
+
 def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
     """A Python function of each distinct value; nulls stay.
 
@@ -129,13 +143,13 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     rows = len(columns[0])
     if len(columns) < len(data) and not all(datum.is_valid for datum in data if isinstance(datum, pa.Scalar)):
         return pa.nulls(rows, type_)
-    codes, known = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
+    codes, not_null = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
     for column in columns:
         encoded = column.dictionary_encode()
-        known &= valid(encoded.indices)
+        not_null &= valid(encoded.indices)
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes.reshape(-1) * max(len(encoded.dictionary), 1) + filled(encoded.indices).astype(np.int64)
-    places = np.flatnonzero(known)
+    places = np.flatnonzero(not_null)
     _, firsts, inverse = np.unique(codes[places], return_index=True, return_inverse=True)
     wanted_rows = pa.array(places[firsts])
     samples = [
@@ -145,4 +159,78 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     converted = _made(starmap(function, zip(*samples, strict=True)), type_)
     wanted = np.zeros(rows, np.int64)
     wanted[places] = inverse.reshape(-1)
-    return _taken(converted, pa.array(wanted, mask=~known))
+    return _taken(converted, pa.array(wanted, mask=~not_null))
+
+
+# ----------------------------------------------------------------------------------------------------------- decimals
+# as integers: unscaled values, 64 bits wide where that holds them. Python's integers (object arrays) take the others,
+# so that no product and no quotient is ever rounded twice.
+
+Ints: TypeAlias = "npt.NDArray[Any]"
+NARROW = 18
+"""So many digits fit 64 bits."""
+_LOW = (1 << 64) - 1
+
+
+def unscaled(array: pa.Array) -> Ints:
+    """The unscaled values of a decimal128 array; those of nulls are any."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
+    words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    if array.type.precision <= NARROW:
+        narrow: Ints = np.where(valid(array), words[:, 0], 0)
+        return narrow
+    low, high = words[:, 0].view(np.uint64).astype(object), words[:, 1].astype(object)
+    found: Ints = np.where(valid(array), (high << 64) + low, 0) if len(array) else low
+    return found
+
+
+def wide(values: Ints) -> Ints:
+    """The same values as Python's integers."""
+    found: Ints = values.astype(object)
+    return found
+
+
+def rescale(values: Ints, scale: int, target: int) -> Ints:
+    """Values of one scale in another, rounded half up (away from zero) where digits are lost."""
+    if target == scale:
+        return values
+    if target > scale:
+        longer: Ints = wide(values) * 10 ** (target - scale)
+        return longer
+    step = 10 ** (scale - target)
+    values = wide(values) if step > 10**NARROW else values
+    half = step // 2
+    magnitude = (np.abs(values) + half) // step
+    found: Ints = np.where(values < 0, -magnitude, magnitude)
+    return found
+
+
+def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType) -> pa.Array:
+    """A DECIMAL column from unscaled values.
+
+    Raises:
+        ExpressionError: a value has more digits than the type.
+    """
+    limit = 10 ** (type_.precision or 38)
+    if values.dtype == object:
+        values = np.where(valid, values, 0) if len(values) else values
+        too_large = (values >= limit) | (values <= -limit)
+    else:
+        values = np.where(valid, values, 0)
+        too_large = np.zeros(len(values), np.bool_) if limit > 2**63 else (values >= limit) | (values <= -limit)
+    if np.any(too_large):
+        worst = Decimal(int(values[np.argmax(too_large)])).scaleb(-(type_.scale or 0))
+        raise ExpressionError(f"{worst} does not fit {type_}")
+    return decimal_array(values, valid, pa.decimal128(type_.precision, type_.scale))
+
+
+def decimal_array(values: Ints, valid: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+    """A decimal128 array of unscaled values (64 bits wide or Python's), not checked; NULL where not ``valid``."""
+    words = np.empty((len(values), 2), np.int64)
+    if values.dtype == object and len(values):
+        words[:, 0] = (values & _LOW).astype(np.uint64).view(np.int64)
+        words[:, 1] = (values >> 64).astype(np.int64)
+    elif len(values):
+        words[:, 0], words[:, 1] = values, values >> 63
+    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+    return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(words.tobytes())])

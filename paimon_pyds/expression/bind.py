@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.errors import ExpressionError, PredicateError, suggest
 from paimon_pyds.expression.cast import can_cast, constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
@@ -27,8 +27,8 @@ from paimon_pyds.types import (
     Kind,
     MapType,
     RowType,
+    fields_named,
 )
-from paimon_pyds.types.names import fields_named
 
 __all__ = ["Binder", "Scope"]
 
@@ -128,10 +128,8 @@ class Binder:
 
     def _unknown(self, name: Name, named: Sequence[Scope]) -> NoReturn:
         wanted = name.parts[1] if named else name.parts[0]
-        known = {f.name.casefold(): f.name for scope in named or self._scopes for f in scope.fields}
-        close = [known[c] for c in difflib.get_close_matches(wanted.casefold()[:200], known, n=3)]
-        listed = ", ".join(list(known.values())[:20]) + (", …" if len(known) > 20 else "")
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed or 'none'}"
+        names = [field.name for scope in named or self._scopes for field in scope.fields]
+        hint = suggest(wanted[:200], names, "there are") or "there are no columns"
         where = f" in {named[0].names[0]}" if named else ""
         self.fail(name, f"no column {wanted!r:.100}{where}", hint)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -12,17 +14,35 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression.arrays import spread
-from paimon_pyds.expression.assign import assign, check_assignable
 from paimon_pyds.expression.bind import Binder, Scope
-from paimon_pyds.expression.coercion import Type
-from paimon_pyds.expression.nodes import Node, columns
+from paimon_pyds.expression.cast import cast_array
+from paimon_pyds.expression.coercion import NUMBERS, Type, normal
+from paimon_pyds.expression.nodes import Node, columns, type_text
+from paimon_pyds.predicate.bind import internal_literal
+from paimon_pyds.predicate.tree import Computed, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
-from paimon_pyds.sql.tree import Expression, Value
-from paimon_pyds.types import DataField, DataType, from_arrow_type
+from paimon_pyds.sql.tree import Expression, Literal, Value
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    MAX_LENGTH,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    arrow_type,
+    from_arrow_type,
+    scalar_to_internal,
+)
 
-__all__ = ["BoundExpression", "Operand", "bind_condition", "bind_expression", "bind_tree", "checked_condition"]
+__all__ = [
+    "BoundExpression", "Operand", "RowBinder", "assign", "bind_condition", "bind_expression", "bind_tree",
+    "check_assignable", "checked_condition", "computed",
+]  # fmt: skip
 
 Operand: TypeAlias = Any
 """What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""
@@ -156,3 +176,113 @@ def checked_condition(bound: BoundExpression) -> BoundExpression:
     if bound._arrow is None and bound.type is not None and bound.type.kind is not casts.BOOLEAN.kind:
         raise ExpressionError(f"{bound.text} is a {bound.type.kind.value}, a condition is wanted")
     return bound
+
+
+_TEMPORAL = TIMESTAMP_KINDS | {Kind.DATE}
+
+
+def check_assignable(source: Type, target: DataType) -> None:
+    """Raise ExpressionError unless values of one type may be stored in a column of another.
+
+    The rules are those of Spark's ANSI policy (``Cast.canANSIStoreAssign``): a number fits any number that has room for
+    it, any plain value fits a text, dates and timestamps fit each other; a text fits nothing but a text.
+    """
+    if source is None or (_may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS):
+        return
+    if not isinstance(source, AtomicType) and source.kind is target.kind:
+        return
+    hint = None
+    if isinstance(target, AtomicType) and isinstance(source, AtomicType):
+        hint = f"write CAST(… AS {_sql_name(target)})"
+    raise ExpressionError(f"a {type_text(source)} is not stored in a column of type {target}", hint=hint)
+
+
+def _may_hold(source: Kind, target: Kind) -> bool:
+    return (
+        (source is target)
+        or (source in NUMBERS and target in NUMBERS)
+        or target in STRING_KINDS
+        or (source in BINARY_KINDS and target in BINARY_KINDS)
+        or (source in _TEMPORAL and target in _TEMPORAL)
+    )
+
+
+def _sql_name(type_: AtomicType) -> str:
+    return {Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMP_LTZ: "TIMESTAMP"}.get(type_.kind, str(normal(type_)))
+
+
+def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Array:
+    """Values of one type as values of a column, lengths checked. Raises ExpressionError when one does not fit."""
+    wanted = arrow_type(target)
+    if source is None:
+        return pa.nulls(len(array), wanted)
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        return _nested(array, wanted)
+    found = cast_array(array, source, target, zone)
+    return _fitted(found, target) if target.kind in STRING_KINDS | BINARY_KINDS else found
+
+
+def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    try:
+        return array if array.type == wanted else array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ExpressionError(f"a value does not fit: {str(error).splitlines()[0]}") from None
+
+
+def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:
+    """Texts and bytes within their column's length: spaces at the end give way. CHAR is not filled, as in appends."""
+    limit = target.length or 1
+    if limit == MAX_LENGTH:
+        return array
+    text = target.kind in STRING_KINDS
+    lengths = pc.utf8_length(array) if text else pc.binary_length(array)
+    if (pc.max(lengths).as_py() or 0) > limit:
+        if text:
+            cut = pc.utf8_slice_codeunits(array, 0, limit)
+            spaces = pc.utf8_rtrim(pc.utf8_slice_codeunits(array, limit), characters=" ")
+            array = cut if (pc.max(pc.utf8_length(spaces)).as_py() or 0) == 0 else array
+            lengths = pc.utf8_length(array)
+        longest = pc.max(lengths).as_py()
+        if longest > limit:
+            raise ExpressionError(f"a value has length {longest}, {target} allows {limit}")
+    return array
+
+
+class RowBinder:
+    """Binds parts of one condition on a table: all of them see the same current time."""
+
+    def __init__(self, source: SqlText, fields: tuple[DataField, ...], qualifiers: tuple[str, ...], zone: str) -> None:
+        now = datetime.now(timezone.utc)
+        self._binder = Binder((Scope(qualifiers, fields),), zone, source, now)
+
+    def constant(self, expression: Expression) -> Literal | None:
+        """The value of an expression without columns; None when it has none, or none that a literal can have."""
+        try:
+            node = self._binder.bind(expression)
+            value = self._binder.folded(node).value
+        except PredicateError:
+            return None
+        if node.type is None or not value.is_valid:
+            return Literal(None, node.type)
+        if not isinstance(node.type, AtomicType):
+            return None
+        return internal_literal(scalar_to_internal(value), node.type)
+
+    def condition(self, expression: Expression, text: str) -> Predicate:
+        """A condition to be evaluated on rows, shown as ``text``.
+
+        Raises:
+            ExpressionError: it names no column, mixes types, or is no condition.
+        """
+        bound = bind_tree(expression, self._binder)
+        if bound.type is not None and bound.type.kind is not Kind.BOOLEAN:
+            quoted = bound.type.kind in STRING_KINDS and bound.text.startswith('"')
+            hint = "double quotes make a string; put column names in `back quotes`" if quoted else None
+            self._binder.fail(expression, f"a condition is wanted, this is a {type_text(bound.type)}", hint)
+        return computed(bound, text)
+
+
+def computed(bound: BoundExpression, text: str) -> Computed:
+    """A bound condition as a part of a predicate."""
+    digest = hashlib.sha256(pickle.dumps(bound)).hexdigest()[:32]
+    return Computed(text, bound.columns, digest, bound)

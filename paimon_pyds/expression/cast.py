@@ -14,9 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import by_distinct, filled, valid
+from paimon_pyds.expression.arrays import (
+    NARROW,
+    by_distinct,
+    filled,
+    from_unscaled,
+    in_unit,
+    rescale,
+    unscaled,
+    valid,
+    wide,
+)
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
-from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
@@ -26,6 +35,8 @@ from paimon_pyds.types import (
     INTEGER_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
+    UNIT_DIGITS,
+    UNITS_PER_SECOND,
     AtomicType,
     DataType,
     Kind,
@@ -34,7 +45,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 from paimon_pyds.types.java_text import java_float_text
-from paimon_pyds.types.time_units import UNIT_DIGITS, UNITS_PER_SECOND
 
 __all__ = ["can_cast", "cast_array"]
 
@@ -184,8 +194,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     if source.kind in FLOAT_KINDS:
         doubles = array.cast(pa.float64())
         # Java makes a DECIMAL of a double's shortest text, not of its binary value.
-        exact = by_distinct(doubles, lambda value: _rounded(value, target), arrow_type(target))
-        return exact
+        return by_distinct(doubles, lambda value: _rounded(value, target), arrow_type(target))
     if source.kind is Kind.DECIMAL:
         found = rescale(unscaled(array), source.scale or 0, scale)
     else:
@@ -249,17 +258,11 @@ def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
     if target.kind is Kind.DATE:
         days = filled(here.view(pa.int64())) // (_DAY * UNITS_PER_SECOND[timestamp_unit(source)])
         return pa.array(days.astype(np.int32), pa.int32(), mask=~valid(array)).view(pa.date32())
-    scaled = _in_unit(here.view(pa.int64()), timestamp_unit(source), timestamp_unit(target))
+    units = UNITS_PER_SECOND[timestamp_unit(source)], UNITS_PER_SECOND[timestamp_unit(target)]
+    scaled = in_unit(here.view(pa.int64()), *units)
     if target.kind is Kind.TIMESTAMP_LTZ and source.kind is Kind.TIMESTAMP:
         return to_instant(scaled.view(pa.timestamp(timestamp_unit(target))), target, zone)
     return scaled.view(arrow_type(target))
-
-
-def _in_unit(counts: pa.Array, source: str, target: str) -> pa.Array:
-    a, b = UNITS_PER_SECOND[source], UNITS_PER_SECOND[target]
-    if b >= a:
-        return pc.multiply_checked(counts, b // a)
-    return pa.array(filled(counts) // (a // b), pa.int64(), mask=~valid(counts))
 
 
 def to_local(array: pa.Array, source: AtomicType, zone: str) -> pa.Array:

@@ -1,6 +1,4 @@
-"""Conditions over one table: one predicate, with leaves that statistics and indexes answer, and what rows have to be
-asked for the rest.
-"""
+"""Conditions over one table as one predicate, with leaves that statistics and indexes answer, or rows have to."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.row_binder import RowBinder
+    from paimon_pyds.expression.bound import RowBinder
 
 __all__ = ["bind_filter", "bind_rows_condition", "predicate_of"]
 
@@ -46,9 +44,9 @@ def bind_filter(
             with a caret under the place.
     """
     source = SqlText(text, kind)
-    evaluator = _RowEvaluator(source, fields, qualifiers, timezone)
-    tree = parse(source, timezone=timezone)
-    return normal_form(tree, source, timezone, _table(fields, qualifiers, timezone, evaluator))
+    binder = TableBinder(fields, timezone=timezone)
+    table = Table(binder.bind, fields, _RowEvaluator(source, fields, qualifiers, timezone), qualifiers)
+    return normal_form(parse(source, timezone=timezone), source, timezone, table)
 
 
 def bind_rows_condition(
@@ -72,8 +70,7 @@ def bind_rows_condition(
     if isinstance(operand, str):
         return bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression")
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import bind_condition
-    from paimon_pyds.expression.row_binder import computed
+    from paimon_pyds.expression.bound import bind_condition, computed
 
     bound = bind_condition(operand, (Scope(qualifiers, tuple(fields)),), timezone=timezone)
     return computed(bound, bound.text)
@@ -82,20 +79,10 @@ def bind_rows_condition(
 def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str) -> Predicate | None:
     """A condition over one scope's columns as a bound predicate; None when rows alone can answer a part of it."""
     try:
-        return normal_form(part, source, timezone, _table(scope.fields, scope.names, timezone))
+        table = Table(TableBinder(scope.fields, timezone=timezone).bind, scope.fields, None, scope.names)
+        return normal_form(part, source, timezone, table)
     except PredicateError:
         return None
-
-
-def _table(
-    fields: Sequence[DataField], qualifiers: Sequence[str], zone: str, evaluator: _RowEvaluator | None = None
-) -> Table:
-    return Table(
-        TableBinder(fields, timezone=zone).bind,
-        evaluator,
-        frozenset(name.casefold() for name in qualifiers),
-        frozenset(field.name.casefold() for field in fields),
-    )
 
 
 class _RowEvaluator:
@@ -109,7 +96,7 @@ class _RowEvaluator:
 
     @cached_property
     def _binder(self) -> RowBinder:
-        from paimon_pyds.expression.row_binder import RowBinder
+        from paimon_pyds.expression.bound import RowBinder
 
         return RowBinder(*self._given)
 

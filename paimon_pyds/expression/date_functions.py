@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
-from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
-from paimon_pyds.expression.registry import Function, Resolve
+from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import casts
-from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, Kind, arrow_type
+from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, AtomicType, Kind, arrow_type
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
@@ -94,17 +93,9 @@ def _move(date: Datum, days: Datum, direction: int) -> pa.Array:
         raise ExpressionError("a date is outside the range of DATE") from None
 
 
-def _datediff(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(_INT, _days_between, tuple(binder.coerce(node, _DATE) for node in arguments))
-
-
 def _days_between(end: Datum, start: Datum) -> pa.Array:
     a, b = arrays((end, start))
     return pc.subtract_checked(a.view(pa.int32()), b.view(pa.int32()))
-
-
-def _add_months(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(_DATE, _months_later, (binder.coerce(arguments[0], _DATE), binder.coerce(arguments[1], _INT)))
 
 
 def _months_later(date: Datum, months: Datum) -> pa.Array:
@@ -117,10 +108,6 @@ def _months_later(date: Datum, months: Datum) -> pa.Array:
     return _dates(target.astype("datetime64[D]") + np.minimum(day, last), valid(a) & valid(b))
 
 
-def _last_day(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(_DATE, _month_end, (binder.coerce(arguments[0], _DATE),))
-
-
 def _month_end(date: pa.Array) -> pa.Array:
     end = (_days(date).astype("datetime64[M]") + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
     return _dates(end, valid(date))
@@ -130,8 +117,8 @@ def _days(date: pa.Array) -> npt.NDArray[np.datetime64]:
     return filled(date.view(pa.int32())).astype("datetime64[D]")
 
 
-def _dates(days: npt.NDArray[Any], known: npt.NDArray[np.bool_]) -> pa.Array:
-    return pa.array(days.astype(np.int64).astype(np.int32), pa.int32(), mask=~known).view(pa.date32())
+def _dates(days: npt.NDArray[Any], not_null: npt.NDArray[np.bool_]) -> pa.Array:
+    return pa.array(days.astype(np.int64).astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
 
 
 def _trunc(binder: Binder, arguments: list[Node]) -> Node:
@@ -165,42 +152,27 @@ def _floored(values: pa.Array, unit: str) -> pa.Array:
 # ------------------------------------------------------------------------------------------------------------- making
 
 
-def _as_date(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.coerce(arguments[0], _DATE)
-
-
-def _as_timestamp(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.coerce(arguments[0], TIMESTAMP)
-
-
-def _make_date(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(_DATE, _made_date, tuple(binder.coerce(node, _INT) for node in arguments))
+def _taken_to(type_: AtomicType) -> Resolve:
+    return lambda binder, arguments: binder.coerce(arguments[0], type_)
 
 
 def _made_date(*parts: Datum) -> pa.Array:
     columns = arrays(parts)
     year, month, day = (filled(column).astype(np.int64) for column in columns)
-    known = valid(columns[0]) & valid(columns[1]) & valid(columns[2])
+    not_null = valid(columns[0]) & valid(columns[1]) & valid(columns[2])
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     first = months.astype("datetime64[D]")
     length = ((months + 1).astype("datetime64[D]") - first).astype(np.int64)
-    wrong = known & ((month < 1) | (month > 12) | (day < 1) | (day > length))
+    wrong = not_null & ((month < 1) | (month > 12) | (day < 1) | (day > length))
     if wrong.any():
         at = int(np.argmax(wrong))
         raise ExpressionError(f"there is no day {year[at]}-{month[at]}-{day[at]}")
-    return _dates(first + (day - 1).astype("timedelta64[D]"), known)
+    return _dates(first + (day - 1).astype("timedelta64[D]"), not_null)
 
 
-def _today(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.cast(binder.timestamp(), _DATE)
-
-
-def _now(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.timestamp()
-
-
-def _local_now(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.cast(binder.timestamp(), TIMESTAMP_NTZ)
+def _now(type_: AtomicType) -> Resolve:
+    """The current time, which is one for the whole statement."""
+    return lambda binder, _: binder.coerce(binder.timestamp(), type_)
 
 
 DATE_FUNCTIONS: dict[str, Function] = {
@@ -209,19 +181,19 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "date_add": Function((2, 2), _moved(1)),
     "dateadd": Function((2, 2), _moved(1)),
     "date_sub": Function((2, 2), _moved(-1)),
-    "datediff": Function((2, 2), _datediff),
-    "date_diff": Function((2, 2), _datediff),
-    "add_months": Function((2, 2), _add_months),
-    "last_day": Function((1, 1), _last_day),
+    "datediff": Function((2, 2), typed(_days_between, _INT, _DATE)),
+    "date_diff": Function((2, 2), typed(_days_between, _INT, _DATE)),
+    "add_months": Function((2, 2), typed(_months_later, _DATE, _DATE, _INT)),
+    "last_day": Function((1, 1), typed(_month_end, _DATE, _DATE)),
     "trunc": Function((2, 2), _trunc),
     "date_trunc": Function((2, 2), _date_trunc),
-    "date": Function((1, 1), _as_date),
-    "to_date": Function((1, 1), _as_date),
-    "to_timestamp": Function((1, 1), _as_timestamp),
-    "make_date": Function((3, 3), _make_date),
-    "current_date": Function((0, 0), _today),
-    "curdate": Function((0, 0), _today),
-    "current_timestamp": Function((0, 0), _now),
-    "now": Function((0, 0), _now),
-    "localtimestamp": Function((0, 0), _local_now),
+    "date": Function((1, 1), _taken_to(_DATE)),
+    "to_date": Function((1, 1), _taken_to(_DATE)),
+    "to_timestamp": Function((1, 1), _taken_to(TIMESTAMP)),
+    "make_date": Function((3, 3), typed(_made_date, _DATE, _INT)),
+    "current_date": Function((0, 0), _now(_DATE)),
+    "curdate": Function((0, 0), _now(_DATE)),
+    "current_timestamp": Function((0, 0), _now(TIMESTAMP)),
+    "now": Function((0, 0), _now(TIMESTAMP)),
+    "localtimestamp": Function((0, 0), _now(TIMESTAMP_NTZ)),
 }

@@ -9,12 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.expression import operators
-from paimon_pyds.expression.char import char_length, compare_padded, without_blanks
 from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
-from paimon_pyds.expression.nodes import Apply, Constant, Logic, Node, arrow_of, type_text
+from paimon_pyds.expression.nodes import (
+    ANY,
+    Apply,
+    Column,
+    Constant,
+    Function,
+    Logic,
+    Node,
+    Part,
+    Resolve,
+    arrow_of,
+    type_text,
+)
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
-from paimon_pyds.expression.registry import ANY, Function, Resolve
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
 from paimon_pyds.sql import casts
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
@@ -22,7 +32,7 @@ from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicTy
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["FUNCTIONS", "spelled"]
+__all__ = ["FUNCTIONS", "char_length", "spelled", "without_blanks"]
 
 
 def spelled(name: str) -> str:
@@ -128,6 +138,17 @@ def _bits(operator: str) -> Resolve:
 # ---------------------------------------------------------------------------------------------------------- conditions
 
 
+def char_length(nodes: Sequence[Node]) -> int | None:
+    """The n of the longest CHAR(n) column among texts that are compared; None where there is none."""
+    return max((n.char for n in nodes if isinstance(n, Column | Part) and n.char is not None), default=None)
+
+
+def without_blanks(binder: Binder, nodes: Sequence[Node]) -> list[Node]:
+    """Texts without the blanks at their end."""
+    bare = [Apply(node.type, pc.utf8_rtrim, (node,), (" ",)) for node in nodes]
+    return [binder.folded(b) if isinstance(n, Constant) else b for n, b in zip(nodes, bare, strict=True)]
+
+
 def _comparison(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         a, b = _comparable(binder, arguments)
@@ -137,7 +158,7 @@ def _comparison(operator: str) -> Resolve:
         if length is not None:
             a, b = without_blanks(binder, (a, b))
             if operator not in ("=", "<>", "<=>"):
-                return Apply(casts.BOOLEAN, compare_padded, (a, b), (operator, length))
+                return Apply(casts.BOOLEAN, operators.compare_padded, (a, b), (operator, length))
         if operator == "<=>":
             return Apply(casts.BOOLEAN, operators.null_safe, (a, b))
         return Apply(casts.BOOLEAN, operators.compare, (a, b), (operator,))
@@ -169,8 +190,8 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(casts.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
         return Logic(casts.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
-    known = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
-    return Apply(casts.BOOLEAN, operators.among, (given[0],), (known, len(known) < len(listed)))
+    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
+    return Apply(casts.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
 def _logic(every: bool) -> Resolve:
@@ -181,7 +202,7 @@ def _logic(every: bool) -> Resolve:
 
 
 def _not(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(casts.BOOLEAN, operators.not_, (binder.condition(arguments[0]),))
+    return Apply(casts.BOOLEAN, pc.invert, (binder.condition(arguments[0]),))
 
 
 def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:

@@ -18,8 +18,8 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_condition, bind_tree, checked_condition
-from paimon_pyds.expression.char import char_length, without_blanks
 from paimon_pyds.expression.condition import predicate_of
+from paimon_pyds.expression.functions import char_length, without_blanks
 from paimon_pyds.expression.nodes import Cast, Column, Node, columns
 from paimon_pyds.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.sql.lexer import SqlText
@@ -210,8 +210,8 @@ class SourceKeys:
         """How many rows of the source have each code."""
         if len(self.starts) < 2:
             return np.zeros(len(codes), np.int64)
-        known = np.where(codes >= 0, codes, 0)
-        found: _Ints = np.where(codes >= 0, self.starts[known + 1] - self.starts[known], 0)
+        places = np.where(codes >= 0, codes, 0)
+        found: _Ints = np.where(codes >= 0, self.starts[places + 1] - self.starts[places], 0)
         return found
 
 
@@ -248,8 +248,8 @@ def _joined(codes: _Ints, more: _Ints, size: int) -> _Ints:
     return found
 
 
-def _search(codes: _Ints, known: _Ints) -> _Ints:
-    places = np.searchsorted(known, codes)
-    inside = np.minimum(places, max(len(known) - 1, 0))
-    found: _Ints = np.where(known[inside] == codes, inside, -1) if len(known) else np.full(len(codes), -1)
+def _search(codes: _Ints, ordered: _Ints) -> _Ints:
+    places = np.searchsorted(ordered, codes)
+    inside = np.minimum(places, max(len(ordered) - 1, 0))
+    found: _Ints = np.where(ordered[inside] == codes, inside, -1) if len(ordered) else np.full(len(codes), -1)
     return found

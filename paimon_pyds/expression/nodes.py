@@ -7,9 +7,9 @@ the right side of AND) is evaluated on those rows only: ``CASE WHEN b <> 0 THEN 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,13 @@ from paimon_pyds.expression.coercion import Type
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataType, arrow_type
 
-__all__ = ["Apply", "Cast", "Choice", "Column", "Constant", "Logic", "Node", "Part", "arrow_of", "columns", "spread_on"]
+if TYPE_CHECKING:
+    from paimon_pyds.expression.bind import Binder
+
+__all__ = [
+    "ANY", "Apply", "Cast", "Choice", "Column", "Constant", "Function", "Logic", "Node", "Part", "Resolve", "arrow_of",
+    "columns", "spread_on", "typed",
+]  # fmt: skip
 
 
 def arrow_of(type_: Type) -> pa.DataType:
@@ -277,3 +283,26 @@ class Choice(Node):
 def type_text(type_: DataType | None) -> str:
     """A type as errors show it."""
     return "NULL" if type_ is None else type_.kind.value
+
+
+ANY = 1_000_000
+"""So many arguments: any number of them."""
+Resolve = Callable[["Binder", "list[Node]"], Node]
+
+
+@dataclass(frozen=True)
+class Function:
+    """How many arguments a function takes, and what makes a node of them (it raises LookupError for wrong types)."""
+
+    arity: tuple[int, int]
+    resolve: Resolve
+
+
+def typed(kernel: Callable[..., pa.Array], result: DataType, *wanted: DataType) -> Resolve:
+    """Arguments taken to fixed types; the last one stands for all that follow."""
+
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        given = [binder.coerce(a, wanted[min(n, len(wanted) - 1)]) for n, a in enumerate(arguments)]
+        return Apply(result, kernel, tuple(given))
+
+    return resolve

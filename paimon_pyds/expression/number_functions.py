@@ -11,11 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, by_distinct, filled, valid
+from paimon_pyds.expression.arrays import (
+    Datum,
+    arrays,
+    by_distinct,
+    filled,
+    from_unscaled,
+    rescale,
+    unscaled,
+    valid,
+    wide,
+)
 from paimon_pyds.expression.coercion import NUMBERS
-from paimon_pyds.expression.decimals import from_unscaled, rescale, unscaled, wide
-from paimon_pyds.expression.nodes import Apply, Constant, Node, type_text
-from paimon_pyds.expression.registry import Function, Resolve, typed
+from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import casts
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
@@ -150,10 +158,6 @@ def _power(a: Datum, b: Datum) -> pa.Array:
         return pc.power(a, b)
 
 
-def _sqrt(values: pa.Array) -> pa.Array:
-    return pc.sqrt(values)
-
-
 def _logarithm(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
     """NULL where there is no logarithm, as in Spark."""
 
@@ -197,7 +201,7 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     "round": Function((1, 2), _round),
     "power": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
     "pow": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
-    "sqrt": Function((1, 1), typed(_sqrt, _DOUBLE, _DOUBLE)),
+    "sqrt": Function((1, 1), typed(pc.sqrt, _DOUBLE, _DOUBLE)),
     "exp": Function((1, 1), typed(_exp, _DOUBLE, _DOUBLE)),
     "ln": Function((1, 1), _logarithm(pc.ln)),
     "log10": Function((1, 1), _logarithm(pc.log10)),

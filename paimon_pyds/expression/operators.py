@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
-from paimon_pyds.expression.decimals import NARROW, from_unscaled, rescale, unscaled, wide
-from paimon_pyds.types import AtomicType
+from paimon_pyds.expression.arrays import NARROW, Datum, arrays, filled, from_unscaled, rescale, unscaled, valid, wide
+from paimon_pyds.types import AtomicType, Kind
 
 __all__ = [
-    "among", "bitwise", "compare", "decimal_math", "divide", "extreme", "integer_divide", "math", "negative", "not_",
-    "null_safe",
+    "among", "bitwise", "compare", "compare_padded", "decimal_math", "divide", "extreme", "integer_divide", "math",
+    "negative", "null_safe",
 ]  # fmt: skip
 
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
@@ -121,17 +120,12 @@ def _quotient(a: Any, b: Any, s1: int, s2: int, scale: int) -> tuple[Any, int]:
 def negative(a: Datum) -> pa.Array:
     """``- a``."""
     if pa.types.is_decimal(a.type):
-        return from_unscaled(-unscaled(a), valid(a), _decimal_of(a.type))
+        type_ = AtomicType(Kind.DECIMAL, precision=a.type.precision, scale=a.type.scale)
+        return from_unscaled(-unscaled(a), valid(a), type_)
     try:
         return pc.negate_checked(a)
     except pa.ArrowInvalid:
         raise ExpressionError(f"the negative of a value is outside the range of its type ({a.type})") from None
-
-
-def _decimal_of(type_: pa.DataType) -> AtomicType:
-    from paimon_pyds.types import Kind
-
-    return AtomicType(Kind.DECIMAL, precision=type_.precision, scale=type_.scale)
 
 
 _BITS: dict[str, Callable[..., pa.Array]] = {
@@ -184,11 +178,6 @@ def null_safe(a: Datum, b: Datum) -> pa.Array:
     return pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
 
 
-def not_(a: Datum) -> pa.Array:
-    """NOT."""
-    return pc.invert(a)
-
-
 def among(values: pa.Array, listed: pa.Array, unknown: bool) -> pa.Array:
     """``values IN (listed)``; with a NULL in the list, what is not found is unknown."""
     found = pc.is_in(values, value_set=listed)
@@ -204,3 +193,14 @@ def extreme(*arguments: Any) -> pa.Array:
         better = pc.or_kleene(pc.is_null(found), compare(other, found, operator)).fill_null(False)
         found = pc.if_else(better, other, found)
     return found
+
+
+def compare_padded(a: Datum, b: Datum, operator: str, length: int) -> pa.Array:
+    """A comparison of texts without blanks at their end, one of them of a CHAR(length), as if filled with blanks."""
+    width = min(length, max(_longest(a), _longest(b)))
+    return compare(pc.utf8_rpad(a, width, " "), pc.utf8_rpad(b, width, " "), operator)
+
+
+def _longest(texts: Datum) -> int:
+    lengths = pc.utf8_length(texts)
+    return (pc.max(lengths) if isinstance(lengths, pa.Array) else lengths).as_py() or 0

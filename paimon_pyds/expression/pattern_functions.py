@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression.arrays import MOST_TEXT, Datum, by_distinct_rows, check_text, text_bytes
-from paimon_pyds.expression.nodes import Apply, Constant, Node
-from paimon_pyds.expression.registry import Function, Resolve
+from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve
 from paimon_pyds.predicate.like import like_parts, like_regex
 from paimon_pyds.sql import casts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,8 @@ from paimon_pyds.expression.arrays import (
     check_text,
     text_bytes,
 )
-from paimon_pyds.expression.nodes import Apply, Node, type_text
+from paimon_pyds.expression.nodes import ANY, Apply, Function, Node, Resolve, type_text, typed
 from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
-from paimon_pyds.expression.registry import ANY, Function, Resolve, typed
 from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 
@@ -60,14 +60,6 @@ def _initcap(texts: pa.Array) -> pa.Array:
 def _length(values: pa.Array) -> pa.Array:
     found = pc.utf8_length(values) if pa.types.is_string(values.type) else pc.binary_length(values)
     return found.cast(pa.int32())
-
-
-def _octets(values: pa.Array) -> pa.Array:
-    return pc.binary_length(values).cast(pa.int32())
-
-
-def _reverse(texts: pa.Array) -> pa.Array:
-    return pc.utf8_reverse(texts)
 
 
 _TRIMS: dict[str, tuple[Callable[..., pa.Array], Callable[[str, str], str]]] = {
@@ -190,10 +182,6 @@ def _joined(*data: Datum) -> pa.Array:
     )
 
 
-def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(_TEXT, _joined_with, tuple(binder.coerce(node, _TEXT) for node in arguments))
-
-
 def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     """NULLs are left out."""
     between, *columns = arrays([separator, *data])
@@ -205,18 +193,6 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
 
 
 # ---------------------------------------------------------------------------------------------------- parts and sums
-
-
-def _starts(text: str, part: str) -> bool:
-    return text.startswith(part)
-
-
-def _ends(text: str, part: str) -> bool:
-    return text.endswith(part)
-
-
-def _contains(text: str, part: str) -> bool:
-    return part in text
 
 
 def _translate(text: str, old: str, new: str) -> str:
@@ -273,8 +249,8 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "lcase": Function((1, 1), typed(_lower, _TEXT, _TEXT)),
     "initcap": Function((1, 1), typed(_initcap, _TEXT, _TEXT)),
     **{name: Function((1, 1), _length_of) for name in ("length", "len", "char_length", "character_length")},
-    "octet_length": Function((1, 1), typed(_octets, _INT, _TEXT)),
-    "reverse": Function((1, 1), typed(_reverse, _TEXT, _TEXT)),
+    "octet_length": Function((1, 1), typed(pc.binary_length, _INT, _TEXT)),
+    "reverse": Function((1, 1), typed(pc.utf8_reverse, _TEXT, _TEXT)),
     "trim": Function((1, 2), _trimming("trim")),
     "btrim": Function((1, 2), _trimming("trim")),
     "ltrim": Function((1, 2), _trimming("ltrim")),
@@ -293,10 +269,10 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "split_part": Function((3, 3), _by_text(_split_part, _TEXT, _TEXT, _TEXT, _INT)),
     "concat": Function((1, ANY), _concat),
     "||": Function((2, 2), _concat),
-    "concat_ws": Function((1, ANY), _concat_ws),
-    "startswith": Function((2, 2), _by_text(_starts, _BOOLEAN, _TEXT)),
-    "endswith": Function((2, 2), _by_text(_ends, _BOOLEAN, _TEXT)),
-    "contains": Function((2, 2), _by_text(_contains, _BOOLEAN, _TEXT)),
+    "concat_ws": Function((1, ANY), typed(_joined_with, _TEXT, _TEXT)),
+    "startswith": Function((2, 2), _by_text(str.startswith, _BOOLEAN, _TEXT)),
+    "endswith": Function((2, 2), _by_text(str.endswith, _BOOLEAN, _TEXT)),
+    "contains": Function((2, 2), _by_text(operator.contains, _BOOLEAN, _TEXT)),
     "translate": Function((3, 3), _by_text(_translate, _TEXT, _TEXT)),
     "md5": Function((1, 1), _digest(_md5)),
     "sha": Function((1, 1), _digest(_sha1)),

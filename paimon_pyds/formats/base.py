@@ -22,14 +22,10 @@ __all__ = [
     "InstantBounds", "PlansGroups", "ReadCounters", "ReadHints", "has_kind", "holds_instants", "is_legacy",
 ]  # fmt: skip
 
-
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
-
-
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
 """Paimon's option: whether instants are stored by the clocks of the writer's zone."""
-
 LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
 """An option of this package: the zone of the writers of stripes that name none, UTC by default."""
 
@@ -60,10 +56,10 @@ class ReadHints:
 
 @dataclass(frozen=True, slots=True)
 class FormatTraits:
-    """What a format can and can't do, to be known without loading it.
+    """What a format can and can't do, to be looked up without loading it.
 
     Attributes:
-        trims_char: CHAR values are given without the blanks at their end. Who wrote the file may have had them there:
+        trims_char: CHAR values are read without the blanks at their end. Who wrote the file may have had them there:
             Java's indexes and buckets are of the values before.
         reads_windows: a part of a file's rows is read without decoding those before it.
         has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
@@ -94,7 +90,7 @@ TRAITS: Mapping[str, FormatTraits] = {
 
 @dataclass(slots=True)
 class ReadCounters:
-    """What reading cost. Bytes are what was asked of the storage, footers and indexes included."""
+    """What reading cost. Bytes are what was read from the storage, footers and indexes included."""
 
     bytes_read: int = 0
     footer_bytes: int = 0
@@ -118,9 +114,9 @@ class ReadCounters:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """How one row group with wanted rows would be read, told before it is.
+    """How one row group with wanted rows would be read.
 
-    ``bytes`` of data would be asked of the storage, of ``whole_bytes`` that the columns have in the row group.
+    ``bytes`` of data would be read, of ``whole_bytes`` that the columns have in the row group.
     ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in
     microseconds, are what decided; they are None where there was no choice, and ``reason`` says why.
     """
@@ -143,16 +139,12 @@ class PlansGroups(Protocol):
     """A reader that can tell how it would read."""
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
-        """What `FormatReader.read` with these arguments would do, row group by row group. Reads footers and page
-        indexes only."""
+        """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
 
 
 class FormatReader(Protocol):
-    """One open data file.
-
-    All methods raise CorruptFileError for a damaged file, StorageError where it can't be read, and UnsupportedError for
-    what this package can't decode.
-    """
+    """One open data file. Methods raise CorruptFileError when it is damaged, StorageError when it can't be read, and
+    UnsupportedError for what can't be decoded here."""
 
     row_count: int
 
@@ -160,13 +152,9 @@ class FormatReader(Protocol):
         """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        """Rows that may match, by the file's own statistics (row groups, pages, stripes).
+        """Rows that may match, by the file's own statistics: a superset of what matches.
 
-        Keeps a superset of what matches; ALL where nothing is known.
-
-        Args:
-            predicate: bound to the file's columns.
-            within: rows that matter at all; others may be kept or not.
+        ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
         """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:

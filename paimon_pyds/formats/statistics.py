@@ -4,10 +4,10 @@ Sources: Paimon documentation (concepts/spec/manifest, Data File, ``_VALUE_STATS
 ``metadata.stats-mode``, ``metadata.stats-dense-store``, ``metadata.stats-keep-first-n-columns`` and
 ``fields.<c>.stats-mode``) and the statistics that Java Paimon 1.4 writes beside Parquet, ORC and Avro files.
 
-What Java does and this follows: strings are cut by characters, the cut maximum is raised to the next character; BINARY
-and BYTES have no bounds; nested columns have no statistics in Parquet, and NULL counts only in ORC and Avro;
-TIMESTAMP(7..9) has no bounds in Parquet (INT96); NaN is the greatest float. A bound that is a zero is widened to cover
-both zeros, because Spark SQL holds -0.0 and 0.0 for equal and Java holds them apart.
+As in Java, strings are cut by characters, the cut maximum is raised to the next character; BINARY and BYTES have no
+bounds; nested columns have no statistics in Parquet, and NULL counts only in ORC and Avro; TIMESTAMP(7..9) has no
+bounds in Parquet (INT96); NaN is the greatest float. A bound that is a zero is widened to cover both zeros, because
+Spark SQL holds -0.0 and 0.0 for equal and Java holds them apart.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from paimon_pyds.types import (
     DataField,
     DataType,
     Kind,
+    is_system_name,
     scalar_to_internal,
 )
-from paimon_pyds.types.names import is_system_name
 
 __all__ = [
     "KEY_STATS_EMPTY", "ColumnStats", "StatsCollector", "encode_stats", "stats_modes", "truncate_max", "truncate_min"
@@ -138,8 +138,6 @@ def truncate_max(text: str, length: int) -> str | None:
 
 
 class _Column:
-    """The running statistics of one column."""
-
     def __init__(self, field: DataField, mode: str, file_format: str) -> None:
         name, self.length = _parse_mode(mode, f"fields.{field.name}.stats-mode")
         kind = field.type.kind
@@ -205,7 +203,10 @@ class _Column:
         self._widen_by_used()
         low, high = self.minimum, self.maximum
         if self.field.type.kind in (Kind.FLOAT, Kind.DOUBLE):
-            low, high = _widen_floats(low, high, self.nan)
+            if self.nan:
+                high = float("nan")
+                low = high if low is None else low
+            low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
         if self.length and isinstance(low, str) and isinstance(high, str):
             high = truncate_max(high, self.length)
             low = None if high is None else truncate_min(low, self.length)
@@ -221,7 +222,6 @@ def _has_bounds(type_: DataType, traits: FormatTraits) -> bool:
 
 
 def _same_memory(a: pa.Array, b: pa.Array) -> bool:
-    """Whether two arrays are the same values in the same memory."""
     if len(a) != len(b) or a.offset != b.offset:
         return False
     ours, theirs = ([None if x is None else x.address for x in array.buffers()] for array in (a, b))
@@ -245,13 +245,6 @@ def _float_bounds(array: pa.Array) -> tuple[float | None, float | None, bool]:
         array = array.filter(pc.invert(pc.is_nan(array)))
     both = pc.min_max(array)
     return both["min"].as_py(), both["max"].as_py(), nan
-
-
-def _widen_floats(low: float | None, high: float | None, nan: bool) -> tuple[float | None, float | None]:
-    if nan:
-        high = float("nan")
-        low = high if low is None else low
-    return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
 
 
 class StatsCollector:

@@ -184,6 +184,7 @@ class _Stream(Generic[_T]):
         return True
 
     def items(self) -> Iterator[_T]:
+        owner = self._prefetcher
         while True:
             if self.thread is None:
                 try:
@@ -192,11 +193,16 @@ class _Stream(Generic[_T]):
                     self.done = True
                     return
             else:
-                found = self._wait()
-                if not found:
-                    return
-                item = found[0]
+                with owner.changed:
+                    owner.changed.wait_for(lambda: self.ready or self.done)
+                    if not self.ready:
+                        break
+                    item = self.ready.popleft()
+                    owner.held -= owner.size(item)
+                    owner.changed.notify_all()
             yield item
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         if self.thread is None:
@@ -204,39 +210,22 @@ class _Stream(Generic[_T]):
         else:
             self.thread.join()
 
-    def _wait(self) -> list[_T]:
-        """The next item, none at the end."""
-        owner = self._prefetcher
-        with owner.changed:
-            owner.changed.wait_for(lambda: self.ready or self.done)
-            if self.ready:
-                item = self.ready.popleft()
-                owner.held -= owner.size(item)
-                owner.changed.notify_all()
-                return [item]
-        if self._error is not None:
-            raise self._error
-        return []
-
     def _fill(self) -> None:
+        owner = self._prefetcher
         try:
             for item in self._source:
-                if not self._put(item):
-                    break
+                with owner.changed:
+                    self.ready.append(item)
+                    owner.held += owner.size(item)
+                    owner.changed.notify_all()
+                    owner.changed.wait_for(lambda: not owner.full(self))
+                    if owner.stopped:
+                        break
             self._source.close()
         except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
             self._error = error
-        if self._prefetcher.permits is not None:
-            self._prefetcher.permits.release()
-        with self._prefetcher.changed:
-            self.done = True
-            self._prefetcher.changed.notify_all()
-
-    def _put(self, item: _T) -> bool:
-        owner = self._prefetcher
+        if owner.permits is not None:
+            owner.permits.release()
         with owner.changed:
-            self.ready.append(item)
-            owner.held += owner.size(item)
+            self.done = True
             owner.changed.notify_all()
-            owner.changed.wait_for(lambda: not owner.full(self))
-            return not owner.stopped

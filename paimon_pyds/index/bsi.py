@@ -11,61 +11,36 @@ Negative values are stored by their absolute value, in a part of their own. Java
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.bitmap.writer import check_limits
-from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe, make_probe
-from paimon_pyds.index.slices.codec import encode_slices
-from paimon_pyds.index.slices.slices import BitSlices, rows_between
+from paimon_pyds.index.bitmap_writer import check_limits
+from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.keys import KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["BsiBuilder", "BsiReader", "write_bsi"]
+__all__ = ["BsiReader", "BsiSlices", "write_bsi"]
 
 _VERSION = 1
 _LEAST = 7
 _MIN_LONG = -(1 << 63)
-_CACHE = 16 << 20
-
-
-class BsiBuilder:
-    """Collects a column for a bit-slice index.
-
-    Args:
-        type_: the column's type.
-        dictionary: the column's shared dictionary; `update` is then not to be called.
-    """
-
-    def __init__(self, type_: DataType, *, dictionary: ColumnDictionary | None = None) -> None:
-        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows."""
-        self._dictionary.update(values)
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the ``row_count`` rows given.
-
-        Raises:
-            SchemaError: the column holds -2^63, which this index can't.
-        """
-        return write_bsi(self._dictionary.finish())
 
 
 def write_bsi(column: EncodedColumn) -> bytes:
-    """The serialized bit-slice index of a column of integer keys."""
+    """The serialized bit-slice index of a column of integer keys.
+
+    Raises:
+        SchemaError: the column holds -2^63, which this index can't.
+    """
     keys = column.int_keys().astype(np.int64)
     if len(keys) and keys[0] == _MIN_LONG:
         raise SchemaError(
@@ -92,7 +67,7 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
     return [head, encode_mask(members), struct.pack(">i", count), *encode_slices(inside, count)]
 
 
-class _Part(BitSlices):
+class BsiSlices(BitSlices):
     """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
 
     def __init__(self, data: bytes, source: Held, start: int, row_count: int, cache: ByteCache) -> None:
@@ -129,11 +104,13 @@ def _measure(data: bytes, source: Held, start: int) -> tuple[int, int]:
 
 
 class BsiReader:
-    """An open bit-slice index. It is read whole: the format tells no lengths."""
+    """An open bit-slice index. It is read whole: the format tells no lengths.
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
-        cache = cache if cache is not None else ByteCache(_CACHE)
-        self._codec = codec
+    ``parts``: 1 and the slices of the positive values, -1 and those of the negative ones, as far as there are any.
+    """
+
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+        self.source = source
         data = source.read(0, source.size)
         if len(data) < _LEAST:
             raise corrupt(source, f"{len(data)} bytes are too few for a bsi index", offset=0, field="version")
@@ -146,39 +123,33 @@ class BsiReader:
         if self.row_count < 0:
             raise corrupt(source, f"{self.row_count} rows", offset=1, field="row count")
         self.nbytes = len(data)
-        parts: list[_Part | None] = []
-        for field in ("has positive value", "has negative value"):
-            there = cursor.u8(field)
-            part = _Part(data, held, cursor.position, self.row_count, cache) if there else None
-            if part is not None:
+        self.parts: list[tuple[int, BsiSlices]] = []
+        for sign, field in ((1, "has positive value"), (-1, "has negative value")):
+            if cursor.u8(field):
+                part = BsiSlices(data, held, cursor.position, self.row_count, cache)
+                self.parts.append((sign, part))
                 cursor = Cursor(held, part.end, step=1)
-            parts.append(part)
-        self._positive, self._negative = parts
-
-    @staticmethod
-    def open(source: ByteSource, type_: DataType) -> BsiReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return BsiReader(source, key_codec(type_))
 
     def _between(self, low: int, high: int) -> BitMap:
         rows = BitMap()
-        if self._positive is not None and high >= 0:
-            rows |= self._positive.between(max(low, 0), high)
-        if self._negative is not None and low < 0:
-            rows |= self._negative.between(-min(high, -1), -low)
+        for sign, part in self.parts:
+            if sign > 0 and high >= 0:
+                rows |= part.between(max(low, 0), high)
+            elif sign < 0 and low < 0:
+                rows |= part.between(-min(high, -1), -low)
         return rows
 
-    def _existing(self) -> BitMap:
+    def existing(self) -> BitMap:
+        """Rows that are not null."""
         rows = BitMap()
-        for part in (self._positive, self._negative):
-            if part is not None:
-                rows |= part.existing()
+        for _, part in self.parts:
+            rows |= part.existing()
         return rows
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer:
         """Points, intervals and nulls; rows that are null are in no answer but that to IS NULL."""
         if isinstance(probe, Nulls):
-            rows = self._existing()
+            rows = self.existing()
             return Answer(RowSelection(rows if probe.negated else rows.flip(0, self.row_count)), True)
         rows = BitMap()
         if isinstance(probe, Interval):
@@ -190,10 +161,5 @@ class BsiReader:
                 if isinstance(key, int):
                     rows |= self._between(key, key)
         if probe.negated:
-            rows = self._existing() - rows
+            rows = self.existing() - rows
         return Answer(RowSelection(rows), probe.exact)
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        return RowSelection.ALL if probe is None else self.answer(probe).selection

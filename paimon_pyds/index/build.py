@@ -1,4 +1,4 @@
-"""Building all indexes of one data file while it is written.
+"""Building all indexes of one data file while it is written, or anew beside those that its container has.
 
 The work is done by numpy and Arrow outside Python's lock for the most part, so that it can run in a thread beside the
 encoder of the data file.
@@ -6,34 +6,34 @@ encoder of the data file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.bitmap.reader import BitmapBuilder
-from paimon_pyds.index.bloom.filter import BloomBuilder
-from paimon_pyds.index.bsi import BsiBuilder
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, IndexSpec
-from paimon_pyds.index.container import write_container
+from paimon_pyds.index.bitmap_writer import write_bitmap
+from paimon_pyds.index.bloom import BloomBuilder
+from paimon_pyds.index.bsi import write_bsi
+from paimon_pyds.index.config import (
+    BITMAP,
+    BLOOM_FILTER,
+    BSI,
+    INDEX_TYPES,
+    RANGE_BITMAP,
+    IndexSpec,
+    bloom_size,
+    value_type,
+)
+from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder
-from paimon_pyds.types import DataField, DataType, MapType
+from paimon_pyds.index.range_bitmap import write_range_bitmap
+from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.types import DataField, DataType
 
-__all__ = ["FileIndexBuilder"]
-
-
-class IndexBuilder(Protocol):
-    """Makes one index of one column, from whole Arrow columns."""
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows. Not to be called on a builder with a shared dictionary: the dictionary is updated instead."""
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the rows given; ``row_count`` is how many they are."""
+__all__ = ["FileIndexBuilder", "IndexPlan", "map_values", "merged_container", "plan_indexes"]
 
 
 class FileIndexBuilder:
@@ -61,15 +61,22 @@ class FileIndexBuilder:
             column.update(batch)
         self.rows += batch.num_rows
 
+    def bodies(self) -> dict[str, dict[str, bytes]]:
+        """The indexes, by column of the container and index type. Nothing may be appended afterwards."""
+        return {column.name: column.bodies() for column in self._columns}
+
     def finish(self, *, checksums: bool = False) -> bytes | None:
         """The container, or None when no index was asked for. Nothing may be appended afterwards.
 
         Args:
             checksums: put checksums into it, as into whatever goes to a table.
         """
-        if not self._columns:
-            return None
-        return write_container({c.name: c.finish(self.rows) for c in self._columns}, checksums=checksums)
+        return write_container(self.bodies(), checksums=checksums) if self._columns else None
+
+
+def map_values(values: pa.Array, map_key: str | None) -> pa.Array:
+    """The values behind one key of a MAP column; the column itself for None."""
+    return values if map_key is None else pc.map_lookup(values, pa.scalar(map_key, values.type.key_type), "first")
 
 
 class _IndexedColumn:
@@ -79,28 +86,90 @@ class _IndexedColumn:
         self.name = specs[0].container_name
         self._position = position
         self._map_key = specs[0].map_key
-        value_type = type_.value if self._map_key is not None and isinstance(type_, MapType) else type_
-        keep_codes = any(spec.index_type != BLOOM_FILTER for spec in specs)
-        self._dictionary = ColumnDictionary(key_codec(value_type), keep_codes=keep_codes)
-        self._builders = {spec.index_type: _builder(spec, value_type, self._dictionary) for spec in specs}
+        self._type = value_type(type_, self._map_key)
+        self._specs = {spec.index_type: spec for spec in specs}
+        codec = key_codec(self._type)
+        self._dictionary = ColumnDictionary(codec, keep_codes=self._specs.keys() != {BLOOM_FILTER})
+        self._bloom: BloomBuilder | None = None
+        if BLOOM_FILTER in self._specs:
+            self._bloom = BloomBuilder(codec, *bloom_size(*self._specs[BLOOM_FILTER].bloom()))
+            self._dictionary.on_distinct(self._bloom.add)
 
     def update(self, batch: pa.RecordBatch) -> None:
-        values = batch.column(self._position)
-        if self._map_key is not None:
-            values = pc.map_lookup(values, pa.scalar(self._map_key, values.type.key_type), "first")
-        self._dictionary.update(values)
+        self._dictionary.update(map_values(batch.column(self._position), self._map_key))
 
-    def finish(self, rows: int) -> dict[str, bytes | None]:
-        return {index_type: builder.finish(rows) for index_type, builder in self._builders.items()}
+    def bodies(self) -> dict[str, bytes]:
+        return {index_type: self._body(spec) for index_type, spec in self._specs.items()}
+
+    def _body(self, spec: IndexSpec) -> bytes:
+        if spec.index_type == BLOOM_FILTER and self._bloom is not None:
+            self._dictionary.flush()
+            return self._bloom.finish()
+        if spec.index_type == BITMAP:
+            return write_bitmap(self._dictionary.finish(), *spec.bitmap())
+        if spec.index_type == BSI:
+            return write_bsi(self._dictionary.finish())
+        if spec.index_type == RANGE_BITMAP:
+            return write_range_bitmap(self._dictionary.finish(), spec.chunk_size(self._type))
+        raise OptionError(f"no index of type {spec.index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")
 
 
-def _builder(spec: IndexSpec, type_: DataType, dictionary: ColumnDictionary) -> IndexBuilder:
-    if spec.index_type == BLOOM_FILTER:
-        return BloomBuilder(type_, *spec.bloom(), dictionary=dictionary)
-    if spec.index_type == BITMAP:
-        return BitmapBuilder(type_, *spec.bitmap(), dictionary=dictionary)
-    if spec.index_type == BSI:
-        return BsiBuilder(type_, dictionary=dictionary)
-    if spec.index_type == RANGE_BITMAP:
-        return RangeBitmapBuilder(type_, spec.chunk_size(type_), dictionary=dictionary)
-    raise OptionError(f"no index of type {spec.index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")
+IndexName = tuple[str, str]
+"""An index in a container: the column's name there, and the index type."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """What is kept, built and dropped: (container column, index type), in the order of the container they go to."""
+
+    keep: tuple[IndexName, ...]
+    build: tuple[IndexSpec, ...]
+    drop: tuple[IndexName, ...]
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.build or self.drop)
+
+
+def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebuild: bool = False) -> IndexPlan:
+    """Compare what a container has (None: there is none) with the indexes that are wanted.
+
+    Args:
+        head: of the container.
+        specs: the indexes that are wanted.
+        rebuild: build every wanted index anew, whether it is there or not.
+    """
+    wanted = {(spec.container_name, spec.index_type): spec for spec in specs}
+    there = [] if head is None else [(column, kind) for column, kinds in head.columns.items() for kind in kinds]
+    keep = () if rebuild else tuple(place for place in there if place in wanted)
+    return IndexPlan(
+        keep=keep,
+        build=tuple(spec for place, spec in wanted.items() if place not in keep),
+        drop=tuple(place for place in there if place not in wanted),
+    )
+
+
+def merged_container(
+    plan: IndexPlan, source: ByteSource | None, head: ContainerHead | None, built: Mapping[str, Mapping[str, bytes]]
+) -> bytes | None:
+    """The container with the kept indexes of ``source``, byte for byte, and those that were built; None for none.
+
+    Args:
+        plan: what is kept.
+        source: the container that is there, if any.
+        head: its head.
+        built: `FileIndexBuilder.bodies`.
+
+    Raises:
+        CorruptFileError: ``source`` is not what its head says.
+    """
+    indexes: dict[str, dict[str, bytes | None]] = {}
+    if plan.keep and source is not None and head is not None:
+        ranges = {name: head.columns[name[0]][name[1]] for name in plan.keep}
+        full = [name for name in plan.keep if not ranges[name].is_empty]
+        bodies = dict(zip(full, checked(source, head).read_many([ranges[name] for name in full]), strict=True))
+        for column, kind in plan.keep:
+            indexes.setdefault(column, {})[kind] = bodies.get((column, kind))
+    for column, kinds in built.items():
+        indexes.setdefault(column, {}).update(kinds)
+    return write_container(indexes, checksums=True) if indexes else None

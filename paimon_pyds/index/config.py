@@ -6,13 +6,12 @@ schema validation accepts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE
-from paimon_pyds.index.bloom.filter import DEFAULT_FPP, DEFAULT_ITEMS, bloom_size
 from paimon_pyds.options.option import Kind as OptionKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
@@ -25,10 +24,11 @@ from paimon_pyds.types import (
     DataType,
     Kind,
     MapType,
+    fields_named,
 )
-from paimon_pyds.types.names import fields_named
 
-__all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "parse_index_specs", "supports"]
+__all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "bloom_size",
+           "parse_index_specs", "supports", "value_type"]  # fmt: skip
 
 BLOOM_FILTER = "bloom-filter"
 BITMAP = "bitmap"
@@ -66,7 +66,7 @@ class IndexSpec:
     column: str
     map_key: str | None
     index_type: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
 
     @property
     def container_name(self) -> str:
@@ -80,9 +80,8 @@ class IndexSpec:
         return parse_value(self._where(option), kind, self.options.get(option, default))
 
     def bloom(self) -> tuple[int, float]:
-        """``items`` and ``fpp`` of a bloom filter."""
-        items = int(self._get("items", OptionKind.INT, str(DEFAULT_ITEMS)))
-        fpp = float(self._get("fpp", OptionKind.DOUBLE, str(DEFAULT_FPP)))
+        items = int(self._get("items", OptionKind.INT, "1000000"))
+        fpp = float(self._get("fpp", OptionKind.DOUBLE, "0.1"))
         bloom_size(items, fpp)
         return items, fpp
 
@@ -91,7 +90,7 @@ class IndexSpec:
         version = int(self._get("version", OptionKind.INT, "2"))
         if version not in (1, 2):
             raise OptionError(f"{self._where('version')} must be 1 or 2, not {version}")
-        return version, self._bytes("index-block-size", f"{DEFAULT_BLOCK_SIZE} b", _MIN_BLOCK)
+        return version, self._bytes("index-block-size", "16 kb", _MIN_BLOCK)
 
     def chunk_size(self, type_: DataType) -> int:
         """``chunk-size`` of a range bitmap in bytes; 0 puts every key in a chunk of its own."""
@@ -104,13 +103,27 @@ class IndexSpec:
         return value
 
     def check(self, type_: DataType) -> None:
-        """Raises OptionError when an option's value is no value for it."""
         if self.index_type == BLOOM_FILTER:
             self.bloom()
         elif self.index_type == BITMAP:
             self.bitmap()
         elif self.index_type == RANGE_BITMAP:
             self.chunk_size(type_)
+
+
+def bloom_size(items: int, fpp: float) -> tuple[int, int]:
+    """Bits and number of hash functions of a filter for ``items`` values with false positive rate ``fpp``.
+
+    Raises:
+        OptionError: no such filter: items or fpp out of range, or more than 2^31 bits.
+    """
+    if items <= 0 or not 0 < fpp < 1:
+        raise OptionError(f"a bloom filter needs items > 0 and 0 < fpp < 1, not items={items} and fpp={fpp}")
+    wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+    bits = wanted + (8 - wanted % 8)
+    if bits > 0x7FFFFFFF:
+        raise OptionError(f"a bloom filter of items={items} and fpp={fpp} would have {bits} bits, more than 2^31")
+    return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
 def supports(index_type: str, type_: DataType) -> bool:
@@ -137,24 +150,24 @@ def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -
         OptionError: a column that isn't there or is meant ambiguously, an index type that isn't known or doesn't accept
             the column's type, an option of a column that isn't declared, or a bad value.
     """
-    declared: dict[tuple[str, str, str | None], dict[str, str]] = {}
+    declared: dict[tuple[str, str, str | None], IndexSpec] = {}
     own: list[tuple[str, str]] = []
     for key, value in options.items():
         if not key.startswith(_PREFIX):
             continue
-        parts = key.removeprefix(_PREFIX).split(".", 1)
-        if len(parts) == 2 and parts[1] == "columns":
+        index_type, _, rest = key.removeprefix(_PREFIX).partition(".")
+        if rest == "columns":
             for column, map_key in _columns(key, value, fields):
-                _check_type(parts[0], column, map_key, key)
-                declared.setdefault((parts[0], column.name, map_key), {})
-        elif len(parts) == 2 and "." in parts[1]:
+                _check_type(index_type, column, map_key, key)
+                declared.setdefault((index_type, column.name, map_key), IndexSpec(column.name, map_key, index_type))
+        elif "." in rest:
             own.append((key, value))
+    specs = list(declared.values())
     for key, value in sorted(own, key=lambda item: "[" in item[0]):
-        _assign(key, value, declared)
-    specs = [IndexSpec(column, map_key, kind, given) for (kind, column, map_key), given in declared.items()]
+        _assign(key, value, specs)
     types = {f.name: f.type for f in fields}
     for spec in specs:
-        spec.check(_value_type(types[spec.column], spec.map_key))
+        spec.check(value_type(types[spec.column], spec.map_key))
     return specs
 
 
@@ -195,46 +208,36 @@ def _check_type(index_type: str, column: DataField, map_key: str | None, key: st
         raise OptionError(f"{key}: no index of type {index_type} can be built", hint=f"known: {', '.join(_KINDS)}")
     if map_key is not None and not (isinstance(column.type, MapType) and column.type.key.kind in STRING_KINDS):
         raise OptionError(f"{key}: {column.name} is not a MAP with string keys, so [{map_key}] can't be indexed")
-    value_type = _value_type(column.type, map_key)
-    if not supports(index_type, value_type):
+    type_ = value_type(column.type, map_key)
+    if not supports(index_type, type_):
         what = column.name if map_key is None else f"{column.name}[{map_key}]"
-        hint = "index its keys, as in m[key]" if isinstance(column.type, MapType) else f"type {value_type}"
+        hint = "index its keys, as in m[key]" if isinstance(column.type, MapType) else f"type {type_}"
         raise OptionError(f"{key}: a {index_type} index can't be built on {what}", hint=hint)
 
 
-def _value_type(type_: DataType, map_key: str | None) -> DataType:
+def value_type(type_: DataType, map_key: str | None) -> DataType:
+    """The type of what is indexed: of the column, or of the values of a MAP."""
     return type_.value if map_key is not None and isinstance(type_, MapType) else type_
 
 
-def _assign(key: str, value: str, declared: Mapping[tuple[str, str, str | None], dict[str, str]]) -> None:
+def _assign(key: str, value: str, specs: Sequence[IndexSpec]) -> None:
     """Give an option to the index it names; an option of a MAP column goes to all its keys that don't set it."""
     index_type, rest = key.removeprefix(_PREFIX).split(".", 1)
     name, option = rest.rsplit(".", 1)
-    targets = _targets(index_type, name, declared)
+    mine = [spec for spec in specs if spec.index_type == index_type]
+    targets = [spec for spec in mine if name in (spec.container_name, spec.column)]
     if not targets:
-        raise OptionError(
-            f"{key}: column {name} has no {index_type} index", hint=f"name it in {_PREFIX}{index_type}.columns first"
-        )
-    known = _OPTIONS[index_type]
-    if option not in known:
-        can = f"its options are {', '.join(sorted(known))}" if known else "it has no options"
-        raise OptionError(f"{key}: a {index_type} index has no option {option}", hint=can)
-    for target in targets:
-        target[option] = value
-
-
-def _targets(
-    index_type: str, name: str, declared: Mapping[tuple[str, str, str | None], dict[str, str]]
-) -> list[dict[str, str]]:
-    def full(column: str, map_key: str | None) -> str:
-        return column if map_key is None else f"{column}[{map_key}]"
-
-    mine = [(column, map_key, given) for (kind, column, map_key), given in declared.items() if kind == index_type]
-    exact = [given for column, map_key, given in mine if name in (full(column, map_key), column)]
-    if exact:
-        return exact
-    folded = name.lower()
-    near = [(c, given) for c, k, given in mine if folded in (full(c, k).lower(), c.lower())]
-    if len({column for column, _ in near}) > 1:
-        raise OptionError(f"{_PREFIX}{index_type}.{name} could mean {' or '.join(sorted({c for c, _ in near}))}")
-    return [given for _, given in near]
+        folded = name.lower()
+        targets = [spec for spec in mine if folded in (spec.container_name.lower(), spec.column.lower())]
+        columns = sorted({spec.column for spec in targets})
+        if len(columns) > 1:
+            raise OptionError(f"{_PREFIX}{index_type}.{name} could mean {' or '.join(columns)}")
+    if not targets:
+        hint = f"name it in {_PREFIX}{index_type}.columns first"
+        raise OptionError(f"{key}: column {name} has no {index_type} index", hint=hint)
+    allowed = _OPTIONS[index_type]
+    if option not in allowed:
+        hint = f"its options are {', '.join(sorted(allowed))}" if allowed else "it has no options"
+        raise OptionError(f"{key}: a {index_type} index has no option {option}", hint=hint)
+    for spec in targets:
+        spec.options[option] = value

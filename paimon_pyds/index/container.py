@@ -6,54 +6,55 @@ Specification: Paimon documentation, concepts/spec/fileindex, "Index File". All 
     per column: name · indexes int32 · per index: type name · start int32 · length int32
     redundant length int32 · redundant bytes · bodies
 
+Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
+``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
+
 The redundant bytes are there for later versions, and all readers pass over them, as over what no index lies in.
 Containers written here have checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
 
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
     after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
-That of the head is of `paimon_pyds.checksum`, those of the bodies of `checked_blocks`.
-
-Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
-``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
+That of the head is of `paimon_pyds.checksum`. Those of the bodies are the low four bytes of XXH3 of 64 bits: on two
+levels, so that a short read takes few bytes more, and a long one few checksums.
 """
 
 from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.checked_blocks import CheckedBlocks, blocks_in, encode_checksums
 from paimon_pyds.index.source import Cursor, corrupt
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = [
-    "EMPTY_FLAG",
-    "MAGIC",
-    "ContainerHead",
-    "IndexRange",
-    "checked",
-    "decode_modified_utf8",
-    "encode_modified_utf8",
-    "parse_head",
-    "write_container",
-]
+__all__ = ["MAGIC", "CheckedBlocks", "ContainerHead", "IndexRange", "blocks_in", "checked", "decode_modified_utf8",
+           "encode_checksums", "encode_modified_utf8", "parse_head", "write_container"]  # fmt: skip
 
 MAGIC = 1493475289347502
 VERSION = 1
-EMPTY_FLAG = -1
+_EMPTY = -1
 _FIXED_HEAD = 8 + 4 + 4 + 4
 _MAX_NAME = 65535
 TAG = b"XXH4BLK1"
 _EXTRA_BYTES = len(TAG) + 4
 
+_SMALL = 1 << 10
+_LARGE = 1 << 16
+_REQUEST = 8 << 10
+"""Reading and checking so many bytes costs about what one more request does."""
+_FEW_CHECKSUMS = 64 << 10
+"""So many bytes of checksums are read at once: asking for some of them costs as much."""
 
-@dataclass(frozen=True, slots=True)
-class IndexRange:
+_Bytes = TypeVar("_Bytes", bytes, memoryview)
+
+
+class IndexRange(NamedTuple):
     """Where the body of one index lies: absolute ``start`` and ``length`` in bytes; ``start = -1`` is EMPTY."""
 
     start: int
@@ -61,18 +62,19 @@ class IndexRange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the writer of the index saw no record."""
-        return self.start == EMPTY_FLAG
+        return self.start == _EMPTY
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerHead:
-    """The table of contents: column name to index type to range, in the file's order."""
+    """The table of contents: column name to index type to range, in the file's order.
+
+    ``checked_bytes``: bytes of the bodies, which have checksums behind them; None where the writer made none.
+    """
 
     columns: Mapping[str, Mapping[str, IndexRange]]
     head_length: int
     checked_bytes: int | None = None
-    """Bytes of the bodies, which have checksums behind them; None where the writer made none."""
 
 
 def encode_modified_utf8(text: str) -> bytes:
@@ -88,8 +90,13 @@ def decode_modified_utf8(data: bytes) -> str:
     Raises:
         ValueError: the bytes are not modified UTF-8, or leave a surrogate alone.
     """
+    if data.isascii():
+        return data.decode("ascii")
     text = data.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
 
 
 def parse_head(source: ByteSource) -> ContainerHead:
@@ -117,37 +124,13 @@ def parse_head(source: ByteSource) -> ContainerHead:
             raise corrupt(source, f"column {name!r} is listed twice", offset=at, field="column name")
         columns[name] = _index_ranges(cursor, head_length)
     redundant = cursor.count("redundant length")
-    known = cursor.position
+    before = cursor.position
     extra = cursor.take(redundant, "redundant bytes")
     if cursor.position != head_length:
         raise corrupt(
             source, f"the head takes {cursor.position} bytes, not {head_length}", offset=12, field="head length"
         )
-    return ContainerHead(columns, head_length, _checked_bytes(source, known, extra))
-
-
-def _checked_bytes(source: ByteSource, known: int, extra: bytes) -> int | None:
-    """Bytes of bodies that have checksums, by the redundant bytes that follow ``known`` bytes.
-
-    None for redundant bytes that somebody else made.
-    """
-    if len(extra) < _EXTRA_BYTES:
-        return None
-    right = int.from_bytes(extra[len(TAG) : _EXTRA_BYTES], "big") == checksum(source.read(0, known))
-    # Damage to the tag is no reason to believe the rest: half of it will do, wherever the bytes were shifted to.
-    if not right and TAG[:4] not in extra[:_EXTRA_BYTES] and TAG[4:] not in extra[:_EXTRA_BYTES]:
-        return None
-    bodies = blocks_in(source.size - known - len(extra))
-    if not right or not extra.startswith(TAG) or bodies is None:
-        raise corrupt(source, "the head does not have its checksum", offset=known, field="redundant bytes")
-    return bodies
-
-
-def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
-    """The container, its bodies held against their checksums as they are read; as it is where it has none."""
-    if head.checked_bytes is None:
-        return source
-    return CheckedBlocks(source, head.head_length, head.checked_bytes)
+    return ContainerHead(columns, head_length, _checked_bytes(source, before, extra))
 
 
 def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
@@ -159,10 +142,9 @@ def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
             raise corrupt(cursor.source, f"index {name!r} is listed twice", offset=at, field="index name")
         at = cursor.position
         start, length = cursor.i32("start pos"), cursor.i32("length")
-        if start == EMPTY_FLAG:
-            ranges[name] = IndexRange(EMPTY_FLAG, 0)
-            continue
-        if start < head_length or length < 0 or start + length > cursor.source.size:
+        if start == _EMPTY:
+            length = 0
+        elif start < head_length or length < 0 or start + length > cursor.source.size:
             message = f"index {name!r} at {start} with {length} bytes lies outside the file of {cursor.source.size}"
             raise corrupt(cursor.source, message, offset=at, field="start pos")
         ranges[name] = IndexRange(start, length)
@@ -178,6 +160,26 @@ def _name(cursor: Cursor, field: str) -> str:
         raise corrupt(cursor.source, "a name that is not modified UTF-8", offset=at, field=field) from None
 
 
+def _checked_bytes(source: ByteSource, before: int, extra: bytes) -> int | None:
+    """Bytes of bodies that have checksums, by the redundant bytes that follow ``before`` bytes.
+
+    None for redundant bytes that somebody else made.
+    """
+    if len(extra) < _EXTRA_BYTES:
+        return None
+    right = int.from_bytes(extra[len(TAG) : _EXTRA_BYTES], "big") == checksum(source.read(0, before))
+    # Damage to the tag is no reason to believe the rest: half of it will do, wherever the bytes were shifted to.
+    if not right and TAG[:4] not in extra[:_EXTRA_BYTES] and TAG[4:] not in extra[:_EXTRA_BYTES]:
+        return None
+    bodies = blocks_in(source.size - before - len(extra))
+    if not right or not extra.startswith(TAG) or bodies is None:
+        raise corrupt(source, "the head does not have its checksum", offset=before, field="redundant bytes")
+    return bodies
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = False) -> bytes:
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
 
@@ -188,42 +190,190 @@ def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checks
     Raises:
         SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
     """
-    table: list[bytes] = []
+    named = {_encoded_name(c): {_encoded_name(t): body for t, body in types.items()} for c, types in indexes.items()}
+    start = _FIXED_HEAD + 4 + (_EXTRA_BYTES if checksums else 0)
+    start += sum(len(column) + 4 + sum(len(kind) + 8 for kind in types) for column, types in named.items())
+    head = [struct.pack(">qiii", MAGIC, VERSION, start, len(indexes))]
     bodies: list[bytes] = []
-    head_length = _FIXED_HEAD + 4
-    for column, by_type in indexes.items():
-        head_length += 2 + len(_checked_name(column)) + 4
-        for index_type in by_type:
-            head_length += 2 + len(_checked_name(index_type)) + 8
-    if checksums:
-        head_length += _EXTRA_BYTES
-    start = head_length
-    for column, by_type in indexes.items():
-        name = _checked_name(column)
-        table.append(struct.pack(f">H{len(name)}si", len(name), name, len(by_type)))
-        for index_type, body in by_type.items():
-            name = _checked_name(index_type)
-            at, length = (EMPTY_FLAG, 0) if body is None else (start, len(body))
+    for column, types in named.items():
+        head.append(column + struct.pack(">i", len(types)))
+        for kind, body in types.items():
+            at, length = (_EMPTY, 0) if body is None else (start, len(body))
             if start + length > 0x7FFFFFFF:
                 raise SchemaError("the file indexes of one data file exceed 2 GiB", hint="lower target-file-size")
-            table.append(struct.pack(f">H{len(name)}sii", len(name), name, at, length))
-            if body is not None:
-                bodies.append(body)
-                start += length
-    head = b"".join([struct.pack(">qiii", MAGIC, VERSION, head_length, len(indexes)), *table])
+            head.append(kind + struct.pack(">ii", at, length))
+            bodies.append(body or b"")
+            start += length
     if not checksums:
-        return b"".join([head, b"\0\0\0\0", *bodies])
-    head += struct.pack(">i", _EXTRA_BYTES)
+        return b"".join([*head, bytes(4), *bodies])
+    before = b"".join([*head, struct.pack(">i", _EXTRA_BYTES)])
     whole = io.BytesIO()
-    whole.writelines([head, TAG, struct.pack(">I", checksum(head)), *bodies])
+    whole.writelines([before, TAG, struct.pack(">I", checksum(before)), *bodies])
     with whole.getbuffer() as view:
-        sums = encode_checksums(view[head_length:])
+        sums = encode_checksums(view[len(before) + _EXTRA_BYTES :])
     whole.write(sums)
     return whole.getvalue()
 
 
-def _checked_name(text: str) -> bytes:
+def _encoded_name(text: str) -> bytes:
     data = encode_modified_utf8(text)
     if len(data) > _MAX_NAME:
         raise SchemaError(f"the name {text[:40]!r}… is longer than {_MAX_NAME} bytes and can't be indexed")
-    return data
+    return struct.pack(">H", len(data)) + data
+
+
+# ---------------------------------------------------------------------------------------------------------- checksums
+
+
+def encode_checksums(data: bytes | memoryview) -> bytes:
+    """What follows bodies of these bytes."""
+    whole = len(data) // _LARGE * _LARGE
+    return _checksums(data, _SMALL) + _checksums(memoryview(data)[:whole], _LARGE)
+
+
+def _checksums(data: bytes | memoryview, size: int) -> bytes:
+    """The checksums of blocks of so many bytes, the last of which may be shorter."""
+    import xxhash
+
+    view, digest = memoryview(data), xxhash.xxh3_64_digest
+    return b"".join([digest(view[at : at + size])[4:] for at in range(0, len(view), size)])
+
+
+def blocks_in(size: int) -> int | None:
+    """Bytes of the bodies, when there are ``size`` bytes with their checksums; None when that can't be."""
+    least = size * _LARGE // (_LARGE + 4 * (_LARGE // _SMALL) + 4) - 8
+    return next((n for n in range(max(least, 0), size + 1)[:24] if n + _checksum_bytes(n) == size), None)
+
+
+def _checksum_bytes(length: int) -> int:
+    return 4 * (-(-length // _SMALL) + length // _LARGE)
+
+
+def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
+    """The container, its bodies held against their checksums as they are read; as it is where it has none."""
+    if head.checked_bytes is None:
+        return source
+    return CheckedBlocks(source, head.head_length, head.checked_bytes)
+
+
+class CheckedBlocks:
+    """A source that is read in whole blocks, each held against its checksum.
+
+    Checksums are read along with their blocks: all of them at once, to be kept, where they are few, or once that costs
+    no more than the requests for some of them did.
+
+    Args:
+        start: where the first block begins; nothing before it may be read.
+        length: bytes of all blocks.
+    """
+
+    __slots__ = ("_length", "_requested", "_source", "_start", "_sums", "name", "size")
+
+    def __init__(self, source: ByteSource, start: int, length: int) -> None:
+        self._source = source
+        self._start = start
+        self._length = length
+        self._sums: bytes | None = None
+        self._requested = 0
+        self.name = source.name
+        self.size = start + length
+
+    def read(self, offset: int, length: int) -> bytes:
+        if self._sums is None or length > _LARGE:
+            return self.read_many([(offset, length)])[0]
+        if offset + length > self.size:
+            raise self._past_end(offset + length)
+        at = offset - self._start
+        first = at // _SMALL
+        stop = -(-(at + length) // _SMALL)
+        begin = self._start + first * _SMALL
+        part = self._source.read(begin, max(min(self._start + stop * _SMALL, self.size) - begin, 0))
+        self._check(part, _SMALL, self._sums[4 * first : 4 * stop], begin)
+        return part[offset - begin : offset - begin + length]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        if len(ranges) == 1 and self._sums is not None and ranges[0][1] <= _LARGE:
+            return [self.read(*ranges[0])]
+        runs = self._runs(ranges)
+        return self._cut(ranges, runs, self._fetch(runs))
+
+    def views(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """As `read_many`, without a copy of what is long: the blocks around it are kept as long as it is."""
+        runs = self._runs(ranges)
+        return self._cut(ranges, runs, [memoryview(part) for part in self._fetch(runs)])
+
+    def _runs(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The small blocks that ranges lie in, near ones together: where they begin and end."""
+        start, end = self._start, self._length
+        runs: list[tuple[int, int]] = []
+        for offset, length in sorted(ranges):
+            if offset + length > self.size:
+                raise self._past_end(offset + length)
+            first = (offset - start) // _SMALL * _SMALL
+            stop = max(first, min(-(-(offset + length - start) // _SMALL) * _SMALL, end))
+            if runs and first <= runs[-1][1] + _REQUEST:
+                runs[-1] = runs[-1][0], max(stop, runs[-1][1])
+            else:
+                runs.append((first, stop))
+        return runs
+
+    def _cut(
+        self, ranges: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]], parts: Sequence[_Bytes]
+    ) -> list[_Bytes]:
+        """What lies at these places, out of the bytes of runs of blocks."""
+        begins = [self._start + first for first, _ in runs]
+        found = []
+        for offset, length in ranges:
+            number = max(bisect_right(begins, offset) - 1, 0)  # an empty range may lie in no run
+            at = offset - begins[number]
+            found.append(parts[number][at : at + length])
+        return found
+
+    def _fetch(self, runs: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of runs of blocks, which have their checksums."""
+        checks = [(number, *check) for number, run in enumerate(runs) for check in _checks(*run)]
+        parts, sums = self._read(
+            [(self._start + first, stop - first) for first, stop in runs],
+            [self._place(first, stop, size) for _, first, stop, size in checks],
+        )
+        for (number, first, stop, size), wanted in zip(checks, sums, strict=True):
+            begin = runs[number][0]
+            self._check(memoryview(parts[number])[first - begin : stop - begin], size, wanted, self._start + first)
+        return parts
+
+    def _read(
+        self, blocks: list[tuple[int, int]], places: Sequence[tuple[int, int]]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """What lies there, and the checksums that lie at some places among all checksums."""
+        source, length = self._source, _checksum_bytes(self._length)
+        if self._sums is not None:
+            parts = [source.read(*blocks[0])] if len(blocks) == 1 else source.read_many(blocks)
+        else:
+            self._requested += _REQUEST * len(places)
+            if max(self._requested, _FEW_CHECKSUMS) < length:
+                read = source.read_many([*blocks, *((self.size + at, n) for at, n in places)])
+                return read[: len(blocks)], read[len(blocks) :]
+            *parts, self._sums = source.read_many([*blocks, (self.size, length)])
+        return parts, [self._sums[at : at + n] for at, n in places]
+
+    def _place(self, first: int, stop: int, size: int) -> tuple[int, int]:
+        """Where the checksums of these blocks lie among all: offset and length."""
+        begin = 4 * -(-self._length // _SMALL) if size == _LARGE else 0
+        return begin + 4 * (first // size), 4 * (-(-stop // size) - first // size)
+
+    def _check(self, data: bytes | memoryview, size: int, wanted: bytes, offset: int) -> None:
+        if _checksums(data, size) != wanted:
+            raise corrupt(self, "the bytes do not have their checksum", offset=offset, field="checksum")
+
+    def _past_end(self, end: int) -> Exception:
+        message = f"bytes up to {end} wanted, those with checksums end at {self.size}"
+        return corrupt(self, message, offset=self.size)
+
+
+def _checks(first: int, stop: int) -> list[tuple[int, int, int]]:
+    """Bytes that are checked by small or by large blocks: where they begin and end, and the size of the blocks."""
+    inner, outer = -(-first // _LARGE) * _LARGE, stop // _LARGE * _LARGE
+    if inner >= outer:
+        return [(first, stop, _SMALL)] if first < stop else []
+    parts = ((first, inner, _SMALL), (inner, outer, _LARGE), (outer, stop, _SMALL))
+    return [part for part in parts if part[0] < part[1]]

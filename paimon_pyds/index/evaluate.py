@@ -1,32 +1,39 @@
-"""Asking a file's indexes which of its rows may match a predicate.
+"""Asking a file's indexes which of its rows may match a predicate, and keeping them open for the next query.
 
 The algebra is the specification's: each leaf is REMAIN (all rows), SKIP (none) or a set of positions; the indexes of
 one column are AND-ed; AND intersects, OR unites, and a leaf that no index answers is REMAIN.
+
+Index files are immutable and have unique names, so an index that stays open doesn't get stale. A side file is known by
+the storage that it was read from as well as by its path: who reaches the storage with other credentials reads it anew.
+An embedded index is known by all its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.bitmap.reader import BitmapReader
-from paimon_pyds.index.bloom.filter import BloomReader
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.column import ColumnIndexes
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
+from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import ContainerHead, checked, parse_head
 from paimon_pyds.index.keys import KeyCodec, key_codec
-from paimon_pyds.index.probe import BOUNDS, Answer, IndexReader, Probe
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
+from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace"]
+__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace", "OPEN_INDEXES", "open_embedded_index",
+           "open_side_index"]  # fmt: skip
 
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192
@@ -61,8 +68,7 @@ class LeafTrace(NamedTuple):
     bytes_read: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexResult:
+class IndexResult(NamedTuple):
     """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside.
 
     ``bytes_read`` is what the storage was asked for; the first result of an index counts its head too.
@@ -90,6 +96,7 @@ class FileIndex:
     """
 
     def __init__(self, source: MeteredSource, head: ContainerHead, cache_bytes: int) -> None:
+        self.name = source.name
         self._source = source
         self._bodies = checked(source, head)
         self._cache = ByteCache(cache_bytes)
@@ -108,22 +115,14 @@ class FileIndex:
         return FileIndex(metered, parse_head(metered), cache_bytes)
 
     @property
-    def name(self) -> str:
-        """The file that the container is, or is in."""
-        return self._source.name
-
-    @property
     def bytes_read(self) -> int:
-        """What the storage was asked for so far, or since `reset_bytes_read`."""
         return self._source.bytes_read
 
     def reset_bytes_read(self) -> None:
-        """Count from here on what the storage is asked for."""
         self._source.bytes_read = self._reported = 0
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes."""
         readers = [reader for column in self._columns.values() for reader in column.readers.values()]
         checksums = (self.head.checked_bytes or 0) // _BYTES_PER_CHECKSUM
         kept = self._source.nbytes + checksums + self._cache.used + sum(r.nbytes for r in readers)
@@ -147,6 +146,19 @@ class FileIndex:
             window = Window(self._bodies, where.start, where.length)
             reader = column.readers[index_type] = _READERS[index_type](window, key_codec(column.type), self._cache)
         return reader
+
+    def check_rows(self, reader: IndexReader, column: str, index_type: str, row_count: int) -> None:
+        """Raises CorruptFileError when an index says that the file has another number of rows.
+
+        Args:
+            reader: the index.
+            column: its name in the container.
+            index_type: for the message.
+            row_count: rows of the data file.
+        """
+        if reader.row_count is not None and reader.row_count != row_count:
+            message = f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {row_count}"
+            raise CorruptFileError(message, path=self.name, field="row count", hint="rebuild the file index")
 
     def evaluate(self, predicate: Predicate, row_count: int, *, extended: bool = True) -> IndexResult:
         """Which rows may match: a superset of those that do.
@@ -220,8 +232,6 @@ class FileIndex:
             return 0 if column is None else column.cost(predicate.op)
         return 0 if isinstance(predicate, Const) else 4
 
-    # --------------------------------------------------------------------------------------------------- one leaf
-
     def _indexes_of(self, ref: ColumnRef) -> ColumnIndexes | None:
         """What a column's indexes can be asked; None where it has none."""
         name, type_ = _container_column(ref) if ref.path else ref.name, ref.type
@@ -240,16 +250,16 @@ class FileIndex:
         """The rows that may match a leaf, or all of several bounds of one column."""
         column = self._indexes_of(leaves[0].column)
         if column is None:
-            return self._say(leaves, str(leaves[0].column), None, _UNKNOWN, question)
+            return self._note(leaves, str(leaves[0].column), None, _UNKNOWN, question)
         if column.is_empty and leaves[0].op not in _EMPTY_REMAINS:
-            return self._say(leaves, column.name, EMPTY, _NO_ROW, question)
+            return self._note(leaves, column.name, EMPTY, _NO_ROW, question)
         probe = column.probe(leaves, question.extended)
         index_types = column.types_for(probe)
         if probe is None or not index_types:
-            return self._say(leaves, column.name, None, _UNKNOWN, question)
+            return self._note(leaves, column.name, None, _UNKNOWN, question)
         selection, exact = _UNKNOWN
         for index_type in index_types:
-            answer = self._ask(leaves, column, index_type, probe, question)
+            answer = self._ask_index(leaves, column, index_type, probe, question)
             if answer is None:
                 continue
             selection, exact = selection & answer.selection, exact or answer.exact
@@ -257,25 +267,19 @@ class FileIndex:
                 break
         return Answer(selection, exact)
 
-    def _ask(
+    def _ask_index(
         self, leaves: Sequence[Leaf], column: ColumnIndexes, index_type: str, probe: Probe, question: _Question
     ) -> Answer | None:
         before = self._source.bytes_read
         reader = self._reader(column, index_type)
         if reader is None:
             return None
-        if reader.row_count is not None and reader.row_count != question.row_count:
-            message = (
-                f"the {index_type} index of {column.name} is of {reader.row_count} rows, "
-                f"the file has {question.row_count}"
-            )
-            raise CorruptFileError(message, path=self._source.name, field="row count", hint="rebuild the file index")
+        self.check_rows(reader, column.name, index_type, question.row_count)
         answer = reader.answer(probe, extended=question.extended)
-        told = _UNKNOWN if answer is None else answer
-        self._say(leaves, column.name, index_type, told, question, self._source.bytes_read - before)
+        self._note(leaves, column.name, index_type, answer or _UNKNOWN, question, self._source.bytes_read - before)
         return answer
 
-    def _say(
+    def _note(
         self,
         leaves: Sequence[Leaf],
         column: str,
@@ -291,11 +295,6 @@ class FileIndex:
         return answer
 
 
-def supports_reading(index_type: str, type_: DataType) -> bool:
-    """Whether an index of this type on a column of this type can be read here."""
-    return index_type in _READERS and supports(index_type, type_)
-
-
 def _container_column(column: ColumnRef) -> str | None:
     """The column's name in a container; None for places that no index can be of."""
     if not column.path:
@@ -304,3 +303,41 @@ def _container_column(column: ColumnRef) -> str | None:
     if len(column.path) == 1 and isinstance(step, MapKey) and isinstance(step.key, str):
         return f"{column.name}[{step.key}]"
     return None
+
+
+OPEN_INDEXES = ByteLimitedCache(64 << 20)
+"""Open indexes that no thread uses now: an index is used by one at a time."""
+
+if hasattr(os, "register_at_fork"):  # connections to an object store don't work in a child
+    os.register_at_fork(after_in_child=OPEN_INDEXES.clear)
+
+
+def open_side_index(io: FileIO, path: str) -> AbstractContextManager[FileIndex]:
+    """The indexes in a side file, opened or still open. Their ``bytes_read`` count from here on.
+
+    Raises:
+        CorruptFileError: this is no file-index container.
+        FileNotFoundError: there is no such file.
+        StorageError: it can't be read.
+    """
+    return _opened((io, path), FileSource(io, path))
+
+
+def open_embedded_index(data: bytes, data_file: str) -> AbstractContextManager[FileIndex]:
+    """The indexes in a manifest entry, opened or still open; ``data_file`` is for messages.
+
+    Raises:
+        CorruptFileError: this is no file-index container.
+    """
+    return _opened((data, data_file), BytesSource(data, f"{data_file} (embedded index)"))
+
+
+@contextmanager
+def _opened(key: Hashable, source: ByteSource) -> Iterator[FileIndex]:
+    index: FileIndex | None = OPEN_INDEXES.take(key)
+    if index is None:
+        index = FileIndex.open(source)
+    yield index
+    # Not after an error: a damaged file may be replaced by a copy of what it was.
+    index.reset_bytes_read()
+    OPEN_INDEXES.put(key, index, index.nbytes)

@@ -1,9 +1,13 @@
-"""Index keys: the one form in which every index holds and compares the values of a column.
+"""Index keys: the one form in which every index holds and compares the values of a column; and order keys.
 
 A key is an int for types of fixed width and bytes for strings and binaries. The order of keys is the order of the index
 (Java's ``compareTo``): booleans 0 and 1; dates in days; times in milliseconds; timestamps in milliseconds up to
 precision 3, else microseconds; decimals by their unscaled value; strings by their UTF-8 bytes; floats by the integer
 whose signed order is that of ``Float.compare``: -0.0 before 0.0, NaN (one of all) last.
+
+Order keys sort, and are equal, as Spark SQL has it, for all atomic types. They are index keys with two differences:
+both float zeros are one key, and types that no index takes (DECIMAL of more than 18 digits) or that indexes hold too
+coarsely (TIMESTAMP of precision 7 to 9, in nanoseconds here) have keys as well.
 
 Specification: Paimon documentation, concepts/spec/fileindex, and the indexes that Java Paimon 1.4 writes.
 """
@@ -13,6 +17,7 @@ from __future__ import annotations
 import decimal
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,9 +27,18 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind, arrow_type
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    REFUSED_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    AtomicType,
+    DataType,
+    Kind,
+    arrow_type,
+)
 
-__all__ = ["Key", "KeyCodec", "KeyPosition", "key_codec"]
+__all__ = ["Key", "KeyCodec", "KeyPosition", "OrderCodec", "key_codec", "order_codec"]
 
 Key: TypeAlias = int | bytes
 
@@ -69,13 +83,15 @@ class KeyCodec:
     width: int
     coarse: bool = False
     is_binary: bool = field(init=False)
+    is_float: bool = field(init=False)
     low: int = field(init=False)
     high: int = field(init=False)
 
     def __post_init__(self) -> None:
         half = 1 << 8 * self.width >> 1
         low, high = (0, 1) if self.type.kind is Kind.BOOLEAN else (-half, half - 1)
-        for name, value in (("is_binary", self.width == 0), ("low", low), ("high", high)):
+        is_float = self.type.kind in _FLOAT_KINDS
+        for name, value in (("is_binary", self.width == 0), ("is_float", is_float), ("low", low), ("high", high)):
             object.__setattr__(self, name, value)
 
     @property
@@ -93,7 +109,7 @@ class KeyCodec:
             return values.cast(pa.binary())
         if kind is Kind.BOOLEAN:
             return values.cast(pa.int8())
-        if kind in _FLOAT_KINDS:
+        if self.is_float:
             return _with_nulls_of(values, self._float_keys(_values(values, f"<f{self.width}")))
         if kind is Kind.DECIMAL:
             halves = _values(values, "<i8", per_value=2)
@@ -120,7 +136,7 @@ class KeyCodec:
 
     def serialize(self, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Fixed-width keys as the big-endian integers that index files hold (IEEE bits for floats)."""
-        if self.type.kind in _FLOAT_KINDS:
+        if self.is_float:
             keys = self._flip(keys.astype(f"<i{self.width}"), 8 * self.width - 1)
         return keys.astype(self.dtype)
 
@@ -129,21 +145,19 @@ class KeyCodec:
         kind = self.type.kind
         if kind is Kind.BOOLEAN:
             return np.asarray(raw != 0, np.int64)
-        if kind in _FLOAT_KINDS:
+        if self.is_float:
             bits = raw.astype(f"<i{self.width}")
             raw = self._float_keys(bits.view(f"<f{self.width}"))
         return np.asarray(raw, np.int64)
 
     def bytes_of(self, literal: Any) -> bytes:
-        """The key of a string or binary literal."""
         return literal.encode("utf-8", "surrogatepass") if isinstance(literal, str) else bytes(literal)
 
     def position_of(self, literal: Any) -> KeyPosition:
         """Where a literal (an internal value of the type) of fixed width lies among the keys."""
-        kind = self.type.kind
-        if kind in _FLOAT_KINDS:
-            return self._float_place(float(literal))
-        if kind is Kind.DECIMAL:
+        if self.is_float:
+            return self._float_position(float(literal))
+        if self.type.kind is Kind.DECIMAL:
             scaled = decimal.Decimal(literal).scaleb(self.type.scale or 0, _EXACT)
             floor = int(scaled.to_integral_value(decimal.ROUND_FLOOR, _EXACT))
             return self._clamped(floor, floor == scaled)
@@ -157,7 +171,7 @@ class KeyCodec:
         edge = self.low - 1 if floor < self.low else self.high
         return KeyPosition(edge, edge, False)
 
-    def _float_place(self, value: float) -> KeyPosition:
+    def _float_position(self, value: float) -> KeyPosition:
         if math.isnan(value):
             nan = _NAN32 if self.width == 4 else _NAN64
             return KeyPosition(nan, nan, True)
@@ -167,21 +181,17 @@ class KeyCodec:
             key = self._float_key(value)
             return KeyPosition(key, key, True)
         with np.errstate(over="ignore"):
-            near = float(np.float32(value))
-        key = self._float_key(near)
-        if near == value:
+            rounded = float(np.float32(value))
+        key = self._float_key(rounded)
+        if rounded == value:
             return KeyPosition(key, key, True)
-        below = key if near < value else key - 1
+        below = key if rounded < value else key - 1
         return KeyPosition(below, below, False)
 
     def _float_key(self, value: float) -> int:
-        bits: int = struct.unpack("<i", struct.pack("<f", value))[0] if self.width == 4 else _bits64(value)
+        number, integer = ("<f", "<i") if self.width == 4 else ("<d", "<q")
+        bits: int = struct.unpack(integer, struct.pack(number, value))[0]
         return bits if bits >= 0 else bits ^ self.high
-
-
-def _bits64(value: float) -> int:
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits
 
 
 def _values(array: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
@@ -215,3 +225,88 @@ def key_codec(type_: DataType) -> KeyCodec:
             coarse = type_.kind in TIMESTAMP_KINDS and (type_.precision or 0) > 6
             return KeyCodec(type_, width, coarse)
     raise UnsupportedError(f"a column of type {type_} can't be indexed")
+
+
+_LONG_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class OrderCodec:
+    """Order keys of one column type. ``codec`` are the keys of its indexes; None for types without."""
+
+    type: AtomicType
+    codec: KeyCodec | None
+
+    @property
+    def is_binary(self) -> bool:
+        return self.type.kind in _BYTES_KINDS
+
+    @property
+    def is_index_key(self) -> bool:
+        """Whether an index of the column tells the order keys of its rows."""
+        return self.codec is not None and not self.codec.coarse
+
+    def array(self, values: pa.Array) -> pa.Array:
+        """Keys of a column as something that Arrow sorts: int64, binary, or decimal128. NULLs are kept."""
+        if self.codec is None:
+            return values
+        if self.codec.coarse:
+            return values.cast(arrow_type(self.type)).cast(pa.int64())
+        return self.of_index(self.codec.keys_of(values))
+
+    def of_index(self, keys: pa.Array) -> pa.Array:
+        """Order keys from those of an index (`is_index_key`)."""
+        if self.is_binary:
+            return keys
+        keys = keys.cast(pa.int64())
+        if self.codec is None or not self.codec.is_float:
+            return keys
+        import pyarrow.compute as pc
+
+        return pc.if_else(pc.equal(keys, -1), pa.scalar(0, pa.int64()), keys)  # -0.0
+
+    def keys(self, values: pa.Array) -> list[Key | None]:
+        """Keys of a few values as Python objects."""
+        found = self.array(values).to_pylist()
+        if self.codec is None:
+            found = [None if v is None else int(v.scaleb(self.type.scale or 0, _EXACT)) for v in found]
+        return found  # type: ignore[no-any-return]
+
+    def values(self, keys: Sequence[Key] | pa.Array) -> pa.Array:
+        """The values (`arrow_type` of the column) of keys, none of them NULL."""
+        wanted, kind = arrow_type(self.type), self.type.kind
+        if self.codec is None:
+            scale = -(self.type.scale or 0)
+            return pa.array([decimal.Decimal(int(k)).scaleb(scale, _EXACT) for k in keys], wanted)
+        if self.is_binary:
+            return pa.array(keys, pa.binary()).cast(wanted)
+        numbers = np.asarray(keys, np.int64)
+        if self.codec.is_float:
+            width = self.codec.width
+            return pa.array(self.codec.serialize(numbers).astype(f"<i{width}").view(f"<f{width}"), wanted)
+        if kind is Kind.DECIMAL:
+            halves = np.stack([numbers, numbers >> 63], axis=1).astype("<i8")
+            return pa.Array.from_buffers(wanted, len(numbers), [None, pa.py_buffer(halves.tobytes())])
+        if kind is Kind.BOOLEAN:
+            return pa.array(numbers != 0)
+        if kind in TIMESTAMP_KINDS:
+            return pa.array(numbers).cast(wanted)
+        return (
+            pa.array(numbers).cast(pa.int32()).cast(wanted)
+            if kind in (Kind.DATE, Kind.TIME)
+            else pa.array(numbers).cast(wanted)
+        )
+
+
+def order_codec(type_: DataType) -> OrderCodec:
+    """The order keys of a column type.
+
+    Raises:
+        UnsupportedError: nested types have none, nor have VARIANT and BLOB.
+    """
+    plain = type_.with_nullable(True)
+    if not isinstance(plain, AtomicType) or plain.kind in REFUSED_KINDS:
+        raise UnsupportedError(f"values of type {type_} have no order", hint="only columns of atomic types do")
+    if plain.kind is Kind.DECIMAL and (plain.precision or 0) > _LONG_DIGITS:
+        return OrderCodec(plain, None)
+    return OrderCodec(plain, key_codec(plain))

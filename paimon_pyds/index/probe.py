@@ -1,4 +1,5 @@
-"""A leaf of a predicate, turned into what an index can be asked for: points, an interval of keys, or nulls.
+"""A leaf of a predicate, turned into what an index can be asked for: points, an interval of keys, or nulls; and which
+indexes of a column to ask, in which order.
 
 All quirks of literals end here: float zeros of two signs, NaN, literals between two keys or beyond the type's range,
 timestamps finer than their keys, LIKE patterns. What a probe keeps is a superset of what the leaf keeps; ``exact`` says
@@ -7,14 +8,18 @@ when it is the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from paimon_pyds.index.keys import Key, KeyCodec
-from paimon_pyds.predicate.tree import Op
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
+from paimon_pyds.index.container import IndexRange
+from paimon_pyds.index.keys import Key, KeyCodec, key_codec
+from paimon_pyds.predicate.tree import Leaf, Op
 from paimon_pyds.selection import RowSelection
+from paimon_pyds.types import DataType
 
-__all__ = ["BOUNDS", "Answer", "IndexReader", "Interval", "Nulls", "Points", "Probe", "make_probe"]
+__all__ = ["Answer", "BOUNDS", "ColumnIndexes", "IndexReader", "Interval", "Nulls", "Points", "Probe", "make_probe"]
 
 
 class Points(NamedTuple):
@@ -122,13 +127,13 @@ def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None
 
 
 def _points(literals: Sequence[Any], negated: bool, codec: KeyCodec) -> Probe:
-    known = [literal for literal in literals if literal is not None]
-    if negated and len(known) < len(literals):
+    values = [literal for literal in literals if literal is not None]
+    if negated and len(values) < len(literals):
         return NOTHING
     if codec.is_binary:
-        return Points(tuple(dict.fromkeys(map(codec.bytes_of, known))), negated)
+        return Points(tuple(dict.fromkeys(map(codec.bytes_of, values))), negated)
     keys: dict[Key, None] = {}
-    for literal in known:
+    for literal in values:
         place = codec.position_of(literal)
         if place.present or (codec.coarse and place.first >= codec.low):
             keys.update(dict.fromkeys(range(place.first, place.last + 1)))
@@ -187,3 +192,78 @@ def _like(pattern: str, escape: str | None, negated: bool, codec: KeyCodec) -> P
     if (negated and not whole) or (not key and not whole):
         return None
     return _prefix(key, negated, whole)
+
+
+_ORDERS: dict[type[Probe], tuple[str, ...]] = {
+    Points: (BITMAP, BSI, RANGE_BITMAP, BLOOM_FILTER),
+    Interval: (RANGE_BITMAP, BSI, BITMAP),
+    Nulls: (BITMAP, BSI, RANGE_BITMAP),
+}
+_BEYOND_JAVA = frozenset(
+    {
+        Op.LIKE,
+        Op.NOT_LIKE,
+        Op.STARTS_WITH,
+        Op.NOT_STARTS_WITH,
+        Op.ENDS_WITH,
+        Op.NOT_ENDS_WITH,
+        Op.CONTAINS,
+        Op.NOT_CONTAINS,
+    }
+)
+
+
+class ColumnIndexes:
+    """What is the same in all questions about a column of one type, found out once.
+
+    ``is_empty``: the writer of an index saw no record. ``readers`` are those that were opened, by index type.
+
+    Args:
+        name: the column in the container.
+        type_: its type.
+        ranges: where its indexes lie; at least one.
+    """
+
+    def __init__(self, name: str, type_: DataType, ranges: Mapping[str, IndexRange]) -> None:
+        self.name = name
+        self.type = type_
+        self.is_empty = any(where.is_empty for where in ranges.values())
+        self.readers: dict[str, IndexReader] = {}
+        there = {kind for kind, where in ranges.items() if not where.is_empty}
+        readable = {kind for kind in there if supports(kind, type_)}
+        self._types = {kind: tuple(t for t in order if t in readable) for kind, order in _ORDERS.items()}
+        self._point_cost, self._other_cost = _costs(there)
+        self._codec: KeyCodec | None
+        try:
+            self._codec = key_codec(type_)
+        except UnsupportedError:
+            self._codec = None
+
+    def cost(self, op: Op) -> int:
+        """How dear a question with this operator is, from 0 to 3."""
+        if self.is_empty:
+            return 0
+        return self._point_cost if op is Op.EQ or op is Op.IN else self._other_cost
+
+    def probe(self, leaves: Sequence[Leaf], extended: bool) -> Probe | None:
+        """What to ask for rows that all these leaves keep; None when no index can help."""
+        codec = self._codec
+        if codec is None or (not extended and leaves[0].op in _BEYOND_JAVA):
+            return None
+        result = make_probe(leaves[0].op, leaves[0].literals, codec)
+        for leaf in leaves[1:]:
+            probe = make_probe(leaf.op, leaf.literals, codec)
+            if not isinstance(result, Interval) or not isinstance(probe, Interval):
+                return NOTHING  # a bound that is NULL
+            result = result.overlap(probe)
+        return result
+
+    def types_for(self, probe: Probe | None) -> tuple[str, ...]:
+        """The types of index to ask, the one that is likely to answer first."""
+        return () if probe is None else self._types[type(probe)]
+
+
+def _costs(kinds: set[str]) -> tuple[int, int]:
+    """Of points, and of anything else."""
+    other = 2 if BITMAP in kinds else 3
+    return 1 if kinds & {BITMAP, BLOOM_FILTER} else other, other

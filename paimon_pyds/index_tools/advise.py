@@ -25,16 +25,23 @@ from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, refs_of
 from paimon_pyds.explain.data import human_bytes
 from paimon_pyds.formats import traits_of
-from paimon_pyds.index.bloom.filter import bloom_size
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, IndexSpec, parse_index_specs, supports
-from paimon_pyds.index_tools.cost import build_one
+from paimon_pyds.index.config import (
+    BITMAP,
+    BLOOM_FILTER,
+    BSI,
+    RANGE_BITMAP,
+    IndexSpec,
+    bloom_size,
+    parse_index_specs,
+    supports,
+)
+from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
 from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
-from paimon_pyds.index_tools.sample import read_sample, sample_files
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.arguments import text
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
@@ -90,7 +97,6 @@ class AdviceReport:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
         return asdict(self)
 
 
@@ -172,8 +178,6 @@ class _Advisor:
             found[item.filter] = (predicate, item.count + found.get(item.filter, (predicate, 0))[1])
         return found
 
-    # ------------------------------------------------------------------------------------------------------- rules
-
     def of(self, need: Need) -> Iterator[Advice]:
         """Advice for one column: what to have, and what to drop."""
         configured = {s.index_type: s for s in self.specs if s.container_name == need.name}
@@ -188,12 +192,12 @@ class _Advisor:
         if choice not in configured:
             there = [t for t in _EXACT if t in configured and need.kinds <= _ANSWERS[t]]
             if there:
-                choice, reason = there[0], f"it exists and answers the recorded filters: {_asked(need)}"
+                choice, reason = there[0], f"it exists and answers the recorded filters: {_operators(need)}"
         for index_type, spec in configured.items():
             if index_type == choice:
                 yield self.kept(need, spec, reason)
             else:
-                yield Advice("drop", need.name, index_type, f"{choice} answers {_asked(need)} too", need.uses)
+                yield Advice("drop", need.name, index_type, f"{choice} answers {_operators(need)} too", need.uses)
         if choice not in configured:
             yield Advice("add", need.name, choice, reason, need.uses, options=_own_options(need, choice))
 
@@ -230,8 +234,6 @@ class _Advisor:
                 return Advice("change", need.name, BLOOM_FILTER, why, need.uses, options=_own_options(need))
         return Advice("keep", need.name, spec.index_type, reason, need.uses)
 
-    # ----------------------------------------------------------------------------------------------------- outcome
-
     def sized(self, advice: Sequence[Advice]) -> list[Advice]:
         """The same with sizes: each index is built on the largest sampled file."""
         if not self.chosen:
@@ -246,7 +248,7 @@ class _Advisor:
             size = 0
             if own:
                 sample = read_sample(self.store.io, file, {own[0].column}, _ROWS)
-                body = len(build_one(sample, own[0]) or b"")
+                body = len(build_one(sample, own[0]))
                 size = body * len(self.live) if own[0].index_type == BLOOM_FILTER else body * rows // sample.rows
             found.append(replace(item, bytes=size))
         return found
@@ -267,9 +269,9 @@ class _Advisor:
         if item.index_type is None:
             return None
         if not item.options:
-            for known in self.specs:
-                if (known.container_name, known.index_type) == (item.column, item.index_type):
-                    return known
+            for spec in self.specs:
+                if (spec.container_name, spec.index_type) == (item.column, item.index_type):
+                    return spec
         name, _, key = (item.column, "", "") if item.column in fields else item.column.partition("[")
         own = {k.rpartition(".")[2]: v for k, v in item.options.items()}
         return IndexSpec(name, key[:-1] if key else None, item.index_type, own)
@@ -308,10 +310,10 @@ def _first(need: Need, types: Sequence[str], reason: str) -> tuple[str | None, s
     for index_type in types:
         if supports(index_type, need.type) and need.kinds & _ANSWERS[index_type]:
             return index_type, reason
-    return None, f"no index on {need.type} answers {_asked(need)}"
+    return None, f"no index on {need.type} answers {_operators(need)}"
 
 
-def _asked(need: Need) -> str:
+def _operators(need: Need) -> str:
     names = {POINT: "=", RANGE: "ranges", NULLS: "IS NULL"}
     return " and ".join(text for kind, text in names.items() if kind in need.kinds)
 

@@ -1,4 +1,4 @@
-"""What indexes would cost and bring: build them in memory for a few files, and ask them the filters.
+"""What indexes would cost and bring: build them in memory for a sample of files, and ask them the filters.
 
 Nothing is written. Sizes and times of the sampled files are projected to the whole table by the number of rows.
 """
@@ -11,23 +11,110 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
+from paimon_pyds.errors import OptionError
+from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
-from paimon_pyds.index.container import parse_head, write_container
+from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index_tools.sample import FileSample, read_sample, sample_files
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known
-from paimon_pyds.options.arguments import condition, mapping
+from paimon_pyds.options.arguments import condition, integer, mapping
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
-from paimon_pyds.predicate.tree import Predicate, root_columns
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.normal_form import parse_filter
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.base import BytesSource, FileIO
+from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["CostReport", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options"]
+__all__ = ["CostReport", "FileSample", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options",
+           "read_sample", "sample_files"]  # fmt: skip
+
+_MOST_ROWS = 2_000_000
+"""Rows taken of one file at most: bounds memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """The first rows of a data file: some of its columns, under its own names."""
+
+    file: DataFileRef
+    fields: tuple[DataField, ...]
+    batches: tuple[pa.RecordBatch, ...]
+    rows: int
+
+    def devolve(self, predicate: Predicate, table_fields: Sequence[DataField]) -> Predicate:
+        """A filter on the table's columns as one on the file's."""
+        return plan_evolution(self.file.fields, _wanted(predicate, table_fields)).devolve(predicate)
+
+    def as_table(self, fields: Sequence[DataField]) -> list[pa.RecordBatch]:
+        """Columns of the table, read from the file's as they are now. The file's must be among the sample's."""
+        evolution = plan_evolution(self.file.fields, fields)
+        places = [self.fields.index(f) for f in evolution.file_fields]
+        schema = arrow_schema(evolution.file_fields)
+        batches = []
+        for batch in self.batches:
+            if places:
+                own = pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema)
+            else:
+                own = _no_columns(batch.num_rows)
+            batches.append(evolution.apply(own))
+        return batches
+
+    def mask(self, predicate: Predicate, table_fields: Sequence[DataField]) -> npt.NDArray[np.bool_]:
+        """Which of the rows a filter on the table's columns keeps."""
+        if isinstance(predicate, Const):
+            return np.full(self.rows, predicate is Const.TRUE)
+        batches = self.as_table(_wanted(predicate, table_fields))
+        return np.concatenate([np.zeros(0, np.bool_), *(np.asarray(matches(predicate, b), np.bool_) for b in batches)])
+
+
+def _wanted(predicate: Predicate, table_fields: Sequence[DataField]) -> tuple[DataField, ...]:
+    names = root_columns(predicate)
+    return tuple(f for f in table_fields if f.name in names)
+
+
+def _no_columns(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+def sample_files(files: Sequence[DataFileRef], count: int) -> list[DataFileRef]:
+    """``count`` files from all over the table: the same ones each time, larger ones more likely.
+
+    Raises:
+        OptionError: less than one is asked for.
+    """
+    if integer("files", count) < 1:
+        raise OptionError(f"a sample needs at least one file, not {count}")
+    full = sorted((f for f in files if f.row_count), key=lambda f: f.path)
+    if len(full) <= count:
+        return full
+    ends = np.cumsum([f.row_count for f in full])
+    places = (np.arange(count) + 0.5) * (ends[-1] / count)
+    chosen = np.unique(np.searchsorted(ends, places, side="right"))
+    return [full[int(i)] for i in chosen]
+
+
+def read_sample(io: FileIO, file: DataFileRef, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
+    """The first rows of some columns (of the file's schema) of a data file.
+
+    Raises:
+        CorruptFileError, StorageError: the file can't be read.
+    """
+    fields = tuple(f for f in file.fields if f.name in names)
+    rows = min(file.row_count, max_rows)
+    selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
+    if not fields:
+        return FileSample(file, fields, (_no_columns(rows),), rows)
+    batches = tuple(file.batches(io, fields, selection))
+    return FileSample(file, fields, batches, sum(b.num_rows for b in batches))
+
 
 _PREFIX = "file-index."
 
@@ -83,11 +170,9 @@ class CostReport:
 
     @property
     def projected_bytes(self) -> int:
-        """Bytes of all containers of the table."""
         return _projected(self.sampled_index_bytes, self.rows, self.sampled_rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
         return {**asdict(self), "projected_bytes": self.projected_bytes}
 
 
@@ -142,7 +227,7 @@ def index_cost(
         sample = read_sample(store.io, file, _columns([mine for _, mine in own], predicates, schema, file))
         container = _build(sample, own, report, costs)
         for predicate, cost in zip(predicates, report.filters, strict=True):
-            _ask(sample, container, predicate, schema, cost)
+            _ask_filter(sample, container, predicate, schema, cost)
     for cost_of in costs.values():
         cost_of.projected_bytes = _projected(cost_of.bytes, report.rows, report.sampled_rows)
         cost_of.projected_seconds = cost_of.seconds * report.rows / max(1, report.sampled_rows)
@@ -169,7 +254,7 @@ def _build(
     costs: dict[tuple[str, str], IndexCost],
 ) -> bytes | None:
     """Build each index (as the table names it, as the file does) of the sample alone, to know its time; then join."""
-    indexes: dict[str, dict[str, bytes | None]] = {}
+    indexes: dict[str, dict[str, bytes]] = {}
     for spec, own in specs:
         started = time.perf_counter()
         body = build_one(sample, own)
@@ -178,7 +263,7 @@ def _build(
         name = spec.container_name
         cost = costs.setdefault((name, spec.index_type), IndexCost(name, spec.index_type))
         cost.files += 1
-        cost.bytes += len(body or b"")
+        cost.bytes += len(body)
         cost.seconds += seconds
     container = write_container(indexes, checksums=True) if indexes else None
     size = len(container or b"")
@@ -192,17 +277,15 @@ def _build(
     return container
 
 
-def build_one(sample: FileSample, spec: IndexSpec) -> bytes | None:
-    """The body of one index of the sampled rows; None for an EMPTY one."""
+def build_one(sample: FileSample, spec: IndexSpec) -> bytes:
+    """The body of one index of the sampled rows."""
     builder = FileIndexBuilder([spec], sample.fields)
     for batch in sample.batches:
         builder.update(batch)
-    container = BytesSource(builder.finish() or b"")
-    where = parse_head(container).columns[spec.container_name][spec.index_type]
-    return None if where.is_empty else container.read(where.start, where.length)
+    return builder.bodies()[spec.container_name][spec.index_type]
 
 
-def _ask(
+def _ask_filter(
     sample: FileSample, container: bytes | None, predicate: Predicate, schema: TableSchema, cost: FilterCost
 ) -> None:
     matching = int(np.count_nonzero(sample.mask(predicate, schema.fields)))

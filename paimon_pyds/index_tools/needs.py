@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, PaimonError
 from paimon_pyds.formats.parquet.settings import PAGE_ROWS
+from paimon_pyds.index.build import map_values
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index_tools.sample import FileSample
+from paimon_pyds.index_tools.cost import FileSample
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import (
     And,
@@ -80,9 +81,6 @@ def _json_filter(text: str, number: int) -> tuple[str, int]:
     return found.strip(), count
 
 
-# ----------------------------------------------------------------------------------------------------------- leaves
-
-
 def useful_parts(predicate: Predicate) -> dict[str, Predicate]:
     """What indexes can be asked of each column (by `column_name`) to narrow a filter down.
 
@@ -129,9 +127,6 @@ def column_name(column: ColumnRef) -> str:
     return column.name if key is None else f"{column.name}[{key}]"
 
 
-# ------------------------------------------------------------------------------------------------------------ needs
-
-
 @dataclass(slots=True)
 class Need:
     """What filters ask of one column (or map key), and what the sampled files say of it.
@@ -150,22 +145,18 @@ class Need:
 
     @property
     def name(self) -> str:
-        """The name in options."""
         return column_name(self.column)
 
     @property
     def distinct(self) -> int:
-        """The most distinct values in one sampled file."""
         return max((distinct for _, distinct in self.per_file), default=0)
 
     @property
     def rows(self) -> int:
-        """The rows of the largest sampled file."""
         return max((rows for rows, _ in self.per_file), default=0)
 
     @property
     def few_values(self) -> bool:
-        """Whether a value has ten rows or more, on average."""
         return all(distinct * _ROWS_PER_VALUE <= rows for rows, distinct in self.per_file)
 
     def share(self, what: str) -> float:
@@ -183,8 +174,8 @@ class Need:
         top = next(f for f in table_fields if f.name == self.column.name)
         if not any(f.id == top.id for f in sample.file.fields) or not sample.rows:
             return
-        chunks = [self._place(batch.column(0)) for batch in sample.as_table([top])]
-        values = pa.concat_arrays(chunks)
+        key = map_key(self.column)
+        values = pa.concat_arrays([map_values(batch.column(0), key) for batch in sample.as_table([top])])
         self.per_file.append((sample.rows, _distinct(values, self.type)))
         starts = np.arange(0, sample.rows, PAGE_ROWS)
         stats = None if self.column.path else _page_statistics(values, starts)
@@ -198,10 +189,6 @@ class Need:
             self._weight += count
             for name, value in shares.items():
                 self._sums[name] = self._sums.get(name, 0.0) + count * float(value)
-
-    def _place(self, values: pa.Array) -> pa.Array:
-        key = map_key(self.column)
-        return values if key is None else pc.map_lookup(values, pa.scalar(key, values.type.key_type), "first")
 
 
 def _distinct(values: pa.Array, type_: DataType) -> int:

@@ -17,35 +17,25 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds import formats
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
-from paimon_pyds.errors import (
-    CommitConflictError,
-    CorruptFileError,
-    SnapshotNotFoundError,
-    StorageError,
-)
+from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, live_of, refs_of
-from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.build import FileIndexBuilder, merged_container, plan_indexes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import ContainerHead, parse_head
-from paimon_pyds.index.rebuild import merged_container, plan_indexes
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource, FileIO, discard
 
 __all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
 
-_BATCH_ROWS = 131_072
 _CONFLICTS = 10
 _NAMES = 1_000
 
@@ -243,24 +233,19 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
         return None, True
 
 
-def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> bytes | None:
-    """The container of these indexes, made from the data file."""
+def _build(io: FileIO, file: DataFileRef, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
+    """The bodies of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
     fields = [f for f in file.fields if f.name in names]
     if not fields:
-        return None
+        return {}
     builder = FileIndexBuilder(specs, fields)
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
-        for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-            builder.update(batch)
-    finally:
-        reader.close()
+    for batch in file.batches(io, fields):
+        builder.update(batch)
     if builder.rows != file.row_count:
-        raise CorruptFileError(
-            f"the data file has {builder.rows} rows, the manifest says {file.row_count}", path=file.path
-        )
-    return builder.finish(checksums=True)
+        message = f"the data file has {builder.rows} rows, the manifest says {file.row_count}"
+        raise CorruptFileError(message, path=file.path)
+    return builder.bodies()
 
 
 def _write_side(io: FileIO, file: DataFileRef, container: bytes) -> str:

@@ -19,36 +19,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds import formats
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import DataFileRef, file_specs, live_in, refs_of
-from paimon_pyds.formats.base import ReadCounters
-from paimon_pyds.index.bitmap.reader import BitmapReader
-from paimon_pyds.index.bitmap.writer import write_bitmap
-from paimon_pyds.index.bloom.filter import BloomReader
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.bitmap_writer import write_bitmap
+from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports
+from paimon_pyds.index.build import map_values, plan_indexes
+from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports, value_type
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.evaluate import FileIndex, supports_reading
+from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import IndexReader
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapReader
-from paimon_pyds.index.rebuild import plan_indexes
+from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import BytesSource, FileIO
-from paimon_pyds.types import DataField, DataType, MapType
+from paimon_pyds.types import DataField, MapType
 
 __all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]
 
 FAULTS = frozenset({"missing", "stale", "corrupt", "row-count", "data"})
-_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,6 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        """Whether something is wrong; else it is worth knowing only."""
         return self.kind in FAULTS
 
 
@@ -80,7 +74,6 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no fault was found."""
         return not any(f.is_fault for f in self.findings)
 
     def to_arrow(self) -> pa.Table:
@@ -155,9 +148,6 @@ def verify_indexes(
         seconds=time.perf_counter() - started,
         findings=tuple(f for r in reports for f in r.findings),
     )
-
-
-# ----------------------------------------------------------------------------------------------------- in each task
 
 
 def verify_one(task: VerifyTask) -> FileReport:
@@ -237,7 +227,7 @@ class _Verifier:
     ) -> None:
         where = index.head.columns[column][kind]
         type_ = encoded.codec.type
-        if not supports_reading(kind, type_):
+        if not supports(kind, type_):
             self.add(column, kind, "unknown", f"a {kind} index on {type_} is not known here")
             return
         self.indexes += 1
@@ -273,28 +263,16 @@ def _encoded(
     """The distinct keys and codes of the columns; None for a type that no index can be on."""
     dictionaries: dict[str, ColumnDictionary | None] = {}
     for name, (field, key) in located.items():
-        type_ = _value_type(field.type, key)
-        known = any(supports(kind, type_) for kind in INDEX_TYPES)
-        dictionaries[name] = ColumnDictionary(key_codec(type_)) if known else None
+        type_ = value_type(field.type, key)
+        can_have_index = any(supports(kind, type_) for kind in INDEX_TYPES)
+        dictionaries[name] = ColumnDictionary(key_codec(type_)) if can_have_index else None
     fields = [f for f in file.fields if any(f is field for field, _ in located.values())]
-    reader = formats.by_path(file.path).open_reader(io, file.path, file.size, ReadCounters(), file.hints)
-    try:
-        for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-            for name, (field, key) in located.items():
-                dictionary = dictionaries[name]
-                if dictionary is None:
-                    continue
-                values = batch.column(fields.index(field))
-                if key is not None:
-                    values = pc.map_lookup(values, pa.scalar(key, values.type.key_type), "first")
-                dictionary.update(values)
-    finally:
-        reader.close()
+    for batch in file.batches(io, fields):
+        for name, (field, key) in located.items():
+            dictionary = dictionaries[name]
+            if dictionary is not None:
+                dictionary.update(map_values(batch.column(fields.index(field)), key))
     return {name: None if d is None else d.finish() for name, d in dictionaries.items()}
-
-
-def _value_type(type_: DataType, key: str | None) -> DataType:
-    return type_.value if key is not None and isinstance(type_, MapType) else type_
 
 
 def _fault(

@@ -22,6 +22,7 @@ from paimon_pyds.merge import aggregate_numbers as numbers
 from paimon_pyds.merge import aggregate_sketches as sketches
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.types import (
     BINARY_KINDS,
     FLOAT_KINDS,
@@ -92,7 +93,7 @@ class _Column:
 
     def key_fields(self) -> tuple[str, ...]:
         """Option ``nested-key``."""
-        return tuple(name.strip() for name in (self.option("nested-key") or "").split(",") if name.strip())
+        return comma_separated(self.option("nested-key") or "")
 
 
 @dataclass(frozen=True, slots=True)

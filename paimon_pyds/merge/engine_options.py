@@ -11,6 +11,7 @@ from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
 from paimon_pyds.merge.versions import SequenceFields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.types import STRING_KINDS
 
 __all__ = ["check_merge_options", "merge_engine", "sequence_fields"]
@@ -64,7 +65,7 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
     for key in ("sequence.snapshot-ordering", "pk-clustering-override"):
         if options.get(key):
             raise UnsupportedError(f"tables with {key}=true can't be merged here", hint="use Java Paimon for them")
-    names = tuple(name.strip() for name in str(options.get("sequence.field") or "").split(",") if name.strip())
+    names = comma_separated(str(options.get("sequence.field") or ""))
     if not names:
         return SequenceFields()
     for name in names:

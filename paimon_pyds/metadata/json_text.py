@@ -79,7 +79,7 @@ class JsonObject:
         return value
 
     def version(self, what: str, newest: int) -> int:
-        """The member ``version`` of a ``what``, 1 when absent. Raises UnsupportedError beyond ``newest``."""
+        """The member ``version`` of a ``what``, 1 when absent. Raises UnsupportedError for one after ``newest``."""
         version = self.integer("version", 1)
         if not 1 <= version <= newest:
             raise UnsupportedError(

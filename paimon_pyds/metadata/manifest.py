@@ -11,11 +11,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, one_array, scalar
+
+if TYPE_CHECKING:
+    from paimon_pyds.avro.schema import Node
 
 __all__ = [
     "DELETION_VECTORS",
@@ -32,7 +35,6 @@ __all__ = [
     "SimpleStats",
     "entries_to_batch",
     "entry_schema",
-    "entry_at",
     "file_identities",
     "live_entries",
 ]
@@ -214,43 +216,6 @@ def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
 
 
-def entry_at(batch: pa.RecordBatch | pa.Table, index: int) -> ManifestEntry:
-    """The entry in one row of columns that have all of `ENTRY_SCHEMA`."""
-    row = {name: batch.column(name)[index].as_py() for name in ENTRY_SCHEMA.names}
-    return ManifestEntry(
-        kind=row["kind"],
-        partition=row["partition"],
-        bucket=row["bucket"],
-        total_buckets=row["total_buckets"],
-        file=DataFile(
-            file_name=row["file_name"],
-            file_size=row["file_size"],
-            row_count=row["row_count"],
-            min_key=row["min_key"],
-            max_key=row["max_key"],
-            key_stats=SimpleStats(row["key_stats_min"], row["key_stats_max"], _tuple(row["key_stats_nulls"])),
-            value_stats=SimpleStats(row["value_stats_min"], row["value_stats_max"], _tuple(row["value_stats_nulls"])),
-            min_sequence_number=row["min_sequence_number"],
-            max_sequence_number=row["max_sequence_number"],
-            schema_id=row["schema_id"],
-            level=row["level"],
-            extra_files=tuple(row["extra_files"]),
-            creation_time=row["creation_time"],
-            delete_row_count=row["delete_row_count"],
-            embedded_index=row["embedded_index"],
-            file_source=row["file_source"],
-            value_stats_cols=_tuple(row["value_stats_cols"]),
-            external_path=row["external_path"],
-            first_row_id=row["first_row_id"],
-            write_cols=_tuple(row["write_cols"]),
-        ),
-    )
-
-
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
-
-
 def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     """The files that are there after all these manifests: ADDs that no DELETE matches.
 
@@ -299,7 +264,7 @@ def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
 
 
 @functools.cache
-def _identity_types() -> list[Any]:
+def _identity_types() -> list[Node]:
     from paimon_pyds.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}

@@ -1,23 +1,34 @@
 """The one reader of manifests: the lists of a snapshot, pruned by partition and bucket, and their entries.
 
-Whatever reads entries passes here, so that each manifest is held against what its list says of it.
+Source: Paimon documentation, concepts/spec/manifest.
+
+Whatever reads entries passes here, so that each manifest is compared with what its list says of it. `EntryFilter` says
+which entries are wanted; `RowStatistics` gives the statistics of manifests and files to the evaluator of predicates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, one_batch, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, scalar, to_numpy
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
+from paimon_pyds.metadata.partition import partition_mask, partition_values
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.prune import ColumnStats, may_match
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
+from paimon_pyds.row import decode_column
+from paimon_pyds.types import FLOAT_KINDS, NESTED_KINDS, DataType, Kind, scalar_to_internal
 
-__all__ = ["ManifestReader"]
+__all__ = ["EntryFilter", "ManifestReader", "RowStatistics"]
 
 
 class ManifestReader:
@@ -70,22 +81,22 @@ class ManifestReader:
     def _relevant(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
         return manifests if self._wanted is None else self._wanted.may_hold(manifests)
 
-    def _entries(self, manifests: Sequence[ManifestFile], asked: frozenset[str] | None) -> pa.Table:
-        read = asked if asked is None or self._wanted is None else asked.union(self._wanted.columns)
+    def _entries(self, manifests: Sequence[ManifestFile], returned: frozenset[str] | None) -> pa.Table:
+        read = returned if returned is None or self._wanted is None else returned.union(self._wanted.columns)
         schema = entry_schema(read)
         batches = [self._read(manifest, None if read is None else schema.names) for manifest in manifests]
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
             entries = entries.filter(from_numpy(self._wanted.mask(entries)))
-        return entries if read == asked else entries.select(entry_schema(asked).names)
+        return entries if read == returned else entries.select(entry_schema(returned).names)
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).
 
         What identifies a file is read only where an entry deletes one. Arguments as those of `entries`.
         """
-        asked = None if columns is None else frozenset(columns)
-        read = None if asked is None else asked.union(("kind",))
+        returned = None if columns is None else frozenset(columns)
+        read = None if returned is None else returned.union(("kind",))
         identified = None if read is None else read.union(IDENTITY_COLUMNS)
         manifests = self._relevant(manifests)
         if any(m.num_deleted_files for m in manifests):
@@ -95,7 +106,7 @@ class ManifestReader:
             if read != identified:  # they are not counted by their list
                 entries = self._entries(manifests, read := identified)
             entries = live_entries([entries])
-        return one_batch(entries if read == asked else entries.select(entry_schema(asked).names))
+        return one_batch(entries if read == returned else entries.select(entry_schema(returned).names))
 
     def live_files(self, snapshot: Snapshot | None, columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of a snapshot's files; none for a table that was never written."""
@@ -103,9 +114,9 @@ class ManifestReader:
 
     def added(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
-        asked = None if columns is None else frozenset(columns)
-        entries = self.entries(manifests, None if asked is None else asked.union(("kind",)))
-        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(asked).names))
+        returned = None if columns is None else frozenset(columns)
+        entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
+        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size)
@@ -124,3 +135,168 @@ def _has_deletes(entries: pa.Table) -> bool:
 
 def _is_kind(entries: pa.Table, kind: int) -> pa.ChunkedArray:
     return pc.equal(entries["kind"], scalar(kind, pa.int8()))
+
+
+# ---------------------------------------------------------------------------------------------------------- pruning
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """Entries of some partitions and buckets.
+
+    Attributes:
+        schema: of the table.
+        predicate: bound, on partition columns only.
+        partitions: rows of partitions (arity + BinaryRow), instead of the predicate; None for those it keeps.
+        buckets: buckets of these partitions; None for all.
+    """
+
+    schema: TableSchema
+    predicate: Predicate = Const.TRUE
+    partitions: frozenset[bytes] | None = None
+    buckets: frozenset[int] | None = None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no entry is left out."""
+        return self.predicate is Const.TRUE and self.partitions is None and self.buckets is None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of entries that `mask` looks at."""
+        if self.keeps_all:
+            return ()
+        return ("partition",) if self.buckets is None else ("partition", "bucket")
+
+    def may_hold(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """The manifests that may hold such entries."""
+        if self.keeps_all or not manifests:
+            return list(manifests)
+        if self.partitions is not None and not self.partitions:
+            return []
+        keep = self._by_partition(manifests)
+        return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k and self._may_hold_buckets(m)]
+
+    def mask(self, entries: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        """Which entries are wanted; they have `columns`."""
+        keep = np.ones(entries.num_rows, np.bool_)
+        if self.partitions is not None:
+            wanted = array(sorted(self.partitions), pa.binary())
+            keep &= is_true(pc.is_in(one_array(entries.column("partition")), wanted))
+        elif self.predicate is not Const.TRUE:
+            keep &= self.partitions_kept(entries)[0]
+        if self.buckets is not None:
+            keep &= np.isin(to_numpy(one_array(entries.column("bucket"))), list(self.buckets))
+        return keep
+
+    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
+        """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
+        coded = one_array(entries.column("partition")).dictionary_encode()
+        wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
+        return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
+
+    # --------------------------------------------------------------------------------------------------------- helpers
+
+    def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
+        predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)
+        if predicate is Const.TRUE:
+            return np.ones(len(manifests), np.bool_)
+        stats = RowStatistics(
+            names=list(self.schema.partition_keys),
+            types=[f.type for f in self.schema.partition_fields],
+            minimum=array([m.partition_stats.min_values for m in manifests], pa.binary()),
+            maximum=array([m.partition_stats.max_values for m in manifests], pa.binary()),
+            null_counts=array([m.partition_stats.null_counts for m in manifests], pa.list_(pa.int64())),
+            row_counts=array([m.num_added_files + m.num_deleted_files for m in manifests], pa.int64()),
+            exact_strings=True,
+        )
+        return may_match(predicate, stats.row_counts, stats.of)
+
+    def _condition_around(self, partitions: Iterable[bytes]) -> Predicate:
+        """A condition that holds for these partitions: each column has one of their values.
+
+        Columns of floats are left out: filters may take values for one that partitions tell apart.
+        """
+        values = partition_values(self.schema.partition_fields, array(sorted(partitions), pa.binary()))
+        parts: list[Predicate] = []
+        for field, column in zip(self.schema.partition_fields, values.columns, strict=True):
+            if field.type.kind in FLOAT_KINDS:
+                continue
+            ref = ColumnRef(field.name, (), field.type, field.id)
+            distinct = column.drop_null().unique()
+            literals = tuple(scalar_to_internal(v) for v in distinct.take(pc.array_sort_indices(distinct)))
+            among: Predicate = Leaf(Op.IN, ref, literals) if literals else Const.FALSE
+            parts.append(make_or(among, Leaf(Op.IS_NULL, ref)) if column.null_count else among)
+        return make_and(*parts)
+
+    def _may_hold_buckets(self, manifest: ManifestFile) -> bool:
+        low, high = manifest.min_bucket, manifest.max_bucket
+        if self.buckets is None or low is None or high is None:
+            return True
+        return any(low <= bucket <= high for bucket in self.buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatistics:
+    """Statistics rows of many files over the same columns.
+
+    ``minimum`` and ``maximum`` are arity + BinaryRow; ``null_counts`` one list per file, or null; ``row_counts`` int64.
+    ``nan_counted``: where bounds of floats count NaN as the greatest value.
+    """
+
+    names: Sequence[str]
+    types: Sequence[DataType]
+    minimum: pa.BinaryArray
+    maximum: pa.BinaryArray
+    null_counts: pa.ListArray
+    row_counts: pa.Int64Array
+    exact_strings: bool = False
+    nan_counted: bool | npt.NDArray[np.bool_] = True
+
+    def of(self, column: ColumnRef) -> ColumnStats | None:
+        """The statistics of one column; None when the files have none for it."""
+        if column.path or column.name not in self.names:
+            return None
+        i = self.names.index(column.name)
+        nulls = _element(self.null_counts, i)
+        if self.types[i].kind in NESTED_KINDS:  # never has bounds, but may have its NULLs counted
+            none = pa.nulls(len(self.row_counts))
+            return ColumnStats(min=none, max=none, null_count=nulls, row_count=self.row_counts)
+        low = decode_column(self.minimum, self.types, i, arity=True)
+        high = decode_column(self.maximum, self.types, i, arity=True)
+        return ColumnStats(
+            min=_unpadded(low.values) if self.types[i].kind is Kind.CHAR else low.values,
+            max=high.values,
+            null_count=nulls,
+            row_count=self.row_counts,
+            unknown=_either(low.unknown, high.unknown),
+            exact=self.exact_strings,
+            nan_counted=self.nan_counted,
+        )
+
+
+def _unpadded(minimum: pa.Array) -> pa.Array:
+    """A lower bound of CHAR values from that of Java's ORC files, where blanks fill them up and readers take these off.
+
+    So it can be greater than a value that is read (``'h   '`` and ``'h'``), and hide a shorter one before a character
+    that sorts before the blank.
+    """
+    return pc.utf8_rtrim(pc.replace_substring_regex(minimum, r"(?s)[\x00-\x1f].*", ""), " ")
+
+
+def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
+
+
+def _element(lists: pa.ListArray, i: int) -> pa.Int64Array:
+    """The i-th element of every list; null where the list is null or shorter."""
+    lengths = to_numpy(pc.fill_null(lists.value_lengths(), scalar(0, pa.int32())))
+    offsets = to_numpy(lists.offsets)[:-1]
+    present = lengths > i
+    at = np.where(present, offsets + i, 0)
+    if not len(lists.values):
+        return pa.nulls(len(lists), pa.int64())
+    found = lists.values.take(from_numpy(at))
+    return found if present.all() else pc.if_else(from_numpy(present), found, scalar(None, pa.int64()))

@@ -12,161 +12,113 @@ MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 """``_VERSION`` of the records of index manifests."""
 
-_NAME = "record"
-_SPACE = "org.apache.paimon.avro.generated"
 
-
-def _nullable(type_: object) -> dict[str, Any]:
-    return {"type": ["null", type_], "default": None}
-
-
-def _required(type_: object) -> dict[str, Any]:
-    return {"type": type_}
-
-
-def _record(name: str, fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _record(name: str, **fields: object) -> dict[str, Any]:
+    """A record; a list is a type that may be null, and is then by default."""
+    members = [
+        {"name": field, "type": ["null", *type_], "default": None}
+        if isinstance(type_, list)
+        else {"name": field, "type": type_}
+        for field, type_ in fields.items()
+    ]
     head = {"type": "record", "name": name}
-    if name == _NAME:
-        head["namespace"] = _SPACE
-    return {**head, "fields": [{"name": field, **rest} for field, rest in fields.items()]}
+    if name == "record":
+        head["namespace"] = "org.apache.paimon.avro.generated"
+    return {**head, "fields": members}
 
 
 def _stats(name: str) -> dict[str, Any]:
     counts = {"type": "array", "items": ["null", "long"]}
-    return _record(
-        name,
-        {"_MIN_VALUES": _required("bytes"), "_MAX_VALUES": _required("bytes"), "_NULL_COUNTS": _nullable(counts)},
-    )
+    return _record(name, _MIN_VALUES="bytes", _MAX_VALUES="bytes", _NULL_COUNTS=[counts])
 
 
 _STRINGS = {"type": "array", "items": "string"}
 
 MANIFEST_FILE = _record(
-    _NAME,
-    {
-        "_VERSION": _required("int"),
-        "_FILE_NAME": _required("string"),
-        "_FILE_SIZE": _required("long"),
-        "_NUM_ADDED_FILES": _required("long"),
-        "_NUM_DELETED_FILES": _required("long"),
-        "_PARTITION_STATS": _required(_stats("record__PARTITION_STATS")),
-        "_SCHEMA_ID": _required("long"),
-        "_MIN_BUCKET": _nullable("int"),
-        "_MAX_BUCKET": _nullable("int"),
-        "_MIN_LEVEL": _nullable("int"),
-        "_MAX_LEVEL": _nullable("int"),
-        "_MIN_ROW_ID": _nullable("long"),
-        "_MAX_ROW_ID": _nullable("long"),
-    },
+    "record",
+    _VERSION="int",
+    _FILE_NAME="string",
+    _FILE_SIZE="long",
+    _NUM_ADDED_FILES="long",
+    _NUM_DELETED_FILES="long",
+    _PARTITION_STATS=_stats("record__PARTITION_STATS"),
+    _SCHEMA_ID="long",
+    _MIN_BUCKET=["int"],
+    _MAX_BUCKET=["int"],
+    _MIN_LEVEL=["int"],
+    _MAX_LEVEL=["int"],
+    _MIN_ROW_ID=["long"],
+    _MAX_ROW_ID=["long"],
 )
 """A record of a manifest list (_VERSION 2)."""
 
 _FILE = _record(
     "record__FILE",
-    {
-        "_FILE_NAME": _required("string"),
-        "_FILE_SIZE": _required("long"),
-        "_ROW_COUNT": _required("long"),
-        "_MIN_KEY": _required("bytes"),
-        "_MAX_KEY": _required("bytes"),
-        "_KEY_STATS": _required(_stats("record__FILE__KEY_STATS")),
-        "_VALUE_STATS": _required(_stats("record__FILE__VALUE_STATS")),
-        "_MIN_SEQUENCE_NUMBER": _required("long"),
-        "_MAX_SEQUENCE_NUMBER": _required("long"),
-        "_SCHEMA_ID": _required("long"),
-        "_LEVEL": _required("int"),
-        "_EXTRA_FILES": _required(_STRINGS),
-        "_CREATION_TIME": _nullable({"type": "long", "logicalType": "timestamp-millis"}),
-        "_DELETE_ROW_COUNT": _nullable("long"),
-        "_EMBEDDED_FILE_INDEX": _nullable("bytes"),
-        "_FILE_SOURCE": _nullable("int"),
-        "_VALUE_STATS_COLS": _nullable(_STRINGS),
-        "_EXTERNAL_PATH": _nullable("string"),
-        "_FIRST_ROW_ID": _nullable("long"),
-        "_WRITE_COLS": _nullable(_STRINGS),
-    },
+    _FILE_NAME="string",
+    _FILE_SIZE="long",
+    _ROW_COUNT="long",
+    _MIN_KEY="bytes",
+    _MAX_KEY="bytes",
+    _KEY_STATS=_stats("record__FILE__KEY_STATS"),
+    _VALUE_STATS=_stats("record__FILE__VALUE_STATS"),
+    _MIN_SEQUENCE_NUMBER="long",
+    _MAX_SEQUENCE_NUMBER="long",
+    _SCHEMA_ID="long",
+    _LEVEL="int",
+    _EXTRA_FILES=_STRINGS,
+    _CREATION_TIME=[{"type": "long", "logicalType": "timestamp-millis"}],
+    _DELETE_ROW_COUNT=["long"],
+    _EMBEDDED_FILE_INDEX=["bytes"],
+    _FILE_SOURCE=["int"],
+    _VALUE_STATS_COLS=[_STRINGS],
+    _EXTERNAL_PATH=["string"],
+    _FIRST_ROW_ID=["long"],
+    _WRITE_COLS=[_STRINGS],
 )
 
 ENTRY = _record(
-    _NAME,
-    {
-        "_VERSION": _required("int"),
-        "_KIND": _required("int"),
-        "_PARTITION": _required("bytes"),
-        "_BUCKET": _required("int"),
-        "_TOTAL_BUCKETS": _required("int"),
-        "_FILE": _required(_FILE),
-    },
+    "record", _VERSION="int", _KIND="int", _PARTITION="bytes", _BUCKET="int", _TOTAL_BUCKETS="int", _FILE=_FILE
 )
 """A record of a manifest (_VERSION 2)."""
 
-ENTRY_PATHS = {
-    "kind": "_KIND",
-    "partition": "_PARTITION",
-    "bucket": "_BUCKET",
-    "total_buckets": "_TOTAL_BUCKETS",
-    "file_name": "_FILE._FILE_NAME",
-    "file_size": "_FILE._FILE_SIZE",
-    "row_count": "_FILE._ROW_COUNT",
-    "min_key": "_FILE._MIN_KEY",
-    "max_key": "_FILE._MAX_KEY",
-    "key_stats_min": "_FILE._KEY_STATS._MIN_VALUES",
-    "key_stats_max": "_FILE._KEY_STATS._MAX_VALUES",
-    "key_stats_nulls": "_FILE._KEY_STATS._NULL_COUNTS",
-    "value_stats_min": "_FILE._VALUE_STATS._MIN_VALUES",
-    "value_stats_max": "_FILE._VALUE_STATS._MAX_VALUES",
-    "value_stats_nulls": "_FILE._VALUE_STATS._NULL_COUNTS",
-    "min_sequence_number": "_FILE._MIN_SEQUENCE_NUMBER",
-    "max_sequence_number": "_FILE._MAX_SEQUENCE_NUMBER",
-    "schema_id": "_FILE._SCHEMA_ID",
-    "level": "_FILE._LEVEL",
-    "extra_files": "_FILE._EXTRA_FILES",
-    "creation_time": "_FILE._CREATION_TIME",
-    "delete_row_count": "_FILE._DELETE_ROW_COUNT",
-    "embedded_index": "_FILE._EMBEDDED_FILE_INDEX",
-    "file_source": "_FILE._FILE_SOURCE",
-    "value_stats_cols": "_FILE._VALUE_STATS_COLS",
-    "external_path": "_FILE._EXTERNAL_PATH",
-    "first_row_id": "_FILE._FIRST_ROW_ID",
-    "write_cols": "_FILE._WRITE_COLS",
-}
+
+def _entry_paths() -> dict[str, str]:
+    paths = {name[1:].lower(): name for name in ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")}
+    for member in _FILE["fields"]:
+        name = member["name"]
+        if name in ("_KEY_STATS", "_VALUE_STATS"):
+            for part, inner in (("min", "_MIN_VALUES"), ("max", "_MAX_VALUES"), ("nulls", "_NULL_COUNTS")):
+                paths[f"{name[1:].lower()}_{part}"] = f"_FILE.{name}.{inner}"
+        else:
+            paths["embedded_index" if name == "_EMBEDDED_FILE_INDEX" else name[1:].lower()] = f"_FILE.{name}"
+    return paths
+
+
+ENTRY_PATHS = _entry_paths()
 """Column of `ENTRY_SCHEMA` → place of its value in an entry."""
 
-_DELETION_RANGE = _record(
-    "record__DELETIONS_VECTORS_RANGES",
-    {
-        "f0": _required("string"),
-        "f1": _required("int"),
-        "f2": _required("int"),
-        "_CARDINALITY": _nullable("long"),
-    },
-)
-
+_DELETION_RANGE = _record("record__DELETIONS_VECTORS_RANGES", f0="string", f1="int", f2="int", _CARDINALITY=["long"])
 _GLOBAL_INDEX = _record(
     "record__GLOBAL_INDEX",
-    {
-        "_ROW_RANGE_START": _required("long"),
-        "_ROW_RANGE_END": _required("long"),
-        "_INDEX_FIELD_ID": _required("int"),
-        "_EXTRA_FIELD_IDS": _nullable({"type": "array", "items": "int"}),
-        "_INDEX_META": _nullable("bytes"),
-    },
+    _ROW_RANGE_START="long",
+    _ROW_RANGE_END="long",
+    _INDEX_FIELD_ID="int",
+    _EXTRA_FIELD_IDS=[{"type": "array", "items": "int"}],
+    _INDEX_META=["bytes"],
 )
 
 INDEX_ENTRY = _record(
-    _NAME,
-    {
-        "_VERSION": _required("int"),
-        "_KIND": _required("int"),
-        "_PARTITION": _required("bytes"),
-        "_BUCKET": _required("int"),
-        "_INDEX_TYPE": _required("string"),
-        "_FILE_NAME": _required("string"),
-        "_FILE_SIZE": _required("long"),
-        "_ROW_COUNT": _required("long"),
-        "_DELETIONS_VECTORS_RANGES": _nullable({"type": "array", "items": ["null", _DELETION_RANGE]}),
-        "_EXTERNAL_PATH": _nullable("string"),
-        "_GLOBAL_INDEX": _nullable(_GLOBAL_INDEX),
-    },
+    "record",
+    _VERSION="int",
+    _KIND="int",
+    _PARTITION="bytes",
+    _BUCKET="int",
+    _INDEX_TYPE="string",
+    _FILE_NAME="string",
+    _FILE_SIZE="long",
+    _ROW_COUNT="long",
+    _DELETIONS_VECTORS_RANGES=[{"type": "array", "items": ["null", _DELETION_RANGE]}],
+    _EXTERNAL_PATH=["string"],
+    _GLOBAL_INDEX=[_GLOBAL_INDEX],
 )
 """A record of an index manifest (_VERSION 1)."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
-from paimon_pyds.options.option import Kind, parse_value
+from paimon_pyds.options.option import Kind, comma_separated, parse_value
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.storage import normalise_location
 from paimon_pyds.storage.base import scheme_of
@@ -305,7 +305,7 @@ class ExternalPaths:
                 raise OptionError(f"unknown storage option {key}", hint=f"known: {ALLOW}, {TRUST}")
         options = {k.lower(): v for k, v in given.items()}
         allowed = []
-        for text in _listed(options.get(ALLOW, "")):
+        for text in comma_separated(options.get(ALLOW, "")):
             root = _root(text)
             if root is None:
                 raise OptionError(
@@ -317,7 +317,7 @@ class ExternalPaths:
 
     def roots(self, options: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
         """The directories that files may lie in, given the options of all versions of a table's schema."""
-        of_table = [text for o in options for text in _listed(o.get(_OPTION, ""))] if self.trust_table else []
+        of_table = [text for o in options for text in comma_separated(o.get(_OPTION, ""))] if self.trust_table else []
         roots = (*self.allowed, *(root for text in of_table if (root := _root(text)) is not None))
         return tuple(dict.fromkeys(roots))
 
@@ -345,10 +345,6 @@ def is_absolute(location: str) -> bool:
 def lies_below(path: str, roots: Iterable[str]) -> bool:
     """Whether a path, as `normalise_location` spells it, lies in one of these directories."""
     return any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _root(text: str) -> str | None:

@@ -6,10 +6,11 @@ Source: Paimon documentation, concepts/spec/manifest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from paimon_pyds.avro.compression import codec_name
-from paimon_pyds.avro.records import decode_records, encode_records, read_container
+from paimon_pyds.avro.container import decode_records, encode_records, read_container
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.manifest import (
@@ -42,7 +43,7 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFile]:
 
     Raises:
         CorruptFileError: bytes that are not a manifest list.
-        UnsupportedError: a version or compression codec that is not known.
+        UnsupportedError: an unknown version or compression codec.
     """
     return _decode(data, path, _manifest_file, MANIFEST_VERSION)
 
@@ -50,25 +51,7 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFile]:
 def encode_manifest_list(files: Iterable[ManifestFile], compression: str) -> bytes:
     """The bytes of a manifest list; ``compression`` is the value of the option ``manifest.compression``."""
     records = (
-        {
-            "_VERSION": MANIFEST_VERSION,
-            "_FILE_NAME": file.file_name,
-            "_FILE_SIZE": file.file_size,
-            "_NUM_ADDED_FILES": file.num_added_files,
-            "_NUM_DELETED_FILES": file.num_deleted_files,
-            "_PARTITION_STATS": {
-                "_MIN_VALUES": file.partition_stats.min_values,
-                "_MAX_VALUES": file.partition_stats.max_values,
-                "_NULL_COUNTS": file.partition_stats.null_counts,
-            },
-            "_SCHEMA_ID": file.schema_id,
-            "_MIN_BUCKET": file.min_bucket,
-            "_MAX_BUCKET": file.max_bucket,
-            "_MIN_LEVEL": file.min_level,
-            "_MAX_LEVEL": file.max_level,
-            "_MIN_ROW_ID": file.min_row_id,
-            "_MAX_ROW_ID": file.max_row_id,
-        }
+        {"_VERSION": MANIFEST_VERSION, **_members(file), "_PARTITION_STATS": _members(file.partition_stats)}
         for file in files
     )
     return encode_records(manifest_schemas.MANIFEST_FILE, codec_name(compression), records)
@@ -101,12 +84,7 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
 
 
 def decode_index_manifest(data: bytes, path: str) -> list[IndexEntry]:
-    """The records of an index manifest.
-
-    Raises:
-        CorruptFileError: bytes that are not an index manifest.
-        UnsupportedError: a version or compression codec that is not known.
-    """
+    """The records of an index manifest. Raises as `decode_manifest_list`."""
     return _decode(data, path, _index_entry, INDEX_MANIFEST_VERSION)
 
 
@@ -157,26 +135,11 @@ def _index_record(entry: IndexEntry) -> dict[str, Any]:
     ranges, index = entry.deletion_ranges, entry.global_index
     return {
         "_VERSION": INDEX_MANIFEST_VERSION,
-        "_KIND": entry.kind,
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
+        **_members(entry),
         "_DELETIONS_VECTORS_RANGES": None
         if ranges is None
         else [{"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
-        "_EXTERNAL_PATH": entry.external_path,
-        "_GLOBAL_INDEX": None
-        if index is None
-        else {
-            "_ROW_RANGE_START": index.row_range_start,
-            "_ROW_RANGE_END": index.row_range_end,
-            "_INDEX_FIELD_ID": index.index_field_id,
-            "_EXTRA_FIELD_IDS": index.extra_field_ids,
-            "_INDEX_META": index.index_meta,
-        },
+        "_GLOBAL_INDEX": None if index is None else _members(index),
     }
 
 
@@ -190,6 +153,11 @@ class Misfit(Exception):
         super().__init__(name, reason)
         self.name = name
         self.reason = reason
+
+
+def _members(value: ManifestFile | SimpleStats | IndexEntry | GlobalIndex) -> dict[str, Any]:
+    """The attributes by their names in files: ``_FILE_SIZE`` for ``file_size``."""
+    return {f"_{field.name.upper()}": getattr(value, field.name) for field in fields(value)}
 
 
 def _need(record: dict[str, Any], name: str, kind: type[_T]) -> _T:
@@ -221,11 +189,11 @@ def _decode(data: bytes, path: str, make: Callable[[dict[str, Any]], _T], versio
     return found
 
 
-def check_version(found: int, known: int, path: str) -> None:
-    """Raise UnsupportedError unless a record has the version that is known."""
-    if found != known:
+def check_version(found: int, supported: int, path: str) -> None:
+    """Raise UnsupportedError unless a record has the supported version."""
+    if found != supported:
         raise UnsupportedError(
-            f"metadata of version {found} is not supported, only version {known}",
+            f"metadata of version {found} is not supported, only version {supported}",
             path=path,
             hint="the table was written by a Paimon of another generation",
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
@@ -62,19 +63,18 @@ class TableSchema:
     @property
     def bucket_keys(self) -> tuple[str, ...]:
         """The columns that decide a row's bucket: option ``bucket-key``, else the trimmed primary key."""
-        named = tuple(part.strip() for part in self.options.get("bucket-key", "").split(",") if part.strip())
-        return named or self.trimmed_primary_keys
+        return comma_separated(self.options.get("bucket-key", "")) or self.trimmed_primary_keys
 
 
 def parse_schema(data: bytes, path: str) -> TableSchema:
-    """The schema in the bytes of a schema file; members that are not known are passed over.
+    """The schema in the bytes of a schema file; unknown members are ignored.
 
     Files of Paimon 0.7 (version 1) mean ``bucket`` = 1 and files up to 0.8 (version 2) ``file.format`` = orc where
     these options are absent; they are filled in.
 
     Raises:
         CorruptFileError: not JSON, a member missing or of the wrong type.
-        UnsupportedError: a version that is not known here.
+        UnsupportedError: a newer version.
     """
     json = JsonObject(data, path)
     version = json.version("schema", CURRENT_SCHEMA_VERSION)

@@ -82,7 +82,7 @@ class Snapshot:
 
     @property
     def is_blind_append(self) -> bool:
-        """It added rows, and its writer is known not to have looked at the table.
+        """It added rows, and its writer surely did not look at the table.
 
         A merge that only inserts is an APPEND, too, and tells itself apart by the operation alone. Writers that name
         none, such as Java Paimon 1, are believed when the commit is a stream's, whose commits have numbers.
@@ -95,11 +95,11 @@ class Snapshot:
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
-    """The snapshot in the bytes of a snapshot or tag file; members that are not known are passed over.
+    """The snapshot in the bytes of a snapshot or tag file; unknown members are ignored.
 
     Raises:
         CorruptFileError: not JSON, a member missing or of the wrong type.
-        UnsupportedError: a version that is not known here.
+        UnsupportedError: a newer version.
     """
     json = JsonObject(data, path)
     version = json.version("snapshot", _CURRENT_VERSION)

@@ -79,7 +79,7 @@ class TableStore(SchemaStore):
         """The store of the table at a location.
 
         Raises:
-            TableNotFoundError: there is no ``schema/schema-N``; near names are given.
+            TableNotFoundError: there is no ``schema/schema-N``; similar names are given.
             BranchNotFoundError: the table has no such branch.
         """
         io, root = open_file_io(location, storage_options)
@@ -228,7 +228,7 @@ class TableStore(SchemaStore):
         return {name: self.tag(name) for name in self.tag_names()}
 
     def tag(self, name: str) -> Snapshot:
-        """The snapshot that a tag keeps. Raises TagNotFoundError with near names."""
+        """The snapshot that a tag keeps. Raises TagNotFoundError, with similar names."""
         try:
             if _is_file_name(name):
                 return self.parse_file(self.paths.tag(name), parse_snapshot)

@@ -158,18 +158,18 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
     """
     import difflib
 
-    known = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
+    names = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
     for key in options:
-        if option_of(key) is None and key not in known:
+        if option_of(key) is None and key not in names:
             folded = key.lower().replace("_", "-")
-            similar = difflib.get_close_matches(folded, known, n=1, cutoff=0.85)
+            similar = difflib.get_close_matches(folded, names, n=1, cutoff=0.85)
             if names_secret(key):
                 if own:
                     continue  # `check_no_secrets` is about new ones; those that a table holds do not keep it from use
                 raise OptionError(f"option {key} is a secret, which is not a table option", hint=_STORAGE)
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
             if similar or index or not own:
-                raise OptionError(f"unknown option {key}", hint=suggest(folded, known, "options"))
+                raise OptionError(f"unknown option {key}", hint=suggest(folded, names, "options"))
 
 
 def check_no_secrets(options: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from paimon_pyds.errors import OptionError
 
-__all__ = ["Kind", "Option", "Scope", "Status", "parse_duration_ms", "parse_memory", "parse_value"]
+__all__ = ["Kind", "Option", "Scope", "Status", "comma_separated", "parse_duration_ms", "parse_memory", "parse_value"]
 
 _AMOUNT = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*", re.ASCII | re.IGNORECASE)
 _MEMORY_UNITS = {
@@ -78,7 +78,7 @@ def parse_value(key: str, kind: Kind, text: str, choices: Sequence[str] = ()) ->
             return _choice(key, text, choices)
         case Kind.MAP:
             return _map(key, text)
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return comma_separated(text)
 
 
 def _bad(key: str, text: str, wanted: str) -> OptionError:
@@ -126,6 +126,11 @@ def _map(key: str, text: str) -> dict[str, str]:
                 raise _bad(key, text, "pairs like 0:avro,3:parquet")
             result[name.strip()] = value.strip()
     return result
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    """The parts of a list that option values are, without blanks around them and without empty ones."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def parse_memory(text: str, key: str = "") -> int:

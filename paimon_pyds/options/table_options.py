@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
@@ -57,14 +57,14 @@ def dynamic_option(key: str) -> Option | None:
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):
-        known = match[1] in INDEX_TYPES
+        supported = match[1] in INDEX_TYPES
         return Option(
             key=key,
             kind=Kind.LIST,
             default=None,
             doc=f"columns with a {match[1]} index",
-            status=Status.HONOURED if known else Status.REFUSED,
-            why="" if known else f"no index of type {match[1]} can be built",
+            status=Status.HONOURED if supported else Status.REFUSED,
+            why="" if supported else f"no index of type {match[1]} can be built",
             scope=Scope.WRITE,
         )
     if match := _INDEX_OPTION.fullmatch(key):
@@ -90,13 +90,6 @@ def _default_value(key: str) -> Any:
     """The typed default of an option of `OPTIONS` or of a dynamic one."""
     option = option_of(key)
     return None if option is None else option.default_value
-
-
-class HasBucketKeys(Protocol):
-    """A schema that knows its bucket keys."""
-
-    @property
-    def bucket_keys(self) -> tuple[str, ...]: ...
 
 
 class TableOptions(Mapping[str, str]):
@@ -151,11 +144,6 @@ class TableOptions(Mapping[str, str]):
         value = self._typed[key] = option.parse(text)
         return value
 
-    def bucket_keys(self, schema: HasBucketKeys) -> tuple[str, ...]:
-        """The columns that decide a row's bucket: option ``bucket-key``, else the schema's (its primary key)."""
-        named = tuple(part.strip() for part in self._raw.get("bucket-key", "").split(",") if part.strip())
-        return named or schema.bucket_keys
-
     def is_set(self, key: str) -> bool:
         """Whether the option is set, under this name or an older one."""
         option = option_of(key)
@@ -166,7 +154,3 @@ class TableOptions(Mapping[str, str]):
             if name in self._raw:
                 return self._raw[name]
         return None
-
-    def unknown(self) -> list[str]:
-        """Keys that are set and no option of Paimon."""
-        return [key for key in self._raw if option_of(key) is None]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from paimon_pyds.errors import PredicateError
+from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
@@ -39,8 +38,8 @@ from paimon_pyds.types import (
     Kind,
     MapType,
     RowType,
+    fields_named,
 )
-from paimon_pyds.types.names import fields_named
 
 __all__ = ["TableBinder", "bind", "bind_as_written", "internal_literal"]
 
@@ -92,13 +91,13 @@ class TableBinder:
         self._fields = fields
         self._exact = case_sensitive
         self._zone = timezone
-        self._columns: dict[ColumnRef, ColumnRef] = {}
+        self._columns: dict[tuple[str, tuple[str | MapKey, ...]], ColumnRef] = {}
 
     def bind(self, predicate: Predicate) -> Predicate:
         """The predicate with names and literals resolved, as by the function `bind`."""
+        if isinstance(predicate, Leaf):
+            return self._leaf(predicate)
         match predicate:
-            case Leaf():
-                return self._leaf(predicate)
             case And(children):
                 # Every part is bound, for its errors, before any part may decide the whole.
                 return make_and(*[self.bind(child) for child in children])
@@ -112,10 +111,9 @@ class TableBinder:
 
     def column(self, column: ColumnRef) -> ColumnRef:
         """The column with type and field id."""
-        unbound = ColumnRef(column.name, column.path)
-        found = self._columns.get(unbound)
+        found = self._columns.get((column.name, column.path))
         if found is None:
-            found = self._columns[unbound] = self._resolve(unbound)
+            found = self._columns[column.name, column.path] = self._resolve(column)
         return found
 
     def _resolve(self, column: ColumnRef) -> ColumnRef:
@@ -153,10 +151,7 @@ class TableBinder:
             what = "there are" if len(found) > 1 else "there is"
             hint = f"names tell case apart here; {what} {names}"
             raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
-        lowered = {f.name.lower(): f.name for f in fields}
-        close = [lowered[c] for c in difflib.get_close_matches(name.lower()[:200], lowered, n=3)]
-        known = ", ".join(f.name for f in fields[:20]) + (", …" if len(fields) > 20 else "")
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {known or 'no columns'}"
+        hint = suggest(name[:200], (f.name for f in fields), "it has") or "it has no columns"
         raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
@@ -206,40 +201,40 @@ class TableBinder:
 
     def _in(self, op: Op, column: ColumnRef, literals: list[Literal]) -> Predicate:
         """IN as OR of equalities, NOT IN as AND of inequalities; those with one value each are gathered again."""
-        known = [literal for literal in literals if literal.value is not None]
-        if op is Op.NOT_IN and len(known) < len(literals):
+        values = [literal for literal in literals if literal.value is not None]
+        if op is Op.NOT_IN and len(values) < len(literals):
             return Const.UNKNOWN
         type_ = column.type
         assert isinstance(type_, AtomicType)
-        if type_.kind is Kind.CHAR and known:
-            return compare_char(op, column, [str(bytes_or_text(literal, type_)) for literal in known], type_)
+        if type_.kind is Kind.CHAR and values:
+            return compare_char(op, column, [str(bytes_or_text(literal, type_)) for literal in values], type_)
         negated = op is Op.NOT_IN
-        plain = _plain_values(known, type_)
-        gathered, others = self._compared(op, column, known) if plain is None else (plain, [])
+        plain = _plain_values(values, type_)
+        gathered, others = self._compared(op, column, values) if plain is None else (plain, [])
         if gathered:
             ordered = tuple(gathered[key] for key in sorted(gathered))  # type: ignore[type-var]
             single = Op.NE if negated else Op.EQ
             others.insert(0, Leaf(op if len(ordered) > 1 else single, column, ordered))
         if not others:
-            return Leaf(Op.IS_NOT_NULL, column) if negated else (Const.FALSE if known else Const.UNKNOWN)
+            return Leaf(Op.IS_NOT_NULL, column) if negated else (Const.FALSE if values else Const.UNKNOWN)
         return make_and(*others) if negated else make_or(*others)
 
     def _compared(
-        self, op: Op, column: ColumnRef, known: Sequence[Literal]
+        self, op: Op, column: ColumnRef, literals: Sequence[Literal]
     ) -> tuple[dict[object, Any], list[Predicate]]:
         """Values that literals of any types stand for, by their order, and conditions for those that are no value."""
         type_ = column.type
         assert isinstance(type_, AtomicType)
-        if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in known):
+        if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in literals):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
-            as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in known)
+            as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in literals)
         else:
-            as_double = any(literal.type and literal.type.kind in FLOAT_KINDS for literal in known)
+            as_double = any(literal.type and literal.type.kind in FLOAT_KINDS for literal in literals)
         single = Op.EQ if op is Op.IN else Op.NE
         gathered: dict[object, Any] = {}
         others: list[Predicate] = []
         unequal = Leaf(Op.IS_NOT_NULL, column)
-        for literal in known:
+        for literal in literals:
             part = compare(single, column, literal, self._zone, as_double=as_double and type_.kind in NUMBERS)
             if isinstance(part, Leaf) and part.op is single:
                 gathered.setdefault(sort_key(part.literals[0]), part.literals[0])
@@ -268,15 +263,15 @@ class TableBinder:
         return Leaf(_NEGATED[op] if negated else op, column, literals)
 
 
-def _plain_values(known: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
+def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
     """The values of a list of integers or texts for a column of such; None for others. Lists may be very long."""
     kinds = INTEGER_KINDS if type_.kind in INTEGER_KINDS else STRING_KINDS
-    if type_.kind not in kinds or not {literal.type.kind for literal in known if literal.type} <= kinds:
+    if type_.kind not in kinds or not {literal.type.kind for literal in literals if literal.type} <= kinds:
         return None
     if kinds is STRING_KINDS:
-        return {literal.value: literal.value for literal in known}
+        return {literal.value: literal.value for literal in literals}
     low, high = domain(type_)
-    return {literal.value: literal.value for literal in known if low <= literal.value <= high}
+    return {literal.value: literal.value for literal in literals if low <= literal.value <= high}
 
 
 def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
@@ -301,9 +296,9 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
             plain = [replace(f, type=casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
             alone = [bind(Leaf(Op.EQ, column, (literal,)), plain, timezone=timezone) for literal in literals]
             values: list[Any] = [part.literals[0] for part in alone if isinstance(part, Leaf) and part.op is Op.EQ]
-            known = bind(Leaf(Op.IS_NOT_NULL, column), fields)
-            if isinstance(known, Leaf) and len(values) == len(literals):
-                return Leaf(op, known.column, tuple(values))
+            bound = bind(Leaf(Op.IS_NOT_NULL, column), fields)
+            if isinstance(bound, Leaf) and len(values) == len(literals):
+                return Leaf(op, bound.column, tuple(values))
     return bind(predicate, fields, timezone=timezone)
 
 

@@ -39,6 +39,10 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     assert isinstance(type_, AtomicType)
     if literal.value is None:
         return Const.UNKNOWN
+    if type_.kind in INTEGER_KINDS and literal.type is not None and literal.type.kind in INTEGER_KINDS:
+        low, high = domain(type_)
+        if low < literal.value < high:
+            return Leaf(op, column, (literal.value,))
     if type_.kind is Kind.CHAR:
         return compare_char(op, column, (str(bytes_or_text(literal, type_)),), type_)
     if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:

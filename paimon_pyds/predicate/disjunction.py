@@ -1,7 +1,7 @@
 """ORs of bound conditions, which may be very many, as programs write them.
 
 Equalities of a column become one IN. Ranges of a column whose values are *steps* (integers, dates, times, timestamps,
-floats) are joined where they meet, and kept as arrays besides (`Ranges`), so that evaluators find the range of a value
+DOUBLEs) are joined where they meet, and kept as arrays besides (`Ranges`), so that evaluators find the range of a value
 by bisection. What is left, such as ``a = 1 AND b = 7 OR a = 2 AND b = 9 OR …``, is put in order by a column that all of
 it bounds, and becomes a tree of few branches whose nodes say between which values their conditions lie; evaluators pass
 over a node with all that is below where its bounds rule it out.
@@ -29,7 +29,7 @@ from paimon_pyds.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, TIMESTAMP_KINDS, AtomicType, Kind
+from paimon_pyds.types import INTEGER_BITS, TIMESTAMP_KINDS, AtomicType, Kind
 
 __all__ = ["any_of", "sort_key"]
 
@@ -40,7 +40,7 @@ _LOWER, _UPPER = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE}), frozenset({Op.EQ, Op.I
 _RANGE_OPS = frozenset({Op.EQ, Op.GT, Op.GE, Op.LT, Op.LE})
 _NOT_ORDERED = frozenset({Kind.BOOLEAN, Kind.CHAR})
 """Types without comparisons by order, or whose comparisons become those of other texts when they are bound again."""
-_STEP_KINDS = frozenset({*INTEGER_BITS, *TIMESTAMP_KINDS, *FLOAT_KINDS, Kind.DATE, Kind.TIME})
+_STEP_KINDS = frozenset({*INTEGER_BITS, *TIMESTAMP_KINDS, Kind.DOUBLE, Kind.DATE, Kind.TIME})
 
 
 def any_of(*children: Predicate) -> Predicate:
@@ -81,7 +81,7 @@ def sort_key(value: Any) -> object:
 
 
 def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:
-    """The same conditions, with the ranges of a column as one `Or`, first the part of other kinds."""
+    """The same conditions, with very many ranges of a column as one `Or` behind the others."""
     ranges: dict[ColumnRef, list[tuple[int, int]]] = defaultdict(list)
     others: list[Predicate] = []
     members: dict[ColumnRef, list[Predicate]] = defaultdict(list)

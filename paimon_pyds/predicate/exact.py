@@ -133,7 +133,7 @@ def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
 
 
 def _is_costly(predicate: Predicate) -> bool:
-    """Whether the rows that it need not be asked for are worth leaving out: it computes, or has many leaves."""
+    """Whether it is worth evaluating it for those rows only that it decides: it computes, or has many leaves."""
     if isinstance(predicate, Or) and predicate.ranges is not None:
         return False
     return is_computed(predicate) or next(islice(leaves(predicate), _FEW, None), None) is not None

@@ -3,7 +3,7 @@
 A comparison between a column and a literal is done in a common type (Spark's AnsiTypeCoercion), which may hold more
 values than the column, or fewer: an INT is compared with 1.5 as DECIMAL, a BIGINT with 1e18 as DOUBLE. Either way the
 cast of the column is monotone, so a literal cuts the column's ordered values into those below, equal and above. `Cut`
-holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time, places of floats.
+holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time, DOUBLEs in order.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
+    NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
@@ -34,7 +35,6 @@ from paimon_pyds.types import (
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
 
@@ -68,7 +68,7 @@ def domain(type_: DataType) -> tuple[int, int]:
             return -(2**31), 2**31 - 1
         case Kind.TIME:
             return 0, 86_399_999
-        case Kind.FLOAT | Kind.DOUBLE:
+        case Kind.DOUBLE:
             return to_step(-math.inf), to_step(math.nan)
     return -(2**63), 2**63 - 1
 
@@ -79,31 +79,31 @@ def from_step(step: int, type_: AtomicType) -> object:
         return bool(step)
     if type_.kind is Kind.DECIMAL:
         return Decimal((int(step < 0), tuple(map(int, str(abs(step)))), -(type_.scale or 0)))
-    if type_.kind in FLOAT_KINDS:
-        bits = step if step >= 0 else step ^ _MAGNITUDE
+    if type_.kind is Kind.DOUBLE:
+        bits = step if step >= 0 else (step - 1) ^ _MAGNITUDE
         return math.nan if step > _INFINITY else struct.unpack("<d", struct.pack("<q", bits))[0]
     return step
 
 
 def to_step(value: int | float) -> int:
-    """The step of an integer, or of a float: its place among all DOUBLEs, of which NaN is the greatest."""
+    """The step of an integer, or of a DOUBLE: its place among all DOUBLEs, both zeros at 0, NaN last."""
     if not isinstance(value, float):
         return value
-    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
-    return _INFINITY + 1 if math.isnan(value) else bits if bits >= 0 else bits ^ _MAGNITUDE
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return _INFINITY + 1 if math.isnan(value) else bits if bits >= 0 else (bits ^ _MAGNITUDE) + 1
 
 
 def steps_of(values: pa.Array) -> npt.NDArray[np.int64]:
-    """The steps of a column of integers, floats, dates or times; those of nulls are any."""
+    """The steps of a column of integers, DOUBLEs, dates or times; those of nulls are any."""
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
     if values.null_count:
         values = values.fill_null(scalar(0, values.type))
     if not pa.types.is_floating(values.type):
         return np.asarray(to_numpy(values), np.int64)
-    floats = np.asarray(to_numpy(values), np.float64) + 0.0
+    floats = np.asarray(to_numpy(values), np.float64)
     bits = floats.view(np.int64)
-    steps = np.where(bits < 0, bits ^ _MAGNITUDE, bits)
+    steps = np.where(bits < 0, (bits ^ _MAGNITUDE) + 1, bits)
     steps[np.isnan(floats)] = _INFINITY + 1
     return steps
 
@@ -251,10 +251,10 @@ def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
     elif type_.kind is Kind.TIMESTAMP and given is Kind.TIMESTAMP_LTZ:
         where = values.time_zone(zone)
         instant, micros = micros, values.instant_to_local(micros, where)
-        turn = None if where is values.UTC else _turn(instant, where)
-        if turn is not None and turn.at <= instant < turn.at + turn.before - turn.after:
+        change = None if where is values.UTC else _offset_change(instant, where)
+        if change is not None and change.at <= instant < change.at + change.before - change.after:
             # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
-            ends = -(-(turn.at + turn.before) * 1000 // unit)
+            ends = -(-(change.at + change.before) * 1000 // unit)
             return Cut(ends, ends)
     return _ratio_cut(micros * 1000 + rest, unit)
 
@@ -283,15 +283,15 @@ def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour 
         return None
     where = values.time_zone(zone)
     micros, rest = _micros(literal, type_)
-    turn = None if where is values.UTC else _turn(micros, where)
-    if turn is None or not turn.at <= micros < turn.at + turn.after - turn.before:
+    change = None if where is values.UTC else _offset_change(micros, where)
+    if change is None or not change.at <= micros < change.at + change.after - change.before:
         return None
     unit = NANOS_PER_UNIT[timestamp_unit(type_)]
-    start, stop = ((turn.at + offset) * 1000 // unit for offset in (turn.before, turn.after))
-    return SkippedHour(start, stop, _ratio_cut((micros + turn.before) * 1000 + rest, unit))
+    start, stop = ((change.at + offset) * 1000 // unit for offset in (change.before, change.after))
+    return SkippedHour(start, stop, _ratio_cut((micros + change.before) * 1000 + rest, unit))
 
 
-class _Turn(NamedTuple):
+class _OffsetChange(NamedTuple):
     """A change of a zone's offset: the instant, the offsets before and after it, in microseconds."""
 
     at: int
@@ -299,10 +299,10 @@ class _Turn(NamedTuple):
     after: int
 
 
-def _turn(instant: int, zone: dt.tzinfo) -> _Turn | None:
+def _offset_change(instant: int, zone: dt.tzinfo) -> _OffsetChange | None:
     """The change of offset in the day before an instant."""
     start = instant - values.DAY_MICROS - 7_200_000_000
     before, after = values.offset_micros(start, zone), values.offset_micros(instant, zone)
     if before == after:
         return None
-    return _Turn(_first(start, instant, lambda at: values.offset_micros(at, zone) == after), before, after)
+    return _OffsetChange(_first(start, instant, lambda at: values.offset_micros(at, zone) == after), before, after)

@@ -1,15 +1,14 @@
 """From conditions as written to predicates, which have no NOT.
 
 SQL's conditions have three values, a filter keeps rows where its condition is *true*. `Wanted` tells of a part of a
-condition which rows are looked for: those where it is true, is false, is not true (false or unknown), is not false
-(true or unknown). With that NOT is pushed into the leaves, and a leaf's unknown may count as false.
+condition which rows are looked for; with that NOT is pushed into the leaves, and a leaf's unknown may count as false.
 
 What a predicate has no leaf for, a comparison of two columns or a function of one, is left to the rows (`Computed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,19 +25,22 @@ from paimon_pyds.predicate.tree import (
     Op,
     Or,
     Predicate,
+    Wanted,
     make_and,
     negate,
 )
-from paimon_pyds.predicate.wanted import Wanted
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, children, names
-from paimon_pyds.types import STRING_KINDS
+from paimon_pyds.sql.parser import parse
+from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, names
+from paimon_pyds.types import STRING_KINDS, DataField, fields_named
 
-__all__ = ["RowEvaluator", "Table", "normal_form"]
+__all__ = ["RowEvaluator", "Table", "normal_form", "parse_filter"]
 
 MAX_GROWTH = 16
 """So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
+MANY_LEAVES = 1000
+"""So many leaves are allowed in any case."""
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
@@ -59,21 +61,32 @@ class RowEvaluator(Protocol):
         """A condition to be evaluated on rows, shown as ``text``. Raises PredicateError: it can't be bound."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """The table that a condition is about.
 
     Attributes:
-        bind: binds a predicate to its columns.
+        bind: binds a leaf to its columns.
+        fields: its columns.
         evaluator: evaluates what predicates have no leaf for.
-        qualifiers: what may stand before a column's name, in lower case, such as ``("target", "t")``.
-        columns: names of its columns, in lower case.
+        qualifiers: what may stand before a column's name, such as ``("target", "t")``.
     """
 
-    bind: Callable[[Predicate], Predicate]
+    bind: Callable[[Leaf], Predicate]
+    fields: Sequence[DataField]
     evaluator: RowEvaluator | None = None
-    qualifiers: Collection[str] = ()
-    columns: Collection[str] = ()
+    qualifiers: Sequence[str] = ()
+
+
+def parse_filter(text: str, *, timezone: str = "UTC") -> Predicate:
+    """A filter that compares columns with literals, as a tree of names and `Literal`s, to be bound by `bind`.
+
+    Raises:
+        PredicateError: the text is not a condition, or rows alone can answer it (`paimon_pyds.expression.bind_filter`
+            takes every condition).
+    """
+    source = SqlText(text)
+    return normal_form(parse(source, timezone=timezone), source, timezone)
 
 
 def normal_form(condition: Expression, source: SqlText, zone: str, table: Table | None = None) -> Predicate:
@@ -86,31 +99,27 @@ def normal_form(condition: Expression, source: SqlText, zone: str, table: Table 
         table: what the condition is about; without, names stay unbound, and the tree as it is written.
 
     Raises:
-        PredicateError: the condition has a part that predicates have no leaf for, and there is no evaluator; or that
-            part can't be bound.
+        PredicateError: a part that predicates have no leaf for can't be bound, or there is no evaluator.
     """
-    return _NormalForm(source, zone, table).start(condition)
+    form = _NormalForm(source, zone, table, condition)
+    try:
+        return form.rows(condition, Wanted.TRUE)
+    except _TooLargeError:
+        return form.on_rows(condition, Wanted.TRUE)
 
 
-class _TooLargeError(Exception):
-    """The tree gets too large."""
+class _TooLargeError(Exception): ...
 
 
 class _NormalForm:
-    def __init__(self, source: SqlText, zone: str, table: Table | None) -> None:
+    def __init__(self, source: SqlText, zone: str, table: Table | None, whole: Expression) -> None:
         self._source = source
         self._zone = zone
         self._evaluator = None if table is None else table.evaluator
         self._table = table
-        self._left = 0
-
-    def start(self, condition: Expression) -> Predicate:
-        """The rows where the whole condition is true."""
-        self._left = MAX_GROWTH * _size(condition) + 1000
-        try:
-            return self.rows(condition, Wanted.TRUE)
-        except _TooLargeError:
-            return self.on_rows(condition, Wanted.TRUE)
+        self._whole = whole
+        self._leaves = 0
+        self._most_leaves = 0
 
     # ------------------------------------------------------------------------------------------------- conditions
 
@@ -134,11 +143,11 @@ class _NormalForm:
             raise placed from None
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
-        """A condition that rows have to be asked. Raises PredicateError."""
+        """A condition that is evaluated on rows. Raises PredicateError."""
         if self._evaluator is None:
             hint = "compare columns with literals"
             raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
-        text = wanted.shown(self._source.text[node.start : node.stop])
+        text = wanted.sql.format(self._source.text[node.start : node.stop])
         if wanted in (Wanted.NOT_TRUE, Wanted.NOT_FALSE):
             value = Value(Literal(wanted is Wanted.NOT_TRUE, casts.BOOLEAN), start=node.start, stop=node.stop)
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
@@ -148,9 +157,11 @@ class _NormalForm:
 
     def _bound(self, leaf: Leaf) -> Predicate:
         """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
-        self._left -= 1
-        if self._left < 0:
-            raise _TooLargeError
+        self._leaves += 1
+        if self._leaves > MANY_LEAVES:
+            self._most_leaves = self._most_leaves or MANY_LEAVES + MAX_GROWTH * count_operations(self._whole)
+            if self._leaves > self._most_leaves:
+                raise _TooLargeError
         return leaf if self._table is None else self._table.bind(leaf)
 
     def _joined(self, every: bool, parts: Sequence[Predicate]) -> Predicate:
@@ -196,10 +207,9 @@ class _NormalForm:
 
     def _comparison(self, op: Op, node: Call, wanted: Wanted) -> Predicate | None:
         left, right = node.arguments
-        column, literal = self._column(left), self._constant(right)
-        if column is None and (other := self._column(right)) is not None:
-            column, literal, op = other, self._constant(left), _FLIPPED.get(op, op)
+        column, literal, flipped = self._operands(left, right)
         if column is not None:
+            op = _FLIPPED.get(op, op) if flipped else op
             return None if literal is None else self._leaf(Leaf(op, column, (literal,)), wanted)
         first = self._constant(left)
         if first is not None and literal is not None:
@@ -216,9 +226,7 @@ class _NormalForm:
     def _null_safe(self, node: Call, wanted: Wanted) -> Predicate | None:
         """``<=>``, IS DISTINCT FROM and IS TRUE: NULL is a value as any other, and nothing is unknown."""
         left, right = node.arguments
-        column, literal = self._column(left), self._constant(right)
-        if column is None and (other := self._column(right)) is not None:
-            column, literal = other, self._constant(left)
+        column, literal, _ = self._operands(left, right)
         if column is not None:
             return None if literal is None else self._same(column, literal, wanted)
         first = self._constant(left)
@@ -269,8 +277,8 @@ class _NormalForm:
             parts = tuple(Call("=", (left, item), start=node.start, stop=node.stop) for item in items)
             return None if self._constant(left) is None else self.rows(Call("OR", parts), wanted)
         literals = [item.literal if type(item) is Value else self._constant(item) for item in items]
-        known = tuple(literal for literal in literals if literal is not None)
-        return self._leaf(Leaf(Op.IN, column, known), wanted) if len(known) == len(items) else None
+        values = tuple(literal for literal in literals if literal is not None)
+        return self._leaf(Leaf(Op.IN, column, values), wanted) if len(values) == len(items) else None
 
     def _text_test(self, node: Call, wanted: Wanted) -> Predicate | None:
         """LIKE and the functions that look for a text."""
@@ -297,25 +305,33 @@ class _NormalForm:
 
     def _leaf(self, leaf: Leaf, wanted: Wanted) -> Predicate:
         """The rows for a leaf that is unknown where its column is NULL, or by a NULL among its literals."""
-        asked = leaf if wanted.positive else negate(leaf)
-        assert isinstance(asked, Leaf)
-        if wanted in (Wanted.TRUE, Wanted.FALSE):
-            return self._bound(asked)
-        known = tuple(v for v in leaf.literals if not (isinstance(v, Literal) and v.value is None))
-        if len(known) < len(leaf.literals) and (asked.op is not Op.NOT_IN or not known):
+        test = leaf if wanted.positive else negate(leaf)
+        assert isinstance(test, Leaf)
+        if wanted is Wanted.TRUE or wanted is Wanted.FALSE:
+            return self._bound(test)
+        values = tuple(v for v in leaf.literals if not (isinstance(v, Literal) and v.value is None))
+        if len(values) < len(leaf.literals) and (test.op is not Op.NOT_IN or not values):
             # IN with a NULL among its values is true or unknown, NOT IN is false or unknown, the others are unknown.
             return Const.TRUE
-        asked = Leaf(asked.op, leaf.column, known)
-        return self._joined(False, [self._bound(one) for one in (Leaf(Op.IS_NULL, leaf.column), asked)])
+        test = Leaf(test.op, leaf.column, values)
+        return self._joined(False, [self._bound(one) for one in (Leaf(Op.IS_NULL, leaf.column), test)])
 
     # --------------------------------------------------------------------------------------------------- operands
+
+    def _operands(self, left: Expression, right: Expression) -> tuple[ColumnRef | None, Literal | None, bool]:
+        """The column of a comparison, the literal of its other side, and whether the column is on the right."""
+        column = self._column(left)
+        if column is None and (other := self._column(right)) is not None:
+            return other, self._constant(left), True
+        return column, self._constant(right), False
 
     def _column(self, node: Expression) -> ColumnRef | None:
         """The column, or the part of one, that an operand is; None when it is something else."""
         if isinstance(node, Name):
             parts = node.parts
-            if self._table is not None and len(parts) > 1 and parts[0].casefold() in self._table.qualifiers:
-                parts = parts[1:] if parts[1].casefold() in self._table.columns else parts
+            if self._table is not None and len(parts) > 1:
+                qualified = any(parts[0].casefold() == name.casefold() for name in self._table.qualifiers)
+                parts = parts[1:] if qualified and fields_named(parts[1], self._table.fields) else parts
             return ColumnRef(parts[0], parts[1:])
         if isinstance(node, Item):
             child, key = node.child, node.key
@@ -364,27 +380,17 @@ class _NormalForm:
             inner = self._constant(node.arguments[0])
             if inner is None or inner.value is None:
                 return inner
-            value = inner.value
             if not casts.is_number(inner):
                 raise PredicateError("a sign stands before something that is not a number")
             if node.function == "positive":
                 return inner
-            return casts.integer(-value) if isinstance(value, int) else Literal(-value, inner.type)
+            negated = -inner.value
+            return casts.integer(negated) if isinstance(negated, int) else Literal(negated, inner.type)
         return None
 
 
-def _size(condition: Expression) -> int:
-    """How many operators and calls a condition has."""
-    found, left = 0, [condition]
-    while left:
-        node = left.pop()
-        found += 1
-        left.extend(child for child in children(node) if not isinstance(child, Value | Name))
-    return found
-
-
 def _const(value: Const, wanted: Wanted) -> Const:
-    if value in wanted.value:
+    if value in wanted.truth:
         return Const.TRUE
     return Const.UNKNOWN if value is Const.UNKNOWN else Const.FALSE
 

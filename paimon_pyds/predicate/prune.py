@@ -79,9 +79,9 @@ class ColumnBounds:
         counted = np.broadcast_to(np.asarray(stats.nan_counted, np.bool_), len(rows))
         self._tight = np.full(len(rows), stats.exact) if self._text else counted | (not self._float)
         self._hides_nan = ~counted & (not plain)
-        known = ~stats.unknown if stats.unknown is not None else np.True_
-        self._has_min = is_true(pc.is_valid(stats.min)) & known
-        self._has_max = is_true(pc.is_valid(stats.max)) & known
+        given = ~stats.unknown if stats.unknown is not None else np.True_
+        self._has_min = is_true(pc.is_valid(stats.min)) & given
+        self._has_max = is_true(pc.is_valid(stats.max)) & given
         nulls = stats.null_count
         self._nulls_known = is_true(pc.is_valid(nulls))
         self._nulls = np.asarray(to_numpy(pc.fill_null(nulls, scalar(0, pa.int64()))), np.int64)

@@ -25,8 +25,8 @@ from paimon_pyds.types import DataType
 
 __all__ = [
     "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "Ranges",
-    "RowCondition", "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or", "negate",
-    "partition_filter", "relaxed", "root_columns", "without_computed",
+    "RowCondition", "Wanted", "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or",
+    "negate", "partition_filter", "relaxed", "root_columns", "without_computed",
 ]  # fmt: skip
 
 
@@ -73,6 +73,31 @@ class Const(enum.Enum):
     TRUE = "TRUE"
     FALSE = "FALSE"
     UNKNOWN = "UNKNOWN"
+
+
+class Wanted(enum.Enum):
+    """The rows that are looked for, by what a condition is for them, and the SQL that is true for them."""
+
+    TRUE = ((Const.TRUE,), "{}")
+    FALSE = ((Const.FALSE,), "NOT ({})")
+    NOT_TRUE = ((Const.FALSE, Const.UNKNOWN), "({}) IS NOT TRUE")
+    NOT_FALSE = ((Const.TRUE, Const.UNKNOWN), "({}) IS NOT FALSE")
+
+    def __init__(self, truth: tuple[Const, ...], sql: str) -> None:
+        self.truth = truth
+        self.sql = sql
+        self.positive = Const.TRUE in truth
+
+    @property
+    def opposite(self) -> Wanted:
+        """What is looked for in a condition with NOT before it."""
+        return _WANTED_WITH_NOT[self]
+
+
+_WANTED_WITH_NOT = {
+    Wanted.TRUE: Wanted.FALSE, Wanted.FALSE: Wanted.TRUE, Wanted.NOT_TRUE: Wanted.NOT_FALSE,
+    Wanted.NOT_FALSE: Wanted.NOT_TRUE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +147,7 @@ class And:
     children: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
     """Ranges of one column, as steps of its type (`paimon_pyds.predicate.literal_bounds`): in order, without overlaps,
     both ends included."""

@@ -1,7 +1,7 @@
 """What is gathered file by file for an answer: distinct values with counts, a minimum or maximum, a sum.
 
 Each file gives a part: from metadata (a constant, exact bounds), from an index, or from values that were read. Parts of
-one answer add up, whatever they come from. All that has an order is held in order keys (`paimon_pyds.index.order`).
+one answer add up, whatever they come from. All that has an order is held in order keys (`paimon_pyds.index.keys`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
-from paimon_pyds.index.keys import Key
-from paimon_pyds.index.order import order_codec
+from paimon_pyds.index.keys import Key, order_codec
 from paimon_pyds.split import ColumnBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 

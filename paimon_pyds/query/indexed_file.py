@@ -9,7 +9,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
-from paimon_pyds.index.order import order_codec
+from paimon_pyds.index.keys import order_codec
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.index.keys import Key
-from paimon_pyds.index.order import OrderCodec
+from paimon_pyds.index.keys import Key, OrderCodec
 from paimon_pyds.sql.order import SortColumn
 
 __all__ = ["BestRows", "Rank", "SortKey"]

@@ -14,8 +14,7 @@ from paimon_pyds import formats
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
-from paimon_pyds.index.evaluate import FileIndex, IndexResult
-from paimon_pyds.index.open_indexes import open_embedded_index, open_side_index
+from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.read.trace import FileTrace

@@ -69,9 +69,8 @@ def decode_bitmap(
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
     if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
-        _check_size(
-            read_layout(raw, path=path, origin=origin), raw, path, origin
-        )  # the rest was checked: there are no runs
+        if not _is_full(raw, bitmap):
+            _measured(raw, path, origin)
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
@@ -80,10 +79,25 @@ def decode_bitmap(
     return bitmap
 
 
-def _check_size(found: RoaringLayout, raw: bytes | memoryview, path: object, origin: int) -> None:
+def _is_full(raw: bytes | memoryview, bitmap: BitMap) -> bool:
+    """Whether a bitmap without runs, which the library took, has only containers of one size and all of them where its
+    offsets say, and ends where these bytes do: it spares measuring it."""
+    found = bitmap.get_statistics()
+    count: int = found["n_containers"]
+    if count != found["n_bitset_containers"] or len(raw) != (8 + BITMAP_BYTES) * count + 8:
+        return False
+    first = 8 + 8 * count
+    starts = (first + BITMAP_BYTES * np.arange(count)).astype("<u4")
+    return bool(raw[8 + 4 * count : first] == starts.tobytes())
+
+
+def _measured(raw: bytes | memoryview, path: object, origin: int) -> RoaringLayout:
+    """What the header says. Raises CorruptFileError unless the bitmap ends where these bytes do."""
+    found = read_layout(raw, path=path, origin=origin)
     if found.size != len(raw):
         message = f"a bitmap of {found.size} bytes in {len(raw)}"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
+    return found
 
 
 def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
@@ -91,8 +105,7 @@ def _check_odd(raw: bytes, bitmap: BitMap, path: object, origin: int) -> None:
 
     It does not look at offsets, the cardinalities of runs, and bytes after the last container.
     """
-    found = read_layout(raw, path=path, origin=origin)
-    _check_size(found, raw, path, origin)
+    found = _measured(raw, path, origin)
     for key, card in zip(found.keys.tolist(), found.cards.tolist(), strict=True):
         if bitmap.range_cardinality(key << 16, key + 1 << 16) != card:
             message = "a bitmap whose members contradict its header"
@@ -210,9 +223,6 @@ def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_]
 def container_entries(keys: Ints, cards: Ints) -> npt.NDArray[np.uint32]:
     """What a header says of each container: its key and its cardinality less one."""
     return (keys | cards - 1 << 16).astype("<u4")
-
-
-# ------------------------------------------------------------------------------------------ many bitmaps at once
 
 
 def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list[Bytes], Ints]:

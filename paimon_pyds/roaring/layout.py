@@ -1,6 +1,6 @@
 """The header of a serialized RoaringBitmap, measured: no length in it is trusted.
 
-The layout is told in `paimon_pyds.roaring.codec`.
+The layout is described in `paimon_pyds.roaring.codec`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None
     def fail(message: str, offset: int, field: str) -> CorruptFileError:
         return CorruptFileError(message, path=path, offset=at + offset, field=field)
 
-    if len(view) < 8 and (len(view) < 4 or _is_plain(view)):
+    if len(view) < 8 and (len(view) < 4 or int.from_bytes(view[:2], "little") != COOKIE_RUNS):
         raise fail("a bitmap that ends in its header", 0, "cookie")
     cookie = int.from_bytes(view[:4], "little")
     has_runs = cookie & 0xFFFF == COOKIE_RUNS
@@ -79,32 +79,28 @@ def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None
     if not (keys[1:] > keys[:-1]).all():
         raise fail("container keys out of order", position + flag_bytes, "key")
     sizes = np.minimum(2 * cards, BITMAP_BYTES)
-    told = np.frombuffer(view, "<u4", count, head - offset_bytes).astype(np.int64) if offset_bytes else None
+    offsets = np.frombuffer(view, "<u4", count, head - offset_bytes).astype(np.int64) if offset_bytes else None
     if has_runs:
         flags = np.frombuffer(view, np.uint8, flag_bytes, position)
         is_run = np.unpackbits(flags, bitorder="little", count=count).view(np.bool_)
-        if not _measure_runs(view, head, sizes, is_run, told):
+        if not _measure_runs(view, head, sizes, is_run, offsets):
             raise fail(f"run containers that begin beyond the {len(view)} bytes left", head, "containers")
     ends = sizes.cumsum()
     ends += head
     if ends[-1] > len(view):
         raise fail(f"containers of {ends[-1]} bytes, {len(view)} are left", head, "containers")
-    if told is not None and (told[0] != head or (told[1:] != ends[:-1]).any()):
+    if offsets is not None and (offsets[0] != head or (offsets[1:] != ends[:-1]).any()):
         raise fail("container offsets that don't follow their sizes", head - offset_bytes, "offset")
     return RoaringLayout(int(ends[-1]), head, keys, cards, sizes, is_run)
 
 
-def _is_plain(view: memoryview) -> bool:
-    return int.from_bytes(view[:2], "little") != COOKIE_RUNS
-
-
-def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: Bools, told: Ints | None) -> bool:
+def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: Bools, offsets: Ints | None) -> bool:
     """Set the sizes of run containers, each known only from its own first bytes; False where one begins too late.
 
-    Where the containers begin is believed as ``told``, if it is; the caller checks it against the sizes.
+    The containers are believed to begin at ``offsets``, if there are any; the caller checks these against the sizes.
     """
-    if told is not None:
-        begins = told[is_run]
+    if offsets is not None:
+        begins = offsets[is_run]
         if (begins + 2 > len(view)).any():
             return False
         data = np.frombuffer(view, np.uint8)

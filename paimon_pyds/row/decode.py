@@ -187,24 +187,26 @@ class _Rows:
         # The product may wrap where the sum fits again: compare before multiplying.
         low, low_part = divmod(-(2**63), per_milli)
         high, high_part = divmod(2**63 - 1, per_milli)
-        beyond = (millis < low) | (millis > high) | ((millis == low) & (part < low_part))
-        beyond |= ((millis == high) & (part > high_part)) | spill
+        out_of_range = (millis < low) | (millis > high) | ((millis == low) & (part < low_part))
+        out_of_range |= ((millis == high) & (part > high_part)) | spill
         if valid is not None:
-            beyond &= valid
+            out_of_range &= valid
         values = millis * per_milli + part
-        if not beyond.any():
+        if not out_of_range.any():
             return DecodedColumn(build(arrow_type(type_), values, valid, self.count), None)
-        valid = ~beyond if valid is None else valid & ~beyond
-        return DecodedColumn(build(arrow_type(type_), values, valid, self.count), beyond)
+        valid = ~out_of_range if valid is None else valid & ~out_of_range
+        return DecodedColumn(build(arrow_type(type_), values, valid, self.count), out_of_range)
 
     def _small_decimals(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
         signed = slot.view(np.int64)
         limit = 10 ** arrow_type(type_).precision
-        beyond = (signed >= limit) | (signed <= -limit)
+        out_of_range = (signed >= limit) | (signed <= -limit)
         if valid is not None:
-            beyond &= valid
-        if beyond.any():
-            raise self._corrupt(f"field {index} of a row is no {type_}: unscaled {int(signed[beyond][0])}", "decimal")
+            out_of_range &= valid
+        if out_of_range.any():
+            raise self._corrupt(
+                f"field {index} of a row is no {type_}: unscaled {int(signed[out_of_range][0])}", "decimal"
+            )
         both = np.empty((self.count, 2), np.int64)
         both[:, 0] = signed
         both[:, 1] = signed >> 63

@@ -39,7 +39,7 @@ COMPACT_DECIMAL_PRECISION = 18
 COMPACT_TIMESTAMP_PRECISION = 3
 
 LONGER = 9
-"""The size that `unsigned_varints` tells of numbers that do not end within their word."""
+"""The size that `unsigned_varints` gives for numbers that do not end within their word."""
 
 _LOW_7 = np.uint64(0x7F7F7F7F7F7F7F7F)
 _STOP = np.uint64(0x8080808080808080)

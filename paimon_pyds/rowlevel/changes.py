@@ -48,8 +48,12 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
+from paimon_pyds.storage.base import discard
 
 __all__ = ["Published", "RowSummary", "change_rows", "publish"]
+
+_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
+"""Kinds of commits that leave all rows as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,6 @@ def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
     apply_stray_vectors(target.store, snapshot)
 
 
-_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
-"""Kinds of commits that leave all rows as they are."""
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """What a commit did. ``vectors`` are the index files it made."""
@@ -170,7 +170,7 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
     while True:
         vectors = now.vectors.write(attempt.vectors)
         try:
-            with removing_unpublished(partial(now.vectors.discard, vectors)):
+            with removing_unpublished(partial(discard, target.store.io, vectors.paths)):
                 snapshot = commit(target.store, attempt.changes(vectors), target.options)
             return Published(snapshot, vectors, attempt.files_removed)
         except CommitConflictError as error:

@@ -40,8 +40,7 @@ from paimon_pyds.rowlevel.tasks import (
 )
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ReadSpec
-from paimon_pyds.types import DataField
-from paimon_pyds.types.names import fields_named
+from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import fill_default
 from paimon_pyds.write.context import SEQUENCE_NUMBER

@@ -36,7 +36,7 @@ def bucket_mask(
             of what they were hashed as, even where their files are rewritten.
     """
     options = TableOptions(schema.options)
-    keys = options.bucket_keys(schema)
+    keys = schema.bucket_keys
     if options.get("bucket") <= 0 or not keys:
         return None
     fields = [schema.field(name) for name in keys]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import is_true
-from paimon_pyds.index.open_indexes import open_embedded_index
+from paimon_pyds.index.evaluate import open_embedded_index
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Predicate

@@ -15,8 +15,7 @@ from paimon_pyds.buffers import is_true
 from paimon_pyds.formats.base import InstantBounds, has_kind, is_legacy
 from paimon_pyds.predicate.tree import ColumnRef
 from paimon_pyds.scan.statistics import statistics_groups
-from paimon_pyds.types import DataField, Kind, timestamp_unit
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
+from paimon_pyds.types import UNITS_PER_SECOND, DataField, Kind, timestamp_unit
 
 __all__ = ["instant_bounds"]
 

@@ -24,9 +24,8 @@ from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
 from paimon_pyds.merge.files import MERGED, merge_keys, with_merged
 from paimon_pyds.merge.filter import merge_filter
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import ManifestFile
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
-from paimon_pyds.metadata.row_statistics import RowStatistics
+from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.types import DataField

@@ -16,8 +16,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.row import decode_row
 from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage.base import FileIO
-from paimon_pyds.types import DataField, Kind, timestamp_unit
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
+from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
 
 __all__ = ["ZonedPartitions"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Hashable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from paimon_pyds.storage.os_errors import spill_faults
+from paimon_pyds.errors import PaimonError, StorageError
 
 __all__ = ["SPILL_CODECS", "SpillFile"]
 
@@ -46,7 +46,7 @@ class SpillFile(Generic[_K]):
 
     def add(self, key: _K, batch: pa.RecordBatch) -> None:
         """Append rows of a key. Raises StorageError when the disk is full."""
-        with spill_faults(self._what):
+        with _spill_faults(self._what):
             if self._writer is None:
                 self._file = tempfile.TemporaryFile(prefix="paimon-pyds-spill-")  # noqa: SIM115 - closed by close
                 options = pa.ipc.IpcWriteOptions(compression=self._compression)
@@ -61,7 +61,7 @@ class SpillFile(Generic[_K]):
     def take(self, key: _K) -> Iterator[pa.RecordBatch]:
         """The rows of a key, in the order they came, as they are asked for; they are forgotten."""
         for start, length in self._messages.pop(key, ()):
-            with spill_faults(self._what):
+            with _spill_faults(self._what):
                 self._file.seek(start)
                 message = self._file.read(length)
             yield pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
@@ -74,3 +74,18 @@ class SpillFile(Generic[_K]):
             with suppress(OSError):  # of bytes that nobody reads any more
                 self._file.close()
             self._file = self._writer = None
+
+
+@contextmanager
+def _spill_faults(what: str) -> Iterator[None]:
+    """Turn OSError inside into a StorageError that says which rows could not be spilled, and how to make room."""
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"can't spill {what}: {error.strerror or error}",
+            path=tempfile.tempdir,
+            hint="free some space there, or name another directory in TMPDIR",
+        ) from error

@@ -19,8 +19,7 @@ from paimon_pyds.spark.options import WriteOptions
 from paimon_pyds.spark.two_phase import PaimonCommitMessage, TwoPhaseWriter
 from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.table import Table
-from paimon_pyds.types import DataField, arrow_schema
-from paimon_pyds.types.names import positions_named
+from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import match_columns
 

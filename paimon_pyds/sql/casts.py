@@ -16,13 +16,13 @@ from paimon_pyds.types import (
     INTEGER_BITS,
     INTEGER_KINDS,
     MAX_LENGTH,
+    NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
     Kind,
     timestamp_unit,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT
 
 __all__ = [
     "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
@@ -76,6 +76,8 @@ def number(text: str, suffix: str, negative: bool = False) -> Literal:
     """
     signed = f"-{text}" if negative else text
     plain = text.isdigit()
+    if plain and not suffix:
+        return integer(int(signed) if len(text) < 400 else values.integer_from_text(signed))
     if suffix in _SUFFIX_KIND:
         if not plain:
             raise PredicateError(f"{text}{suffix} is not an integer", hint="the suffixes Y, S and L are for integers")
@@ -84,8 +86,6 @@ def number(text: str, suffix: str, negative: bool = False) -> Literal:
         return Literal(_finite(values.float32_from_text(signed), text), FLOAT)
     if suffix == "D" or (not suffix and "e" in text.lower()):
         return Literal(_finite(float(signed), text), DOUBLE)
-    if plain and not suffix:
-        return integer(values.integer_from_text(signed))
     value = Decimal(signed)
     if abs(value.adjusted()) > 100:
         raise PredicateError(f"{text:.60} does not fit a DECIMAL of 38 digits")
@@ -109,19 +109,14 @@ def timestamp_literal(text: str, kind: Kind, zone: str) -> Literal:
         nanos = values.local_to_instant(micros, values.time_zone(written or zone)) * 1000 + rest
     elif written is not None:
         values.time_zone(written)
-    return _timestamp(nanos, kind)
+    return _time(nanos, kind)
 
 
-def _timestamp(nanos: int, kind: Kind) -> Literal:
+def _time(nanos: int, kind: Kind) -> Literal:
+    """A TIME, TIMESTAMP or TIMESTAMP_LTZ, in microseconds if these hold it."""
     if nanos % 1000:
         return Literal(nanos, AtomicType(kind, precision=9))
     return Literal(nanos // 1000, AtomicType(kind, precision=6))
-
-
-def _time(nanos: int) -> Literal:
-    if nanos % 1000:
-        return Literal(nanos, AtomicType(Kind.TIME, precision=9))
-    return Literal(nanos // 1000, AtomicType(Kind.TIME, precision=6))
 
 
 def is_number(literal: Literal) -> bool:
@@ -164,7 +159,7 @@ def from_python(value: object) -> Literal:
             epoch = dt.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else values.UTC)
             micros = (value - epoch) // dt.timedelta(microseconds=1)
             kind = Kind.TIMESTAMP if value.tzinfo is None else Kind.TIMESTAMP_LTZ
-            return _timestamp(micros * 1000 + getattr(value, "nanosecond", 0), kind)  # pandas has nanoseconds
+            return _time(micros * 1000 + getattr(value, "nanosecond", 0), kind)  # pandas has nanoseconds
         case dt.date():
             return Literal(value.toordinal() - 719_163, DATE)
         case dt.time():
@@ -275,7 +270,7 @@ def _rounded(value: Decimal, target: AtomicType) -> Literal:
 
 def _cut_precision(nanos: int, target: AtomicType) -> Literal:
     step = 10 ** (9 - (6 if target.precision is None else target.precision))
-    return _time(nanos - nanos % step)
+    return _time(nanos - nanos % step, Kind.TIME)
 
 
 def _from_temporal(literal: Literal, target: AtomicType, zone: str) -> Literal | None:
@@ -286,7 +281,7 @@ def _from_temporal(literal: Literal, target: AtomicType, zone: str) -> Literal |
     if source is Kind.DATE and kind in TIMESTAMP_KINDS:
         local = literal.value * values.DAY_MICROS
         ltz = kind is Kind.TIMESTAMP_LTZ
-        return _timestamp((values.local_to_instant(local, values.time_zone(zone)) if ltz else local) * 1000, kind)
+        return _time((values.local_to_instant(local, values.time_zone(zone)) if ltz else local) * 1000, kind)
     if source not in TIMESTAMP_KINDS:
         return None
     micros, rest = divmod(literal_nanos(literal), 1000)
@@ -297,7 +292,7 @@ def _from_temporal(literal: Literal, target: AtomicType, zone: str) -> Literal |
             micros = values.local_to_instant(micros, values.time_zone(zone))
         if kind is Kind.DATE:
             return Literal(micros // values.DAY_MICROS, DATE)
-        return _timestamp(micros * 1000 + rest, kind)
+        return _time(micros * 1000 + rest, kind)
     return None
 
 

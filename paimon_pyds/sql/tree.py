@@ -15,8 +15,8 @@ from typing import Any
 from paimon_pyds.types import AtomicType, DataType
 
 __all__ = [
-    "Call", "Case", "CastTo", "Expression", "Item", "Literal", "Name", "Value", "children", "conjuncts", "is_large",
-    "names",
+    "Call", "Case", "CastTo", "Expression", "Item", "Literal", "Name", "Value", "children", "conjuncts",
+    "count_operations", "is_large", "names",
 ]  # fmt: skip
 
 
@@ -112,6 +112,15 @@ def is_large(expression: Expression, depth: int, size: int) -> bool:
         nodes += len(level)
         level = [child for node in level for child in children(node)]
     return bool(level)
+
+
+def count_operations(expression: Expression) -> int:
+    """How many operators and calls an expression has."""
+    found, left = 0, [expression]
+    while left:
+        found += 1
+        left.extend(child for child in children(left.pop()) if not isinstance(child, Value | Name))
+    return found
 
 
 def names(expression: Expression) -> Iterator[Name]:

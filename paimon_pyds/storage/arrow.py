@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
-from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced, scheme_of
-from paimon_pyds.storage.os_errors import storage_faults
+from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
 
 __all__ = ["ArrowFileIO", "concerns"]
 
@@ -69,7 +68,7 @@ class ArrowFileIO:
     are equal that reach the same place with the same options and environment.
 
     Raises:
-        OptionError: an option of this scheme that is not known, or credentials in the address.
+        OptionError: an unknown option of this scheme, or credentials in the address.
     """
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
@@ -380,8 +379,8 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
         return kind(**arguments)
     except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
-        told = redact(str(error), secrets)
-        raise OptionError(f"{kinds[family]} does not take these options: {told}", path=root) from scrubbed(
+        reason = redact(str(error), secrets)
+        raise OptionError(f"{kinds[family]} does not take these options: {reason}", path=root) from scrubbed(
             error, secrets
         )
 

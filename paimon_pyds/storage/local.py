@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced
-from paimon_pyds.storage.os_errors import storage_error, storage_faults
+from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced, storage_error, storage_faults
 from paimon_pyds.storage.publish import create_new, publish, rename_noreplace, write_new
 
 if TYPE_CHECKING:

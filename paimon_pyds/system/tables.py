@@ -27,7 +27,7 @@ from paimon_pyds.row import decode_row
 from paimon_pyds.scan.state_options import stored_state
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.system.files import file_indexes_table, files_table
-from paimon_pyds.system.rows import partition_row_text, table_of, value_text
+from paimon_pyds.system.rows import partition_row_text, table_of, type_text, value_text
 from paimon_pyds.types import field_to_json
 
 __all__ = ["SYSTEM_TABLES", "system_table"]
@@ -40,8 +40,8 @@ def system_table(store: TableStore, name: str) -> pa.Table:
 
     Args:
         store: the table.
-        name: ``snapshots``, ``schemas``, ``options``, ``manifests``, ``files``, ``file_indexes``, ``partitions``,
-            ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
+        name: ``snapshots``, ``schemas``, ``options``, ``aggregation_fields``, ``manifests``, ``files``,
+            ``file_indexes``, ``partitions``, ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
 
     Raises:
         UnsupportedError: a system table of Java Paimon that is not made here.
@@ -111,6 +111,23 @@ def _schemas(store: TableStore) -> pa.Table:
 def _options(store: TableStore) -> pa.Table:
     options = store.latest_schema().options
     return table_of({"key": _TEXT, "value": _TEXT}, ((key, shown(key, value)) for key, value in options.items()))
+
+
+def _aggregation_fields(store: TableStore) -> pa.Table:
+    """Of each column the options ``fields.COLUMN.…``: their values, which Java calls functions, and their keys."""
+    schema = store.latest_schema()
+    columns = {"field_name": _TEXT, "field_type": _TEXT, "function": _TEXT, "function_options": _TEXT, "comment": _TEXT}
+    of_column: dict[str, list[tuple[str, str]]] = {}
+    for key, value in schema.options.items():
+        parts = key.split(".")
+        if parts[0] == "fields" and len(parts) > 2:
+            of_column.setdefault(parts[1], []).append((key, shown(key, value)))
+    rows = []
+    for field in schema.fields:
+        options = of_column.get(field.name, [])
+        values, keys = (", ".join(option[i] for option in options) for i in (1, 0))
+        rows.append((field.name, type_text(field.type), f"[{values}]", f"[{keys}]", field.description))
+    return table_of(columns, rows)
 
 
 def _tags(store: TableStore) -> pa.Table:
@@ -269,6 +286,7 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
     "snapshots": _snapshots,
     "schemas": _schemas,
     "options": _options,
+    "aggregation_fields": _aggregation_fields,
     "manifests": _manifests,
     "files": files_table,
     "file_indexes": file_indexes_table,
@@ -281,7 +299,7 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
 
 _JAVA_ONLY = frozenset(
     {
-        "audit_log", "binlog", "ro", "file_key_ranges", "consumers", "aggregation_fields", "statistics",
+        "audit_log", "binlog", "ro", "file_key_ranges", "consumers", "statistics",
         "table_indexes", "row_tracking",
     }
 )  # fmt: skip

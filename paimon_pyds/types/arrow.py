@@ -15,6 +15,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.types.model import (
     MAX_LENGTH,
     TIMESTAMP_KINDS,
+    UNIT_DIGITS,
     ArrayType,
     AtomicType,
     DataField,
@@ -24,17 +25,11 @@ from paimon_pyds.types.model import (
     MultisetType,
     RowType,
 )
-from paimon_pyds.types.time_units import UNIT_DIGITS
 
 __all__ = [
-    "arrow_schema",
-    "arrow_type",
-    "from_arrow_schema",
-    "from_arrow_type",
-    "internal_to_scalar",
-    "scalar_to_internal",
+    "arrow_schema", "arrow_type", "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "scalar_to_internal",
     "timestamp_unit",
-]
+]  # fmt: skip
 
 _ARROW_ATOMS: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),

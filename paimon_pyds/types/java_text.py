@@ -15,8 +15,16 @@ import numpy as np
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types.arrow import timestamp_unit
-from paimon_pyds.types.model import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, TIMESTAMP_KINDS, AtomicType, DataType, Kind
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
+from paimon_pyds.types.model import (
+    BINARY_KINDS,
+    FLOAT_KINDS,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
+    AtomicType,
+    DataType,
+    Kind,
+)
 
 __all__ = ["java_float_text", "partition_text"]
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 __all__ = [
-    "ArrayType",
-    "AtomicType",
-    "DataField",
-    "DataType",
-    "Kind",
-    "MapType",
-    "MultisetType",
-    "RowType",
-    "walk_fields",
-]
+    "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "MAX_LENGTH", "NANOS_PER_UNIT", "NESTED_KINDS",
+    "REFUSED_KINDS", "STRING_KINDS", "TIMESTAMP_KINDS", "UNITS_PER_SECOND", "UNIT_DIGITS", "ArrayType", "AtomicType",
+    "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType", "fields_named", "is_system_name",
+    "positions_named", "walk_fields",
+]  # fmt: skip
 
 MAX_LENGTH = 2_147_483_647
 
@@ -57,6 +52,11 @@ TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
 REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+UNIT_DIGITS: Mapping[str, int] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Arrow's units of time, by the digits of a second's fraction."""
+UNITS_PER_SECOND: Mapping[str, int] = {unit: 10**digits for unit, digits in UNIT_DIGITS.items()}
+_SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
+NANOS_PER_UNIT: Mapping[str, int] = {unit: 10 ** (9 - digits) for unit, digits in UNIT_DIGITS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +182,22 @@ def _walk_type(type_: DataType) -> Iterator[DataField]:
     else:
         for child in type_.children():
             yield from _walk_type(child)
+
+
+def positions_named(wanted: str, names: Iterable[str]) -> list[int]:
+    """Where a name stands: spelled exactly, or else wherever it differs in case only. More than one are ambiguous."""
+    names = list(names)
+    if wanted in names:
+        return [names.index(wanted)]
+    return [i for i, name in enumerate(names) if name.casefold() == wanted.casefold()]
+
+
+def fields_named(wanted: str, fields: Sequence[DataField]) -> list[DataField]:
+    """The fields of a name: see `positions_named`."""
+    exact = [field for field in fields if field.name == wanted]
+    return exact[:1] or [field for field in fields if field.name.casefold() == wanted.casefold()]
+
+
+def is_system_name(name: str) -> bool:
+    """Whether Paimon reserves a name for a column of its own (source: Java Paimon, class SpecialFields)."""
+    return name in _SYSTEM_NAMES or name.startswith("_KEY_")

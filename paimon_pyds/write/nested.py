@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types.names import positions_named
+from paimon_pyds.types import positions_named
 
 __all__ = ["TIME_HINT", "LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
 

@@ -28,7 +28,7 @@ from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import WriterThreads
 
-__all__ = ["Router", "TableWriter"]
+__all__ = ["Router", "TableWriter", "joined_batches"]
 
 _GATHER_ROWS = 131_072
 """Small batches (Spark's have 10,000 rows) are gathered up to this many rows before they are encoded."""
@@ -64,7 +64,7 @@ class _Gathered:
         return self.batches[0] if len(self.batches) == 1 else one_batch(pa.Table.from_batches(self.batches))
 
 
-def _joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them."""
     part = _Gathered()
     for batch in batches:
@@ -208,7 +208,7 @@ class TableWriter:
             if self._has_room(key):
                 self._flush(key)
             else:
-                for part in _joined_batches(self._gathered.pop(key).batches):
+                for part in joined_batches(self._gathered.pop(key).batches):
                     self._spill.add(key, part)
         self._held = 0
         if self._spill.size > self._most_spilled:
@@ -225,7 +225,7 @@ class TableWriter:
     def _flush(self, key: PartitionBucket) -> None:
         """Write the rows of a bucket: those that were spilled, then those that are gathered."""
         gathered = self._gathered.pop(key, None) or _Gathered()
-        for batch in _joined_batches(chain(self._spill.take(key), gathered.batches)):
+        for batch in joined_batches(chain(self._spill.take(key), gathered.batches)):
             # A piece of a routed batch keeps the whole batch in memory.
             if not self._router.one_target and 2 * batch.nbytes < batch.get_total_buffer_size():
                 batch = batch.take(from_numpy(np.arange(batch.num_rows)))

@@ -116,6 +116,8 @@ def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) ->
             say.close()
             assert hear.recv_bytes() == b"r"
         before = table.snapshot()
+        if number % 2:
+            assert pipes[0][0].poll(120)  # a commit is done, however busy the machine is
         time.sleep(rng.uniform(0.0, 0.25))
         for victim in victims:
             victim.kill()
@@ -130,6 +132,6 @@ def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) ->
     _check_state(table)
     snapshots = table.snapshots()
     assert [s.id for s in snapshots] == list(range(1, len(snapshots) + 1))
-    assert len(snapshots) > rounds
+    assert len(snapshots) > rounds // 2
     for snapshot in snapshots[:: max(1, len(snapshots) // 40)]:
         assert table.scan(snapshot=snapshot.id).to_arrow().num_rows == snapshot.total_record_count

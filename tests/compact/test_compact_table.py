@@ -27,7 +27,7 @@ from paimon_pyds.execution.live_files import refs_of
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from support.values import lines
 
 FORMATS = ("parquet", "orc", "avro")

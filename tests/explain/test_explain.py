@@ -17,7 +17,7 @@ from paimon_pyds.explain.data import TopNVisit, outcome_counts
 from paimon_pyds.explain.explain import explain
 from paimon_pyds.explain.explanation import Explanation
 from paimon_pyds.explain.text import interesting
-from paimon_pyds.index.open_indexes import OPEN_INDEXES
+from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.scan.index_answer import STRIP_BINS, row_strip
 from paimon_pyds.selection import RowSelection
 from support.fixtures import fixture_names, table_path

@@ -20,7 +20,7 @@ from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, fault_points, lef
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.index.open_indexes import OPEN_INDEXES
+from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from support.victims import PRELOAD, insert_for_ever
 

@@ -17,7 +17,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.orc.reader import OrcFormat
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read import FileTrace
 from paimon_pyds.selection import RowSelection

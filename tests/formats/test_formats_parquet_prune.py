@@ -19,7 +19,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat, writer
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

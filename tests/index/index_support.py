@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.index.bitmap.reader import BitmapReader
+from paimon_pyds.index.bitmap import BitmapReader
+from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
+from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Nulls, Points
+from paimon_pyds.index.source import ByteCache
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import BytesSource
@@ -48,6 +51,13 @@ def predicate(json: Mapping[str, Any], types: Mapping[str, DataType]) -> Predica
     return Leaf(op, ref, (*literals, "\\") if op is Op.LIKE else literals)
 
 
+def encoded(values: pa.Array, type_: DataType) -> EncodedColumn:
+    """A column as its indexes are built from it."""
+    dictionary = ColumnDictionary(key_codec(type_))
+    dictionary.update(values)
+    return dictionary.finish()
+
+
 def positions(selection: RowSelection, row_count: int) -> set[int]:
     """The selected rows."""
     return set(selection.to_array(row_count).tolist())
@@ -70,10 +80,10 @@ def agrees(selection: RowSelection, java: Any) -> bool:
 
 def same_answers(ours: bytes, theirs: bytes, type_: DataType) -> bool:
     """Whether two bitmap indexes hold the same values with the same rows, whatever their order."""
-    readers = [BitmapReader.open(BytesSource(body), type_) for body in (ours, theirs)]
+    readers = [BitmapReader(BytesSource(body), key_codec(type_), ByteCache(1 << 20)) for body in (ours, theirs)]
     contents = []
     for reader in readers:
-        blocks = reader._load_blocks(range(reader.block_count))
+        blocks = reader.load_blocks(range(reader.block_count))
         keys = [key for block in blocks for key in block.keys]
         rows = [list(reader.answer(Points((key,))).selection.positions) for key in keys]  # type: ignore[union-attr, arg-type]
         contents.append((keys, rows, list(reader.answer(Nulls()).selection.positions)))  # type: ignore[union-attr, arg-type]

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, SchemaError
-from paimon_pyds.index import checked_blocks
-from paimon_pyds.index.checked_blocks import CheckedBlocks, blocks_in, encode_checksums
+from paimon_pyds.index import container
 from paimon_pyds.index.container import (
     MAGIC,
+    CheckedBlocks,
     IndexRange,
+    blocks_in,
     checked,
     decode_modified_utf8,
+    encode_checksums,
     encode_modified_utf8,
     parse_head,
     write_container,
@@ -221,7 +223,8 @@ def test_a_damaged_byte_among_those_that_are_read(at: int, length: int, flipped:
 
 
 def test_checksums_that_are_asked_for_before_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_blocks, "_REQUEST", 1)
+    monkeypatch.setattr(container, "_REQUEST", 1)
+    monkeypatch.setattr(container, "_FEW_CHECKSUMS", 0)
     whole = b"head" + _BODY + encode_checksums(_BODY)
     for at, length in ((0, 1), (1000, 100), (60_000, 200_000), (65_536, 131_072), (299_000, 1001)):
         assert CheckedBlocks(BytesSource(whole), 4, len(_BODY)).read(4 + at, length) == _BODY[at : at + length]
@@ -230,6 +233,15 @@ def test_checksums_that_are_asked_for_before_all_are_kept(monkeypatch: pytest.Mo
             bad[4 + flipped] ^= 1
             with pytest.raises(CorruptFileError, match="do not have their checksum"):
                 CheckedBlocks(BytesSource(bytes(bad)), 4, len(_BODY)).read(4 + at, length)
+
+
+def test_few_checksums_are_read_once() -> None:
+    body = _BODY * 10
+    source = CountingSource(b"head" + body + encode_checksums(body))
+    blocks = CheckedBlocks(source, 4, len(body))
+    for at in (0, 200_000, 299_000):
+        assert blocks.read(4 + at, 9) == body[at : at + 9]
+    assert [offset for offset, _ in source.reads] == [4, 4 + len(body), 4 + 199_680, 4 + 299_000 // 1024 * 1024]
 
 
 @given(st.integers(0, 5_000_000))

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_pyds.cli.main import main
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.java_answer import java_answer
+from paimon_pyds.index_tools.inspect import java_answer
 from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType

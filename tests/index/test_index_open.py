@@ -16,7 +16,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.open_indexes import OPEN_INDEXES, open_embedded_index, open_side_index
+from paimon_pyds.index.evaluate import OPEN_INDEXES, open_embedded_index, open_side_index
 from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.local import LocalFileIO
 

@@ -13,18 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_fuzz_support import FUZZ, mutated
+from index_support import encoded
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.bsi import BsiBuilder, BsiReader
+from paimon_pyds.index.bsi import BsiReader, write_bsi
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder, RangeBitmapReader
-from paimon_pyds.index.slices.containers import read_containers
-from paimon_pyds.index.slices.slices import BitSlices
-from paimon_pyds.index.source import MeteredSource
+from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
+from paimon_pyds.index.slice_containers import read_containers
+from paimon_pyds.index.slices import BitSlices
+from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import parse_type
@@ -34,6 +35,7 @@ CONTAINERS = 12
 ROWS = CONTAINERS * 65_536 - 999
 TYPE = parse_type("BIGINT")
 CODEC = key_codec(TYPE)
+CHUNK, CACHE = 16 << 10, 16 << 20
 READERS = {"range-bitmap": RangeBitmapReader, "bsi": BsiReader}
 
 
@@ -54,9 +56,8 @@ def _columns() -> Iterator[tuple[str, npt.NDArray[np.int64], npt.NDArray[np.bool
 
 
 def _index(kind: str, values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> bytes:
-    builder = RangeBitmapBuilder(TYPE) if kind == "range-bitmap" else BsiBuilder(TYPE)
-    builder.update(pa.array(values, mask=~known))
-    return builder.finish(ROWS)
+    column = encoded(pa.array(values, mask=~known), TYPE)
+    return write_range_bitmap(column, CHUNK) if kind == "range-bitmap" else write_bsi(column)
 
 
 COLUMNS = list(_columns())
@@ -66,7 +67,7 @@ INDEXES = {(kind, name): _index(kind, values, known) for kind in READERS for nam
 def _ask(kind: str, data: bytes, low: int, high: int) -> tuple[BitMap, int]:
     """The rows between two values, asked of an index that was just opened, and the bytes read for it."""
     source = MeteredSource(BytesSource(data, "x.index"))
-    rows = READERS[kind](source, CODEC).answer(Interval(low, high)).selection.positions
+    rows = READERS[kind](source, CODEC, ByteCache(CACHE)).answer(Interval(low, high)).selection.positions
     assert rows is not None
     return rows, source.bytes_read
 
@@ -97,15 +98,14 @@ def test_who_asks_often_gets_whole_slices() -> None:
     """After some questions nothing more is read, and the answers stay the same."""
     values = COLUMNS[1][1]
     source = MeteredSource(BytesSource(INDEXES["range-bitmap", "with strays"], "x.index"))
-    reader = RangeBitmapReader(source, CODEC)
+    reader = RangeBitmapReader(source, CODEC, ByteCache(CACHE))
     read = []
     for low in range(1_000, 36_000, 700):
         found = reader.answer(Interval(low, low + 30)).selection.to_array(ROWS)
         assert np.array_equal(found, np.flatnonzero((values >= low) & (values <= low + 30)))
         read.append(source.bytes_read)
     assert read[0] < read[3] < read[-1] < 1.5 * source.size
-    chunk = 16 << 10
-    assert read[-1] - read[-10] <= 9 * 2 * chunk  # of the dictionary, no slices
+    assert read[-1] - read[-10] <= 9 * 2 * CHUNK  # of the dictionary, no slices
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -158,10 +158,10 @@ def _java_bitmaps() -> Iterator[tuple[str, bytes]]:
         index = FileIndex.open(BytesSource(container))
         reader = index.reader(given_["name"], given_["index"], parse_type(given_["type"]))
         if isinstance(reader, RangeBitmapReader):
-            opened = [reader._slices] if reader.cardinality else []
+            opened = [reader.slices] if reader.cardinality else []
         else:
             assert reader is None or isinstance(reader, BsiReader)
-            opened = [] if reader is None else [p for p in (reader._positive, reader._negative) if p is not None]
+            opened = [] if reader is None else [part for _, part in reader.parts]
         assert opened or parse_head(BytesSource(container)).columns
         for part in opened:
             for offset, length in (part._existing, *part._places):
@@ -186,5 +186,6 @@ def test_bitmaps_of_java_in_parts() -> None:
 
 def test_small_slices_are_read_whole() -> None:
     values = np.arange(ROWS) // 90_000
-    opened = RangeBitmapReader(BytesSource(_index("range-bitmap", values, np.ones(ROWS, np.bool_))), CODEC)
-    assert opened._slices.load_around(BitMap([1]), range(3)) is None
+    data = _index("range-bitmap", values, np.ones(ROWS, np.bool_))
+    opened = RangeBitmapReader(BytesSource(data), CODEC, ByteCache(CACHE))
+    assert opened.slices.load_around(BitMap([1]), range(3)) is None

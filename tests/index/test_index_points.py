@@ -8,7 +8,8 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.bloom.filter import BloomBuilder, BloomReader
+from paimon_pyds.index.bloom import BloomBuilder, BloomReader
+from paimon_pyds.index.config import bloom_size
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
@@ -24,11 +25,12 @@ def test_a_bloom_filter_tells_the_same_of_one_key(name: str, items: int, fpp: fl
     numbers = [(n % 30 - 15) * spread if name == "TINYINT" else (n - 300) * spread for n in range(600)]
     made = {"STRING": str, "DOUBLE": float}.get(name, int)
     values = pa.array([made(n) for n in numbers], arrow_type(type_))
-    builder = BloomBuilder(type_, items, fpp)
-    builder.update(values[::2])
-    source = BytesSource(builder.finish(300))
-    one, many = BloomReader.open(source, type_), BloomReader.open(source, type_)
-    keys = key_codec(type_).keys_of(values).to_pylist()
+    codec = key_codec(type_)
+    builder = BloomBuilder(codec, *bloom_size(items, fpp))
+    builder.add(codec.keys_of(values[::2]))
+    source = BytesSource(builder.finish())
+    one, many = BloomReader(source, codec), BloomReader(source, codec)
+    keys = codec.keys_of(values).to_pylist()
     told = [one.answer(Points((key,))) is None for key in keys]
     assert told == [many.answer(Points((key, key))) is None for key in keys]
     assert all(told[::2])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.index.ranks import ranked, sorted_rows
+from paimon_pyds.index.dictionary import ranked, sorted_rows
 
 ROWS = 30_000
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from index_support import encoded
 
-from paimon_pyds.index.bsi import BsiBuilder, BsiReader
+from paimon_pyds.index.bsi import BsiReader, write_bsi
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index.probe import Interval
-from paimon_pyds.index.range_bitmap.reader import RangeBitmapBuilder, RangeBitmapReader
+from paimon_pyds.index.probe import Interval, make_probe
+from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
 from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.predicate.tree import Op
 from paimon_pyds.storage.base import BytesSource
@@ -19,17 +21,25 @@ from paimon_pyds.types import parse_type
 
 ROWS = 20_000
 TYPE = parse_type("BIGINT")
+CODEC = key_codec(TYPE)
+CHUNK = 16 << 10
 
 
 def _readers(values: pa.Array) -> list[RangeBitmapReader | BsiReader]:
-    ranges, bsi = RangeBitmapBuilder(TYPE), BsiBuilder(TYPE)
-    for builder in (ranges, bsi):
-        builder.update(values)
-    codec = key_codec(TYPE)
-    return [
-        RangeBitmapReader(BytesSource(ranges.finish(len(values))), codec),
-        BsiReader(BytesSource(bsi.finish(len(values))), codec),
-    ]
+    ranges, bsi = _indexes(values)
+    return [RangeBitmapReader(ranges, CODEC, ByteCache(1 << 24)), BsiReader(bsi, CODEC, ByteCache(1 << 24))]
+
+
+def _indexes(values: pa.Array) -> tuple[BytesSource, BytesSource]:
+    """A range bitmap and a bit-slice index."""
+    column = encoded(values, TYPE)
+    return BytesSource(write_range_bitmap(column, CHUNK)), BytesSource(write_bsi(column))
+
+
+def _asked(reader: RangeBitmapReader | BsiReader, op: Op, literal: int) -> npt.NDArray[np.int64]:
+    probe = make_probe(op, (literal,), CODEC)
+    assert probe is not None
+    return reader.answer(probe).selection.to_array(ROWS)
 
 
 def _columns() -> list[pa.Array]:
@@ -54,21 +64,19 @@ def test_ranges_equal_numpy(which: int, data: st.DataObject) -> None:
     low = data.draw(near)
     width = data.draw(st.integers(0, 40) | st.integers(0, ROWS) | st.integers(0, 2**51))
     for reader in readers:
-        above = reader.evaluate(Op.GE, (low,)).to_array(ROWS)
+        above = _asked(reader, Op.GE, low)
         assert above.tolist() == np.flatnonzero(known & (values >= low)).tolist()
         both = reader.answer(Interval(low, low + width)).selection.to_array(ROWS)
         assert both.tolist() == np.flatnonzero(known & (values >= low) & (values <= low + width)).tolist()
-        same = reader.evaluate(Op.EQ, (low,)).to_array(ROWS)
+        same = _asked(reader, Op.EQ, low)
         assert same.tolist() == np.flatnonzero(known & (values == low)).tolist()
 
 
 @pytest.mark.parametrize("capacity", [0, 4_000, 1 << 20])
 def test_a_small_cache_gives_the_same(capacity: int) -> None:
     column = COLUMNS[0][0]
-    builder = RangeBitmapBuilder(TYPE)
-    builder.update(column)
     cache = ByteCache(capacity)
-    reader = RangeBitmapReader(BytesSource(builder.finish(ROWS)), key_codec(TYPE), cache)
+    reader = RangeBitmapReader(_indexes(column)[0], CODEC, cache)
     for low in range(0, ROWS, 997):
         expected = COLUMNS[0][1][0].answer(Interval(low, low + 500))
         assert reader.answer(Interval(low, low + 500)).selection == expected.selection
@@ -76,14 +84,12 @@ def test_a_small_cache_gives_the_same(capacity: int) -> None:
 
 
 def test_without_a_cache_a_question_reads_nothing_twice() -> None:
-    builder = RangeBitmapBuilder(TYPE)
-    builder.update(pa.array(np.random.default_rng(1).permutation(3 * ROWS)))
-    data = builder.finish(3 * ROWS)
+    data, _ = _indexes(pa.array(np.random.default_rng(1).permutation(3 * ROWS)))
     for low, high in ((5_000, 5_000), (700, 710)):
-        source = MeteredSource(BytesSource(data))
-        reader = RangeBitmapReader(source, key_codec(TYPE), ByteCache(0))
+        source = MeteredSource(data)
+        reader = RangeBitmapReader(source, CODEC, ByteCache(0))
         reader.answer(Interval(low, high))
-        slices = sum(length for _, length in (reader._slices._existing, *reader._slices._places))
+        slices = sum(length for _, length in (reader.slices._existing, *reader.slices._places))
         assert slices < source.bytes_read < 1.5 * slices
 
 
@@ -94,15 +100,9 @@ def test_what_is_asked_often_stays_the_same(capacity: int) -> None:
     values = np.sort(rng.integers(0, 3000, ROWS)) * 7
     column = pa.array(values, mask=rng.random(ROWS) < 0.05)
     known = column.is_valid().to_numpy(zero_copy_only=False)
-    builders = RangeBitmapBuilder(TYPE), BsiBuilder(TYPE)
-    for builder in builders:
-        builder.update(column)
-    indexes = [BytesSource(builder.finish(ROWS)) for builder in builders]
+    ranges, bsi = _indexes(column)
     caches = [ByteCache(capacity), ByteCache(capacity)]
-    readers = [
-        RangeBitmapReader(indexes[0], key_codec(TYPE), caches[0]),
-        BsiReader(indexes[1], key_codec(TYPE), caches[1]),
-    ]
+    readers = [RangeBitmapReader(ranges, CODEC, caches[0]), BsiReader(bsi, CODEC, caches[1])]
     for number in range(150):
         low = int(rng.integers(-9, 21_009))
         high = low + int(rng.integers(0, (1, 40, 400)[number % 3] + 1))

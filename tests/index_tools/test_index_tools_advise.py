@@ -14,8 +14,8 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PredicateError
 from paimon_pyds.execution.live_files import DataFileRef
 from paimon_pyds.index_tools.advise import Advice, AdviceReport
+from paimon_pyds.index_tools.cost import sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, read_recorded
-from paimon_pyds.index_tools.sample import sample_files
 
 ROWS = 20_000
 SCHEMA = pa.schema(

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError
 from paimon_pyds.execution.live_files import live_of, refs_of
-from paimon_pyds.index.bloom.filter import BloomReader
+from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
 from paimon_pyds.index.container import parse_head, write_container
@@ -25,7 +25,7 @@ from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index_tools.dump import dump_container
+from paimon_pyds.index_tools.inspect import dump_container
 from paimon_pyds.index_tools.verify import VerifyReport
 from paimon_pyds.storage.base import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type

@@ -29,7 +29,7 @@ from interop_worlds import (
 
 from paimon_pyds.execution.live_files import DataFileRef
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.java_answer import java_answer
+from paimon_pyds.index_tools.inspect import java_answer
 from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.types import arrow_schema
 from support.effort import LONG

@@ -14,7 +14,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read import read_split
 from paimon_pyds.scan.file_bounds import plan_with_bounds

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.avro import batch_decode
-from paimon_pyds.avro import records as records_module
-from paimon_pyds.avro.container import BLOCK_BYTES, write_container
-from paimon_pyds.avro.records import Container, decode_records, read_container
+from paimon_pyds.avro import container as container_module
+from paimon_pyds.avro.container import BLOCK_BYTES, Container, decode_records, read_container, write_container
 from paimon_pyds.avro.schema import Record, parse_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
@@ -32,7 +31,6 @@ from paimon_pyds.metadata.manifest import (
     ManifestFile,
     SimpleStats,
     entries_to_batch,
-    entry_at,
     live_entries,
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
@@ -44,6 +42,7 @@ from paimon_pyds.metadata.record_codec import (
 )
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import parse_type
+from support.manifests import entry_at
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
@@ -115,10 +114,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def decode(data: bytes, *, at_once: bool = True) -> pa.RecordBatch:
         walks: list[Any] = []
-        original = manifest_codec.walk_manifest
+        original = manifest_codec._walk_manifest
         with monkeypatch.context() as patch:
             patch.setattr(manifest_codec, "_ONE_BY_ONE", 0)
-            patch.setattr(manifest_codec, "walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
+            patch.setattr(manifest_codec, "_walk_manifest", lambda *args: walks.append(original(*args)) or walks[-1])
             first = decode_manifest(data, "m")
             patch.setattr(manifest_codec, "_ONE_BY_ONE", 10**9)
             second = decode_manifest(data, "m")
@@ -412,13 +411,13 @@ def test_errors_name_file_field_and_offset() -> None:
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "MAX_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(container_module, "MAX_BLOCK_BYTES", 2**20)
     for codec in ("deflate", "zstandard", "snappy"):
         blocks = [(1, bytes(2**20)), (1, bytes(2**20 + 1))]
         read_container(write_container("bytes", codec, blocks[:1]))
         with pytest.raises(CorruptFileError, match=r"more than|claims to have"):
             read_container(write_container("bytes", codec, blocks))
-    monkeypatch.setattr(records_module, "MAX_FILE_BYTES", 2**20)
+    monkeypatch.setattr(container_module, "MAX_FILE_BYTES", 2**20)
     with pytest.raises(CorruptFileError, match="more than"):
         read_container(write_container("bytes", "zstandard", [(1, bytes(2**19)), (1, bytes(2**19 + 1))]))
 

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro.container import write_container
-from paimon_pyds.avro.records import read_container
+from paimon_pyds.avro.container import read_container, write_container
 from paimon_pyds.avro.schema import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec, manifest_schemas

@@ -12,9 +12,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.avro.records import read_container
+from paimon_pyds.avro.container import read_container
 from paimon_pyds.metadata import manifest_codec, manifest_schemas
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch, entry_at
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
@@ -23,6 +23,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from support.fixtures import DEV, has_shared
+from support.manifests import entry_at
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
 
@@ -76,7 +77,7 @@ def java_schemas(paths: list[Path]) -> set[str]:
 def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
     monkeypatch.setattr(manifest_codec, "_ONE_BY_ONE", one_by_one)
     used = 0
-    original = manifest_codec.walk_manifest
+    original = manifest_codec._walk_manifest
 
     def spy(*args: Any) -> Any:
         nonlocal used
@@ -84,7 +85,7 @@ def test_manifests(monkeypatch: pytest.MonkeyPatch, one_by_one: int) -> None:
         used += walk is not None
         return walk
 
-    monkeypatch.setattr(manifest_codec, "walk_manifest", spy)
+    monkeypatch.setattr(manifest_codec, "_walk_manifest", spy)
     paths = manifests()
     assert len(paths) > (300 if has_shared() else 20)
     for path in paths:

@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.entry_filter import EntryFilter
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     FileKind,
     ManifestEntry,
     ManifestFile,
     entries_to_batch,
-    entry_at,
 )
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import encode_row
+from support.manifests import entry_at
 
 _COLUMNS = {
     "i": (pa.int32(), st.integers(-3, 3)),

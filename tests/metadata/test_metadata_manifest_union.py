@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.avro.container import write_container
-from paimon_pyds.avro.records import read_container
+from paimon_pyds.avro.container import read_container, write_container
 from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema, put_long, reader_of
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest_codec import decode_manifest

@@ -99,7 +99,6 @@ def test_typed_access() -> None:
     assert options.get("write-only") is True and options.is_set("write-only") and not options.is_set("file.format")
     assert options.get("mine") == "x" and options.get("other", 5) == 5 and options.get("bucket", 9) == 4
     assert options.get("commit.max-retries", 3) == 3
-    assert options.unknown() == ["mine"]
     assert pickle.loads(pickle.dumps(options)) == options
     with pytest.raises(OptionError, match=r"no option target-file-sise.*target-file-size"):
         options.get("target-file-sise")
@@ -108,9 +107,8 @@ def test_typed_access() -> None:
 
 
 def test_bucket_keys() -> None:
-    schema = _schema({}, "INT", "INT", primary=("c1",))
-    assert TableOptions({"bucket-key": "c0, c1"}).bucket_keys(schema) == ("c0", "c1")
-    assert TableOptions().bucket_keys(schema) == ("c1",)
+    assert _schema({"bucket-key": "c0, c1"}, "INT", "INT", primary=("c1",)).bucket_keys == ("c0", "c1")
+    assert _schema({}, "INT", "INT", primary=("c1",)).bucket_keys == ("c1",)
 
 
 # ------------------------------------------------------------------------------------------------ honour or refuse

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
 from paimon_pyds.types import DataField, Kind, parse_type
@@ -211,7 +211,7 @@ def test_bound_form(text: str, expected: str) -> None:
         ("m = 1", "name a field of it (a.b) or a key (m['k'])"),
         ("a = 1", "column a is of type ARRAY"),
         ("a[0] = 1", "a is an ARRAY; its elements can't be filtered here"),
-        ("r.q = 1", "no column 'q' in r — it has x, Y"),
+        ("r.q = 1", "no column 'q' in r — it has: Y, x"),
         ("r[1] = 1", "its fields have names"),
         ("m['k'].q = 1", "in m['k']"),
         ("i.x = 1", "i is of type INT; it has no part 'x'"),

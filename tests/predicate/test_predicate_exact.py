@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.types import DataField, parse_type

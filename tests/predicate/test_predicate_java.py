@@ -13,7 +13,7 @@ import pytest
 
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, leaves, root_columns

@@ -18,6 +18,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression import bind_filter
 from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
 from paimon_pyds.predicate.tree import (
@@ -32,7 +33,7 @@ from paimon_pyds.predicate.tree import (
     is_deep,
     partition_filter,
 )
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.types import DataField, arrow_type, parse_type, scalar_to_internal
 
 FIELDS = [
     DataField(i, name, parse_type(type_))
@@ -140,6 +141,55 @@ def calls_of(function: Callable[[], object]) -> int:
         sys.setprofile(None)
         threading.setprofile(None)
     return calls
+
+
+@pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT", "TINYINT", "INT", "BIGINT", "DATE", "TIMESTAMP(3)"])
+def test_ranges_and_the_tree_beside_them_say_the_same(type_: str) -> None:
+    """Around zeros, infinities and the ends of a type, for strict and other comparisons."""
+    field = DataField(0, "x", parse_type(type_))
+    arrow = arrow_type(field.type)
+    bits = arrow.bit_width
+    if pa.types.is_floating(arrow):
+        near = [0.0, -0.0, 5e-324, -5e-324, 1e-45, -1e-45, 1.0, 1.0000001192092896, 1.0000000000000002]
+        special = [float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38]
+        values = pa.array([*near, *special, *(n / 2 for n in range(-300, 300)), None], pa.float64()).cast(arrow)
+    else:
+        ends = [-(1 << (bits - 1)), (1 << (bits - 1)) - 1]
+        numbers = [*ends, ends[0] + 1, ends[1] - 1, *(n for n in range(-300, 300) if ends[0] <= n <= ends[1]), None]
+        values = pa.array(numbers, pa.int64()).cast(f"int{bits}").view(arrow)
+    batch = pa.record_batch({"x": values})
+    column = ColumnRef("x", (), field.type, 0)
+    literals = [v for v in dict.fromkeys(scalar_to_internal(v) for v in values) if v is not None and v == v]
+    literals.sort()
+    for trial in range(12):
+        draw = random.Random(f"{type_} {trial}")
+        parts: list[Predicate] = []
+        for n in range(120):
+            place = (n * 2 + trial) % (len(literals) - 1)
+            low, high = literals[place], literals[place + trial % 2]
+            if trial % 3 == 2:
+                low, high = draw.choice(literals), draw.choice(literals)
+            if trial == 0:
+                low, high = literals[len(literals) // 2 - 60 + n], literals[len(literals) // 2 - 59 + n]
+            lower = Leaf(
+                Op.GT if trial < 2 else draw.choice([Op.GT, Op.GE]),
+                column,
+                (low + 0.0 if isinstance(low, float) else low,),
+            )
+            upper = Leaf(
+                Op.LT if trial < 2 else draw.choice([Op.LT, Op.LE]),
+                column,
+                (high + 0.0 if isinstance(high, float) else high,),
+            )
+            one_sided = n == 0 and trial % 4 == 1
+            parts.append(draw.choice([lower, upper]) if one_sided else And((lower, upper)))
+        expected = np.zeros(len(values), np.bool_)
+        for part in parts:
+            expected |= np.asarray(matches(part, batch))
+        found = any_of(*parts)
+        assert np.asarray(matches(found, batch)).tolist() == expected.tolist()
+        if isinstance(found, Or):
+            assert np.asarray(matches(Or(found.children), batch)).tolist() == expected.tolist()
 
 
 def test_ranges_that_meet_are_one() -> None:

@@ -20,7 +20,7 @@ from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression import Scope, bind_condition, bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import (
     And,
@@ -636,7 +636,7 @@ def test_random_filters_mean_what_sqlglot_reads_in_them() -> None:
 def test_importing_the_parser_needs_no_heavy_module() -> None:
     """pyarrow is there anyway, as Spark's data source API imports it; the rest stays out of planning processes."""
     code = (
-        "import sys, pyarrow; before = set(sys.modules); import paimon_pyds.predicate.parse;"
+        "import sys, pyarrow; before = set(sys.modules); import paimon_pyds.predicate.normal_form;"
         "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before}))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

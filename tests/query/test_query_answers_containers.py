@@ -16,7 +16,7 @@ from paimon_pyds.index.aggregate import index_columns
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import parse_index_specs
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.slices.containers import containers_of, read_containers
+from paimon_pyds.index.slice_containers import containers_of, read_containers
 from paimon_pyds.index.source import Window
 from paimon_pyds.roaring.codec import encode_bitmap
 from paimon_pyds.storage.base import BytesSource

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_pyds import Table
 from paimon_pyds.errors import PaimonError, UnsupportedError
-from paimon_pyds.index.order import order_codec
+from paimon_pyds.index.keys import order_codec
 from paimon_pyds.query.answer import Answer
 from paimon_pyds.types import AtomicType, DataField
 from support.fixtures import DEV, table_path

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution.columns import plan_evolution
+from paimon_pyds.expression import bind_filter
+from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
 from paimon_pyds.types import DataField, arrow_schema, field_from_json, parse_type, scalar_to_internal
 from support.fixtures import fixture_dir, json_lines, requires_shared
@@ -355,6 +357,26 @@ def test_devolve_paths() -> None:
     assert evolution.devolve(Leaf(Op.LT, key, (5,))) == Leaf(
         Op.LT, ColumnRef("m", (MapKey("k"),), parse_type("INT"), 5), (5,)
     )
+
+
+def test_devolve_many_ranges() -> None:
+    text = " OR ".join(f"a BETWEEN {n * 10} AND {n * 10 + 3}" for n in range(200))
+    values = list(range(-5, 2100, 3))
+    for source in ("a INT", "a BIGINT", "renamed BIGINT", "a SMALLINT", "a STRING"):
+        name, type_ = source.split()
+        file, read = _fields((1, name, type_)), _fields((1, "a", "BIGINT"))
+        found = bind_filter(text, read)
+        stored = _batch(file, [str(v) if type_ == "STRING" else v for v in values])
+        evolution = plan_evolution(file, read)
+        expected = pc.fill_null(matches(found, evolution.apply(stored)), False)
+        assert expected.true_count > 200
+        devolved = evolution.devolve(found)
+        assert (devolved is found) == (source == "a BIGINT")
+        assert matches(devolved, stored) == expected or type_ == "STRING"
+    assert plan_evolution(_fields((2, "b", "INT")), read).devolve(found) is Const.FALSE
+    for value, answer in ((12, Const.TRUE), (14, Const.FALSE), (None, Const.FALSE)):
+        constant = {"a": pa.scalar(value, pa.int64())}
+        assert plan_evolution(file, read, partition=constant).devolve(found) is answer
 
 
 def test_devolve_keeps_what_it_cannot_translate() -> None:

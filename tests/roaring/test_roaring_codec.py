@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.slices.codec import encode_slices, numbers_of
+from paimon_pyds.index.slice_codec import encode_slices, numbers_of
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, encode_mask, encode_packed, pack_rows
 
 CONTAINER = 65_536
@@ -98,8 +99,13 @@ def test_runs_that_are_not_as_told(at: int) -> None:
         decode_bitmap(bytes(data))
 
 
-def test_offsets_that_are_not_where_containers_are() -> None:
-    data = bytearray(encode_bitmap(BitMap([1, 5])))
-    data[12] ^= 4
+@pytest.mark.parametrize("members", [[1, 5], range(0, 300_000, 2), range(0, 300_000, 20)])
+def test_offsets_that_are_not_where_containers_are(members: Sequence[int]) -> None:
+    data = bytearray(encode_bitmap(BitMap(members)))
+    assert decode_bitmap(bytes(data)) == BitMap(members)
+    for size in (-2, 2):
+        with pytest.raises(CorruptFileError):
+            decode_bitmap(bytes(data[:size] if size < 0 else data + bytes(size)))
+    data[8 + 4 * int.from_bytes(data[4:8], "little")] ^= 4
     with pytest.raises(CorruptFileError, match="offsets"):
         decode_bitmap(bytes(data))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from paimon_pyds.types import DataField, parse_type
-from paimon_pyds.types.names import fields_named, positions_named
-from paimon_pyds.types.time_units import NANOS_PER_UNIT, UNIT_DIGITS, UNITS_PER_SECOND
+from paimon_pyds.types import (
+    NANOS_PER_UNIT,
+    UNIT_DIGITS,
+    UNITS_PER_SECOND,
+    DataField,
+    fields_named,
+    parse_type,
+    positions_named,
+)
 
 
 def test_a_name_is_found_as_it_is_spelled_or_else_in_other_case() -> None:

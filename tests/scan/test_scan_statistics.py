@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.metadata.row_statistics import RowStatistics, _unpadded
+from paimon_pyds.metadata.manifest_reader import RowStatistics, _unpadded
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.parse import parse_filter
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.row import encode_row
 from paimon_pyds.types import DataField, parse_type

@@ -7,7 +7,7 @@ from dataclasses import replace
 import paimon_pyds as pp
 from paimon_pyds.commit_message import CommitMessage, CompactIncrement
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.manifest import entry_at
+from support.manifests import entry_at
 from support.messages import written
 
 

@@ -13,6 +13,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.system.tables import SYSTEM_TABLES
+from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import json_rows
@@ -45,6 +46,8 @@ def _comparable(row: dict[str, Any], left_out: set[str]) -> str:
     kept = {k: v for k, v in row.items() if k not in left_out}
     if "options" in kept and kept["options"] is not None:  # Java's have no order
         kept["options"] = json.loads(kept["options"])
+    for name in {"function", "function_options"} & kept.keys():  # nor have these
+        kept[name] = sorted(kept[name][1:-1].split(", "))
     if "file_path" in kept:
         kept["file_path"] = kept["file_path"].partition("/table/db.db/t/")[2]
     return json.dumps(kept, sort_keys=True, ensure_ascii=False)
@@ -89,6 +92,24 @@ def _assert_as_java_reads(oracle: Oracle, names: list[str]) -> None:
 def test_system_tables_of_nested_columns_are_java_s(oracle: Oracle) -> None:
     """ORC and Avro files have counts of NULLs for them, Parquet files have no statistics at all."""
     _assert_as_java_reads(oracle, ["append_orc", "append_avro", "append_all_types"])
+
+
+@requires_java_oracle
+def test_aggregation_fields_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
+    _assert_as_java_reads(oracle, ["pk_aggregation", "pk_partial_update_seqgroup", "append_default_values"])
+    nested = RowType(
+        fields=(DataField(2, "a`b", AtomicType(Kind.INT), "it's"), DataField(3, "c", AtomicType(Kind.DATE)))
+    )
+    fields = [
+        DataField(0, "id", AtomicType(Kind.INT, nullable=False), "the key"),
+        DataField(1, "r", ArrayType(element=nested.with_nullable(False))),
+    ]
+    options = {"bucket": "1", "fields.r.ignore-retract": "true", "fields.default-aggregate-function": "last_value"}
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", fields, primary_keys=["id"], options=options)
+        read = batch.read(tmp_path, "db.t$aggregation_fields")
+    found = json_rows(pp.Table.open(tmp_path / "db.db" / "t").system("aggregation_fields"))
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, read.values))
 
 
 @pytest.mark.long
@@ -188,7 +209,7 @@ def test_statistics_follow_the_columns(tmp_path: Path) -> None:
 def test_tables_that_were_never_written_have_nothing(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int32())]), options={"bucket": "-1"})
     counts = {name: table.system(name).num_rows for name in SYSTEM_TABLES}
-    assert {name for name, n in counts.items() if n} == {"schemas", "options"}
+    assert {name for name, n in counts.items() if n} == {"schemas", "options", "aggregation_fields"}
     assert table.system("OPTIONS").to_pylist() == [{"key": "bucket", "value": "-1"}]
 
 

@@ -20,7 +20,7 @@ from paimon_pyds.errors import (
     StorageError,
     redact,
 )
-from paimon_pyds.storage.os_errors import storage_faults
+from paimon_pyds.storage.base import storage_faults
 from paimon_pyds.types.schema_json import parse_type
 
 ROWS = pa.table({"id": range(50), "s": [f"text {i}" for i in range(50)]})

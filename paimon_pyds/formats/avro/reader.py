@@ -91,7 +91,6 @@ class AvroReader:
     def _batches(
         self, decoder: RecordDecoder, fields: Sequence[DataField], selection: RowSelection
     ) -> Iterator[pa.RecordBatch]:
-        """The selected rows of each block."""
         first = 0
         for block in self._file.blocks(lambda row, count: not selection.window(row, row + count).is_none):
             start, first = first, first + block.count

@@ -190,9 +190,6 @@ def _struct(values: list[Any], type_: RowType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-# --------------------------------------------------------------------------------------------------------- encoding
-
-
 def encode_rows(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> pa.Array:
     """A binary array with the record of each row."""
     return _join([_encode(c, f.type) for c, f in zip(columns, fields, strict=True)], len(columns[0]) if columns else 0)

@@ -31,18 +31,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _MAX_DEPTH = 64
 _ATOMS: dict[Kind, str] = {
-    Kind.BOOLEAN: "boolean",
-    Kind.TINYINT: "int",
-    Kind.SMALLINT: "int",
-    Kind.INT: "int",
-    Kind.BIGINT: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.CHAR: "string",
-    Kind.VARCHAR: "string",
-    Kind.BINARY: "bytes",
+    Kind.BOOLEAN: "boolean", Kind.TINYINT: "int", Kind.SMALLINT: "int", Kind.INT: "int", Kind.BIGINT: "long",
+    Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.CHAR: "string", Kind.VARCHAR: "string", Kind.BINARY: "bytes",
     Kind.VARBINARY: "bytes",
-}
+}  # fmt: skip
 _STAMPS = {Kind.TIMESTAMP: "timestamp", Kind.TIMESTAMP_LTZ: "local-timestamp"}
 
 
@@ -56,9 +48,6 @@ def map_types(type_: MapType | MultisetType) -> tuple[DataType, DataType]:
 def has_string_keys(type_: MapType | MultisetType) -> bool:
     """Whether the map is an Avro map; else it is an array of records."""
     return map_types(type_)[0].kind in STRING_KINDS
-
-
-# --------------------------------------------------------------------------------------------------------- writing
 
 
 def write_schema(fields: Sequence[DataField]) -> dict[str, Any]:
@@ -136,9 +125,6 @@ def _atom(type_: AtomicType) -> Any:
     raise UnsupportedError(
         f"Paimon's Avro files can't hold {type_}", hint="use file.format=parquet or a lower precision"
     )
-
-
-# --------------------------------------------------------------------------------------------------------- reading
 
 
 def plain_schema(schema: Any, path: object = None) -> Any:

@@ -23,7 +23,9 @@ from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, Stre
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.row.layout import zigzag_decoded
 from paimon_pyds.types import (
+    NANOS_PER_UNIT,
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     ArrayType,
     AtomicType,
     DataType,
@@ -33,40 +35,28 @@ from paimon_pyds.types import (
     RowType,
     arrow_type,
 )
-from paimon_pyds.types.time_units import NANOS_PER_UNIT, UNITS_PER_SECOND
 
 __all__ = ["StripeStreams", "check_type", "decode_timestamps", "from_orc"]
 
 _DIRECT_V2 = 2
 _Words = npt.NDArray[np.uint64]
 
-_NATIVE = {
-    Kind.BOOLEAN: {OrcKind.BOOLEAN},
-    Kind.TINYINT: {OrcKind.BYTE},
-    Kind.SMALLINT: {OrcKind.SHORT},
-    Kind.INT: {OrcKind.INT},
-    Kind.BIGINT: {OrcKind.LONG},
-    Kind.FLOAT: {OrcKind.FLOAT},
-    Kind.DOUBLE: {OrcKind.DOUBLE},
-    Kind.DECIMAL: {OrcKind.DECIMAL},
-    Kind.CHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.VARCHAR: {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR},
-    Kind.BINARY: {OrcKind.BINARY},
-    Kind.VARBINARY: {OrcKind.BINARY},
-    Kind.DATE: {OrcKind.DATE},
-    Kind.TIME: {OrcKind.INT},
-    Kind.TIMESTAMP: {OrcKind.TIMESTAMP},
-    Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP},
-    Kind.ARRAY: {OrcKind.LIST},
-    Kind.MAP: {OrcKind.MAP},
-    Kind.MULTISET: {OrcKind.MAP},
-    Kind.ROW: {OrcKind.STRUCT},
-}
+_TEXTS = {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR}
+_STORED_AS = {
+    Kind.CHAR: _TEXTS, Kind.VARCHAR: _TEXTS, Kind.TINYINT: {OrcKind.BYTE}, Kind.SMALLINT: {OrcKind.SHORT},
+    Kind.BIGINT: {OrcKind.LONG}, Kind.VARBINARY: {OrcKind.BINARY}, Kind.TIME: {OrcKind.INT},
+    Kind.TIMESTAMP_LTZ: {OrcKind.TIMESTAMP_INSTANT, OrcKind.TIMESTAMP}, Kind.ARRAY: {OrcKind.LIST},
+    Kind.MULTISET: {OrcKind.MAP}, Kind.ROW: {OrcKind.STRUCT},
+} | {
+    kind: {OrcKind[kind.name]}
+    for kind in (Kind.BOOLEAN, Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BINARY, Kind.DATE, Kind.TIMESTAMP,
+                 Kind.MAP)
+}  # fmt: skip
 
 
 def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
     """Raises CorruptFileError unless a file's type holds values of the column's type, at every depth."""
-    if orc.kind not in _NATIVE.get(type_.kind, ()):
+    if orc.kind not in _STORED_AS.get(type_.kind, ()):
         raise CorruptFileError(f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types")
     match type_:
         case RowType():
@@ -90,7 +80,7 @@ def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, pat
         type_: Paimon's type.
         orc: the file's type.
         path: the file, for messages.
-        clocks: of the stripe's writer; pyarrow was told that they show UTC.
+        clocks: of the stripe's writer; pyarrow reads them as if they showed UTC.
 
     Raises:
         UnsupportedError: timestamps of a time zone that is not known.
@@ -130,11 +120,11 @@ def _map_from_orc(
 
 
 def _in_zone(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
-    """Nanoseconds that pyarrow took for those of a writer in UTC, as those of the writer's own zone."""
+    """Nanoseconds that pyarrow read as those of a writer in UTC, as those of the writer's own zone."""
     counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = counts // 1_000_000_000
     nanos = counts - seconds * 1_000_000_000
-    # pyarrow has taken a second off where it took the moment for one before 1970.
+    # pyarrow has subtracted a second where it read a moment before 1970.
     stored = seconds + ((seconds < 0) & (nanos > 999_999)) - ORC_EPOCH
     seconds = clocks.seconds(stored, nanos, clock_time=orc.kind is OrcKind.TIMESTAMP, path=path)
     return pa.array(seconds * 1_000_000_000 + nanos, pa.int64(), mask=np.asarray(array.is_null()))
@@ -149,13 +139,9 @@ def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
     return counts.view(target)
 
 
-# ------------------------------------------------------------------------------- timestamps that pyarrow can't give
-
-
 @dataclass(frozen=True, slots=True)
 class StripeStreams:
-    """The streams of a stripe of ``rows`` rows; ``read(offset, length)`` gives bytes of the file, whose tail and path
-    these are."""
+    """The streams of a stripe of ``rows`` rows in a file with this tail; ``read(offset, length)`` gives its bytes."""
 
     read: Callable[[int, int], bytes]
     rows: int
@@ -250,8 +236,6 @@ def _integers(data: bytes, count: int, signed: bool, path: object) -> _Words:
 
 
 class _Runs:
-    """Decodes one run after the other."""
-
     def __init__(self, data: bytes, signed: bool, path: object) -> None:
         self._data = data
         self._at = 0

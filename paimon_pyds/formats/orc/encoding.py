@@ -38,6 +38,8 @@ MAX_SECTION = 256 * 2**20
 """Bytes of a section after decompression at the most."""
 RUN_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of the numbers of a run, by their code (Run Length Encoding version 2)."""
+_LZ4_HEADER = bytes.fromhex("04224d18607073")
+"""Of a frame of independent blocks of up to 4 MiB without checksums (LZ4 Frame Format)."""
 BLOCK_BYTES = 64 << 10
 _CHECKSUMS_NAME = b"paimon_pyds.checksums"
 _USER_METADATA = 5
@@ -134,9 +136,6 @@ def as_numbers(value: int | bytes, path: object) -> list[int]:
     return numbers
 
 
-# ------------------------------------------------------------------------------------------------------- compression
-
-
 def unpack(data: bytes, codec: str, block_size: int, path: object = None, limit: int = MAX_SECTION) -> bytes:
     """Undo ORC's compression in chunks: 3 bytes of header (length × 2 + "stored as it is"), then the chunk.
 
@@ -194,44 +193,11 @@ def _inflate_snappy(chunk: bytes, limit: int) -> bytes:
 
 
 def _inflate_lz4(chunk: bytes, limit: int) -> bytes:
-    """LZ4's raw blocks do not tell their length: walk over the sequences and copy."""
-    out = bytearray()
-    at = 0
-    while at < len(chunk):
-        token = chunk[at]
-        literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        if literals > len(chunk) - at or len(out) + literals > limit:
-            raise ValueError("literals run over the end")
-        out += chunk[at : at + literals]
-        at += literals
-        if at == len(chunk):
-            break
-        if at + 2 > len(chunk):
-            raise ValueError("it ends inside a match")
-        distance = chunk[at] | chunk[at + 1] << 8
-        count, at = _lz4_length(chunk, at + 2, token & 15)
-        count += 4
-        if not 0 < distance <= len(out) or len(out) + count > limit:
-            raise ValueError("a match points outside")
-        start = len(out) - distance
-        while count:
-            piece = out[start : start + count]
-            out += piece
-            count -= len(piece)
-            start += len(piece)
-    return bytes(out)
-
-
-def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
-    if length < 15:
-        return length, at
-    while True:
-        if at >= len(chunk):
-            raise ValueError("it ends inside a length")
-        length += chunk[at]
-        at += 1
-        if chunk[at - 1] != 255:
-            return length, at
+    # A raw block of LZ4 does not say how long it becomes; in a frame, whose blocks have 4 MiB at most, it need not.
+    frame = b"".join([_LZ4_HEADER, len(chunk).to_bytes(4, "little"), chunk, bytes(4)])
+    with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
+        result: bytes = stream.read(limit)
+    return result
 
 
 _INFLATE: dict[str, Callable[[bytes, int], bytes]] = {
@@ -266,9 +232,6 @@ def _packer(codec: str) -> Callable[[bytes], bytes]:
         return compressor("zstandard")  # whose frames have a checksum
     found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
     return lambda data: bytes(found.compress(data, asbytes=True))
-
-
-# --------------------------------------------------------------------------------------------------------- checksums
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.os_errors import storage_error
+from paimon_pyds.storage.base import storage_error
 
 __all__ = ["CheckedRanges", "CountedInput", "SingleStripeFile", "checked"]
 
@@ -33,7 +33,7 @@ def checked(read: Callable[[int, int], bytes], tail: OrcTail, path: str) -> Call
 
 
 class CheckedRanges:
-    """Reads ranges of a file in whole blocks, each held against its checksum.
+    """Reads ranges of a file in whole blocks, each compared with its checksum.
 
     Args:
         read: gives the bytes at (offset, length).
@@ -86,15 +86,12 @@ class CheckedRanges:
                 raise CorruptFileError(
                     "the bytes do not have their checksum", path=self._path, offset=at, field="checksum"
                 )
-            self._keep(stop - 1, fresh[(stop - 1 - missing) * size :])
+            self._kept[stop - 1] = fresh[(stop - 1 - missing) * size :]
+            self._kept.move_to_end(stop - 1)
+            while len(self._kept) > _KEPT_BLOCKS:
+                self._kept.popitem(last=False)
             data = head + fresh if head else fresh
         return data[offset - begin : offset - begin + length]
-
-    def _keep(self, block: int, data: bytes) -> None:
-        self._kept[block] = data
-        self._kept.move_to_end(block)
-        while len(self._kept) > _KEPT_BLOCKS:
-            self._kept.popitem(last=False)
 
 
 class _Seekable(_io.RawIOBase):
@@ -120,7 +117,7 @@ class _Seekable(_io.RawIOBase):
 
 
 class CountedInput(_Seekable):
-    """A file as pyarrow reads it, counting what was asked for, and keeping the errors that pyarrow garbles."""
+    """A file as pyarrow reads it, which counts what is read and keeps the errors that pyarrow garbles."""
 
     def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
         self._source = source
@@ -164,7 +161,7 @@ class SingleStripeFile(_Seekable):
 
     pyarrow looks a writer's time zone up in the time zone database of the machine, and what that does not have (Java's
     ``GMT+08:00``) is an error or, in old versions, the end of the process. So the zone is not shown to it, and `zones`
-    reckons with it afterwards.
+    applies it afterwards.
     """
 
     def __init__(self, source: Any, tail: OrcTail, stripe: Stripe, footer: StripeFooter) -> None:

@@ -4,15 +4,14 @@ Source: ORC specification v1 (Column Statistics, File Metadata). Used are the bo
 the number of values that are not NULL. Those of dates are not: Java's are wrong for old ones.
 
 Bounds of floats pass over NaN, but the sum beside them does not: it is NaN where a value is, or where infinities of
-both signs are. Manifests have no such sum: of ORC files only this tells that nothing is greater than a bound.
+both signs are. Manifests have no such sum: of ORC files only this proves that nothing is greater than a bound.
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +32,7 @@ _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
+class _Bounds(NamedTuple):
     """One column in one stripe: values that are not NULL, bounds when there are, and whether these count NaN."""
 
     values: int | None = None
@@ -66,7 +64,7 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
         if orc is None or column.type is None:
             return None
         try:
-            return _column_stats(column.type, orc, [_numbers(s[orc.id], orc, path) for s in stripes], rows)
+            return _column_stats(column.type, orc, [_bounds(s[orc.id], orc, path) for s in stripes], rows)
         except (pa.ArrowInvalid, OverflowError) as error:
             message = f"bounds of column {column} are no values of {column.type}"
             raise CorruptFileError(message, path=path, field="statistics") from error
@@ -107,42 +105,36 @@ def _statistics(tail: OrcTail, read: Callable[[int, int], bytes], path: object) 
     return stripes
 
 
-def _numbers(message: bytes, orc: OrcType, path: object) -> _Numbers:
+def _bounds(message: bytes, orc: OrcType, path: object) -> _Bounds:
     values: int | None = None
-    bounds = _Numbers()
+    bounds = _Bounds()
     for number, _, value in read_message(message, path):
         if number == 1:
             values = as_number(value, path, "numberOfValues")
         elif number == 2 and orc.kind in _WHOLE:
             whole = {n: unzigzag(v) for n, v in numbers_of(value, path, "intStatistics").items()}
-            bounds = _Numbers(None, whole.get(1), whole.get(2))
+            bounds = _Bounds(None, whole.get(1), whole.get(2))
         elif number == 3 and orc.kind in _FLOATS:
             parts = {n: _double(v, path) for n, v in numbers_of(value, path, "doubleStatistics").items()}
-            bounds = _Numbers(None, parts.get(1), parts.get(2), not math.isnan(parts.get(3, math.nan)))
-    return _Numbers(values, bounds.low, bounds.high, bounds.nan_counted)
+            bounds = _Bounds(None, parts.get(1), parts.get(2), not math.isnan(parts.get(3, math.nan)))
+    return bounds._replace(values=values)
 
 
 def _double(bits: int, path: object) -> float:
     if bits >= 1 << 64:
         raise CorruptFileError("a number of more than 64 bits", path=path, field="doubleStatistics")
-    found: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
-    return found
+    return float(np.uint64(bits).view(np.float64))
 
 
-def _column_stats(type_: DataType, orc: OrcType, stripes: Sequence[_Numbers], rows: pa.Array) -> ColumnStats:
+def _column_stats(type_: DataType, orc: OrcType, stripes: Sequence[_Bounds], rows: pa.Array) -> ColumnStats:
     bounded = type_.kind in (INTEGER_KINDS if orc.kind in _WHOLE else FLOAT_KINDS)  # no other kind has bounds
     arrow = arrow_type(type_)
     low, high = ([getattr(s, name) if bounded else None for s in stripes] for name in ("low", "high"))
+    nulls = [None if s.values is None else max(0, r - s.values) for s, r in zip(stripes, rows.to_pylist(), strict=True)]
     return ColumnStats(
         min=pa.array(low, arrow),
         max=pa.array(high, arrow),
-        null_count=pa.array(
-            [
-                None if s.values is None else max(0, r - s.values)
-                for s, r in zip(stripes, rows.to_pylist(), strict=True)
-            ],
-            pa.int64(),
-        ),
+        null_count=pa.array(nulls, pa.int64()),
         row_count=rows,
         nan_counted=np.array([s.nan_counted for s in stripes], np.bool_),
     )

@@ -123,11 +123,8 @@ class OrcReader:
                 yield batch.slice(start, batch_rows)
 
     def writer_zone(self) -> str:
-        """The time zone of who wrote the file's instants; "" for a file without rows.
-
-        Raises:
-            UnsupportedError: the file does not name it, and it was not UTC.
-        """
+        """The time zone of who wrote the file's instants; "" for a file without rows. Raises UnsupportedError: the file
+        does not name it, and it was not UTC."""
         if not self._tail.stripes:
             return ""
         return self._footer(self._tail.stripes[0]).timezone or unnamed_zone(self._tail, self._hints, self._path)
@@ -161,11 +158,7 @@ class OrcReader:
         return columns
 
     def _clocks(self, stripe: Stripe, fields: Sequence[DataField]) -> Clocks:
-        """Those of the stripe's writer. Java names no zone in files that have instants, but no clock times.
-
-        Raises:
-            UnsupportedError: instants by the clocks of a zone that is not known.
-        """
+        """Those of the stripe's writer. Java names no zone in files that have instants, but no clock times."""
         if not self._has_timestamps:
             return Clocks()
         zone = self._footer(stripe).timezone

@@ -28,7 +28,7 @@ from paimon_pyds.formats.orc.encoding import (
     varint,
     write_message,
 )
-from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, parse_tail
+from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, Stripe, parse_stripe_footer, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
 __all__ = ["Moments", "join_moments", "write_end", "splice_timestamps", "split_moments"]
@@ -59,11 +59,8 @@ def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
     seconds = counts // per_second
     nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
     if bool(((seconds == -1) & (nanos > 999_999)).any()):
-        raise UnsupportedError(
-            "an ORC file can't hold a timestamp with a fraction in the last second before 1970",
-            path=path,
-            hint="use file.format=parquet",
-        )
+        message = "an ORC file can't hold a timestamp with a fraction in the last second before 1970"
+        raise UnsupportedError(message, path=path, hint="use file.format=parquet")
     return Moments(seconds, nanos.astype(np.int32))
 
 
@@ -129,7 +126,6 @@ def _packed_nanos(value: _I64) -> _Words:
 
 
 def _streams(moments: Moments) -> dict[int, bytes]:
-    """The two streams of a timestamp column, not compressed yet."""
     # Readers take a second off those before 1970 that have a fraction of a millisecond or more, so one is added here.
     # (From -0.5 s, which becomes 0 seconds and a half, no reader takes it off: `split_moments` refuses those.)
     seconds = moments.seconds + ((moments.seconds < 0) & (moments.nanos > 999_999))
@@ -166,7 +162,7 @@ def write_end(data: bytes, at: int, sums: BlockSums, write: Callable[[bytes], ob
     footer_at = len(data) - 1 - script_length - _number(script, 1)
     statistics_at = footer_at - _number(script, 5)
     if statistics_at < 0:
-        raise StorageError("pyarrow wrote an ORC file piece by piece that can't be told apart")
+        raise StorageError("pyarrow wrote an ORC file in pieces whose tail was not found")
     footer = _fields(unpack(data[footer_at : len(data) - 1 - script_length], codec, block_size))
     write(data[:statistics_at])
     sums.update(data[:statistics_at])
@@ -211,12 +207,8 @@ def splice_timestamps(
         return source.read(length)
 
     tail = parse_tail(read, size)
-    script_length = read(size - 1, 1)[0]
-    script = _fields(read(size - 1 - script_length, script_length))
-    footer_length, metadata_length = _number(script, 1), _number(script, 5)
-    at = size - 1 - script_length - footer_length
-    footer = _fields(unpack(read(at, footer_length), tail.codec, tail.block_size))
-    metadata = _fields(unpack(read(at - metadata_length, metadata_length), tail.codec, tail.block_size))
+    footer, script = (_fields(message) for message in tail.messages)
+    metadata = _fields(unpack(read(*tail.metadata), tail.codec, tail.block_size))
     squeeze: Callable[[bytes], bytes] = lambda data: pack(data, tail.codec, tail.block_size)  # noqa: E731
     stripe_statistics = [_fields(part) for part in _parts(metadata, 1)]
     if len(stripe_statistics) != len(tail.stripes):
@@ -231,17 +223,15 @@ def splice_timestamps(
     position, done = 3, dict.fromkeys(columns, 0)
     informations: list[bytes] = []
     new_statistics: list[bytes] = []
-    for raw, statistics in zip(list(_parts(footer, 3)), stripe_statistics, strict=True):
-        information = _fields(raw)
+    for stripe, statistics in zip(tail.stripes, stripe_statistics, strict=True):
         present = [_fields(part) for part in _parts(statistics, 1)]
         mine: dict[int, Moments] = {}
         for column, moments in columns.items():
             start = done[column]
             stop = done[column] = start + _number(present[column], 1)
             mine[column] = Moments(moments.seconds[start:stop], moments.nanos[start:stop])
-        lengths = _copy_stripe(read, information, tail, mine, put)
-        rows = _number(information, 5)
-        informations.append(write_message((n, 0, v) for n, v in enumerate((position, *lengths, rows), 1)))
+        lengths = _copy_stripe(read, stripe, tail, mine, put)
+        informations.append(write_message((n, 0, v) for n, v in enumerate((position, *lengths, stripe.rows), 1)))
         patched = [_patched(number, part, mine) for number, part in enumerate(_parts(statistics, 1))]
         new_statistics.append(write_message((1, 2, part) for part in patched))
         position += sum(lengths)
@@ -288,32 +278,28 @@ def _new_footer(footer: list[Field], grown: int, stripes: list[bytes], columns: 
 
 def _copy_stripe(
     read: Callable[[int, int], bytes],
-    information: list[Field],
+    stripe: Stripe,
     tail: OrcTail,
     columns: Mapping[int, Moments],
     write: Callable[[bytes], object],
 ) -> tuple[int, int, int]:
     """Copy one stripe; the lengths of its index, data and footer."""
-    offset, index_length, data_length, footer_length = (_number(information, n) for n in range(1, 5))
-    footer = _fields(unpack(read(offset + index_length + data_length, footer_length), tail.codec, tail.block_size))
+    at = stripe.offset + stripe.index_length + stripe.data_length
+    footer = parse_stripe_footer(read(at, stripe.footer_length), stripe, tail)
     fresh = {column: _streams(moments) for column, moments in columns.items()}
     fields: list[Field] = []
     data = 0
-    for number, wire, value in footer:
-        if number != 1 or not isinstance(value, bytes):
-            fields.append((number, wire, value))
+    for stream in footer.streams:
+        if stream.kind in _INDEXES:
             continue
-        stream = _fields(value)
-        kind, column, length = (_number(stream, n) for n in (1, 2, 3))
-        body = read(offset, length)
-        offset += length
-        if kind in _INDEXES:
-            continue
-        if kind in fresh.get(column, {}):
-            body = pack(fresh[column][kind], tail.codec, tail.block_size)
+        if stream.kind in fresh.get(stream.column, {}):
+            body = pack(fresh[stream.column][stream.kind], tail.codec, tail.block_size)
+        else:
+            body = read(stream.offset, stream.length)
         write(body)
-        fields.append((1, 2, write_message([(1, 0, kind), (2, 0, column), (3, 0, len(body))])))
+        fields.append((1, 2, write_message([(1, 0, stream.kind), (2, 0, stream.column), (3, 0, len(body))])))
         data += len(body)
-    end = pack(write_message(fields), tail.codec, tail.block_size)
+    others = [field for field in read_message(footer.message) if field[0] != 1]
+    end = pack(write_message([*fields, *others]), tail.codec, tail.block_size)
     write(end)
     return 0, data, len(end)

@@ -26,6 +26,7 @@ from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage.base import FileIO, OutputFile
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
+    UNITS_PER_SECOND,
     ArrayType,
     AtomicType,
     DataField,
@@ -37,7 +38,6 @@ from paimon_pyds.types import (
     arrow_schema,
     arrow_type,
 )
-from paimon_pyds.types.time_units import UNITS_PER_SECOND
 
 __all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
@@ -235,7 +235,6 @@ def _orc_field(field: DataField) -> pa.Field:
 
 
 def _orc_arrow(type_: DataType) -> pa.DataType:
-    """The Arrow type that pyarrow writes as ORC's type for Paimon's type."""
     match type_:
         case RowType():
             return pa.struct([_orc_field(f) for f in type_.fields])

@@ -127,13 +127,13 @@ def _differences(tail: OrcTail, hints: ReadHints, zone: str, path: object) -> li
     Bounds further apart than zones are mean something else: Java's of the years before 1582.
     """
     found = []
-    for name, *told in hints.instants:
+    for name, *bounds in hints.instants:
         orc = tail.root.child(name)
         if orc is None or orc.id not in tail.timestamps:
             continue
         stored = np.array(tail.timestamps[orc.id]) // 1000 - ORC_EPOCH
         seconds = Clocks(zone).seconds(stored, stored * 0, clock_time=False, path=path)
-        apart = (np.array(told) // 1000 - seconds).tolist()
+        apart = (np.array(bounds) // 1000 - seconds).tolist()
         found += [difference if 1 < abs(difference) <= 18 * 3600 else 0 for difference in apart]
     return found
 
@@ -151,7 +151,6 @@ class _Offsets:
         """When 2015 began there, in seconds since 1970."""
 
     def at(self, moments: _I64) -> _I64:
-        """The offset at each moment (seconds since 1970)."""
         starts, offsets = self._known
         found = offsets[np.searchsorted(starts, moments, side="right") - 1]
         found = np.where(moments < _1900, self._raw, found)

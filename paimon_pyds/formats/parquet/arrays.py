@@ -21,11 +21,11 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.parquet.footer import require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
-from paimon_pyds.types.time_units import UNIT_DIGITS
+from paimon_pyds.types import UNIT_DIGITS
 
 __all__ = [
-    "FIXED", "INT96", "all_but", "as_fixed", "conform", "conform_batch", "footer_without_int96", "int96_leaves",
-    "rows_at_once", "stored_schema", "timestamp_bytes", "with_int96", "without_rows",
+    "FIXED", "INT96", "INT96_BYTES", "all_but", "as_fixed", "conform", "conform_batch", "footer_without_int96",
+    "int96_leaves", "rows_at_once", "timestamp_bytes", "with_int96", "without_rows",
 ]  # fmt: skip
 
 _FILTERED_BATCHES = 4
@@ -34,8 +34,8 @@ _FILTERED_BYTES = 16 << 20
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 INT96, FIXED = 3, 7
 """Parquet's numbers of these physical types."""
-_INT96_BYTES = 12
-_TWELVE_BYTES: Struct = {1: (I32, FIXED), 2: (I32, _INT96_BYTES)}
+INT96_BYTES = 12
+_TWELVE_BYTES: Struct = {1: (I32, FIXED), 2: (I32, INT96_BYTES)}
 _KEPT_FIELDS = (3, 4, 9)
 """Of a SchemaElement: repetition, name, field id."""
 _JULIAN_EPOCH = 2_440_588
@@ -67,7 +67,7 @@ def conform(
     """
     if array.type.equals(type_, check_metadata=True):
         return array
-    if pa.types.is_timestamp(type_) and array.type.equals(pa.binary(_INT96_BYTES)):
+    if pa.types.is_timestamp(type_) and array.type.equals(pa.binary(INT96_BYTES)):
         return _timestamps(array, type_, column, path, around)
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
         return _conform_struct(array, type_, column, path, around)
@@ -137,18 +137,11 @@ def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch
 
 def _without_bitmap(array: pa.Array) -> pa.Array:
     """Without the bitmap of nulls, when there are none: flat columns then take Arrow a third of the time to filter."""
-    if array.null_count or not _is_flat(array.type):
+    kinds = pa.types
+    flat = (kinds.is_primitive, kinds.is_decimal, kinds.is_string, kinds.is_binary, kinds.is_fixed_size_binary)
+    if array.null_count or not any(check(array.type) for check in flat):
         return array
     return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
-
-
-def _is_flat(type_: pa.DataType) -> bool:
-    kinds = pa.types
-    checks = (kinds.is_primitive, kinds.is_decimal, kinds.is_string, kinds.is_binary, kinds.is_fixed_size_binary)
-    return any(check(type_) for check in checks)
-
-
-# ----------------------------------------------------------------------------------------------------------- INT96
 
 
 def as_fixed(element: Struct) -> Struct:
@@ -201,7 +194,7 @@ def _timestamps(
     data = array.buffers()[1]
     if data is None or not count:
         return pa.nulls(count, type_)
-    raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * _INT96_BYTES)
+    raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * INT96_BYTES)
     nulls = np.asarray(array.is_null()) if array.null_count else None
     nanos, days = raw["nanos"].copy(), raw["day"].astype(np.int64)
     for void in (nulls, None if around is None else ~to_numpy(around)):
@@ -230,32 +223,8 @@ def _in_unit(
     return micros * 1000 + rest
 
 
-# --------------------------------------------------------------------------------------------------------- writing
-
-
-def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
-    return pa.schema([_stored_field(f) for f in schema])
-
-
-def _stored_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_stored_type(field.type))
-
-
-def _stored_type(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(type_) and type_.unit == "ns":
-        return pa.binary(_INT96_BYTES)
-    if pa.types.is_struct(type_):
-        return pa.struct([_stored_field(type_.field(i)) for i in range(type_.num_fields)])
-    if pa.types.is_map(type_):
-        return pa.map_(_stored_field(type_.key_field), _stored_field(type_.item_field))
-    if pa.types.is_list(type_):
-        return pa.list_(_stored_field(type_.value_field))
-    return type_
-
-
 def timestamp_bytes(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The array in its stored type (`stored_schema`)."""
+    """The array in its stored type (`settings.stored_schema`)."""
     if array.type == type_:
         return array
     if pa.types.is_struct(type_):
@@ -282,7 +251,7 @@ def _bytes_of_nanos(array: pa.Array) -> pa.Array:
     valid = None
     if array.null_count:
         valid = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(_INT96_BYTES), len(array), [valid, pa.py_buffer(parts)], array.null_count)
+    return pa.Array.from_buffers(pa.binary(INT96_BYTES), len(array), [valid, pa.py_buffer(parts)], array.null_count)
 
 
 def int96_leaves(elements: list[Struct]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The footer of a Parquet file, read lazily: schema and row groups at once, column chunks when they are asked for.
+"""The footer of a Parquet file, read lazily: schema and row groups at once, column chunks on demand.
 
 Source: apache/parquet-format, src/main/thrift/parquet.thrift (FileMetaData, SchemaElement, RowGroup, ColumnChunk,
 ColumnMetaData, Statistics). Footers of wide files are long and most of their column chunks are never looked at, so the

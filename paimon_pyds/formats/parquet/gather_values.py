@@ -95,8 +95,6 @@ def _gather(pick: PagePick, data: bytes, path: str) -> tuple[PagePick, bytes] | 
         return None
     except IndexError:
         raise CorruptFileError("a page header is cut off", path=path, field="PageHeader") from None
-    except CorruptFileError as error:
-        raise CorruptFileError(error.message, path=path, field=error.field) from None
 
 
 @dataclass(slots=True)
@@ -150,7 +148,6 @@ class _PageGatherer:
         return gathered, body
 
     def _wanted(self) -> list[_Int64s]:
-        """The wanted rows of each page."""
         pick = self._pick
         first = np.cumsum(pick.rows) - pick.rows
         edges = np.append(np.searchsorted(pick.local, first), len(pick.local))

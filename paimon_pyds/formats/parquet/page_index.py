@@ -226,7 +226,7 @@ def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
 def agrees(chunk: Chunk, index: ColumnIndex) -> bool:
     """Whether the bounds of pages can be those of their chunk: integers' least and greatest lie in some page each.
 
-    What is shortened by its writer, or has several forms of one value, can't be told.
+    What is shortened by its writer, or has several forms of one value, is not compared.
     """
     stats = chunk.statistics or {}
     if chunk.physical not in _INTEGERS:

@@ -191,8 +191,7 @@ def group_plan(
         wanted: how many of its rows are wanted; None for all.
         columns: names and leaves of the columns to read.
         picks: the leaves that are read by pages.
-        estimated: how many pages the leaves have that could be, and what both ways cost; None where there was no
-            choice.
+        estimated: how many pages the leaves have, and what both ways cost; None where there was no choice.
     """
     start, stop = footer.groups[group]
     rows = stop - start

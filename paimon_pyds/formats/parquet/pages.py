@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
-from paimon_pyds.formats.parquet.footer import MAGIC, Chunk, Leaf
+from paimon_pyds.formats.parquet.footer import MAGIC, Chunk
 from paimon_pyds.formats.parquet.page_picks import PagePick
 from paimon_pyds.formats.parquet.source import decoding, open_file
 from paimon_pyds.formats.parquet.thrift import (
@@ -185,35 +186,27 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[by
     result: list[pa.Array | None] = [None] * len(picks)
     for columns in alike.values():
         decoded = _decode([picks[c] for c in columns], [data[c] for c in columns], path)
-        local = _local_rows(picks[columns[0]])
+        same = picks[columns[0]]
+        before = accumulate((pick.covered for pick in same), initial=0)
+        local = pa.array(np.concatenate([pick.local + rows for pick, rows in zip(same, before, strict=False)]))
         for column, values in zip(columns, decoded, strict=True):
             taken = pc.take(values, local)
             result[column] = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
     return [array for array in result if array is not None]
 
 
-def _local_rows(picks: Sequence[PagePick]) -> pa.Array:
-    parts, before = [], 0
-    for pick in picks:
-        parts.append(pick.local + before)
-        before += pick.covered
-    return pa.array(np.concatenate(parts))
-
-
 def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.ChunkedArray]:
     """Columns of all rows in the picked pages, which are cut alike."""
     rows = [p.covered for p in picks[0]]
-    file = _file_of(picks, data, rows, path)
     with decoding(path):
+        file = _file_of(picks, data, rows)
         table = open_file(pa.BufferReader(file)).read(use_threads=sum(len(p.starts) for p in picks[0]) >= _THREADS_FROM)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)
 
 
-def _file_of(
-    picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], rows: Sequence[int], path: str
-) -> bytes:
+def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], rows: Sequence[int]) -> bytes:
     body: list[bytes] = [MAGIC]
     position = len(MAGIC)
     groups: list[Struct] = []
@@ -221,15 +214,15 @@ def _file_of(
         chunks: list[Struct] = []
         for column_picks, column_data in zip(picks, data, strict=True):
             pick, pages = column_picks[part], column_data[part]
-            try:
-                page_heads(pick, pages)
-            except CorruptFileError as error:
-                raise CorruptFileError(error.message, path=path) from None
+            page_heads(pick, pages)
             chunks.append(_chunk(pick, position, len(pages), row_count))
             body.append(pages)
             position += len(pages)
         groups.append({1: (LIST, (STRUCT, chunks)), 2: (I64, position), 3: (I64, row_count)})
-    footer = _footer([p[0].leaf for p in picks], groups, sum(rows))
+    elements: list[Struct] = [{4: (BINARY, b"schema"), 5: (I32, len(picks))}]
+    elements += [as_fixed(p[0].leaf.element) for p in picks]
+    meta: Struct = {1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, sum(rows)), 4: (LIST, (STRUCT, groups))}
+    footer = encode_struct(meta)
     return b"".join([*body, footer, len(footer).to_bytes(4, "little"), MAGIC])
 
 
@@ -248,9 +241,3 @@ def _chunk(pick: PagePick, position: int, size: int, rows: int) -> Struct:
     if prefix:
         meta[11] = (I64, position)
     return {2: (I64, position), 3: (STRUCT, meta)}
-
-
-def _footer(leaves: Sequence[Leaf], groups: list[Struct], rows: int) -> bytes:
-    elements: list[Struct] = [{4: (BINARY, b"schema"), 5: (I32, len(leaves))}]
-    elements += [as_fixed(leaf.element) for leaf in leaves]
-    return encode_struct({1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, rows), 4: (LIST, (STRUCT, groups))})

@@ -101,7 +101,6 @@ def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRe
 def _prune_groups(
     source: ParquetSource, predicate: Predicate, columns: dict[ColumnRef, Leaf], groups: Sequence[int]
 ) -> npt.NDArray[np.bool_]:
-    """Which row groups may hold a match."""
     footer = source.footer
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
@@ -120,7 +119,6 @@ def _prune_pages(
     columns: dict[ColumnRef, Leaf],
     groups: Sequence[tuple[int, int, int]],
 ) -> BitMap:
-    """The rows of these row groups that their pages leave."""
     everything = BitMap()
     for _, start, stop in groups:
         everything.add_range(start, stop)
@@ -188,7 +186,7 @@ def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class _RawBounds:
-    """Per row group or page: bounds in Parquet's plain encoding (None where not told), NULLs (-1 likewise), rows."""
+    """Per row group or page: bounds in Parquet's plain encoding (None if missing), NULLs (-1 if not counted), rows."""
 
     low: list[bytes | None]
     high: list[bytes | None]
@@ -203,7 +201,6 @@ class _RawBounds:
 
 
 def _chunk_bounds(leaf: Leaf, chunks: Sequence[Chunk]) -> _RawBounds:
-    """Bounds of whole column chunks, from the footer."""
     bounds = _RawBounds([], [], [], [])
     for chunk in chunks:
         stats = chunk.statistics or {}
@@ -261,7 +258,7 @@ def _comparable(leaf: Leaf, type_: DataType | None) -> bool:
 
 
 def _logical(element: Struct) -> Struct:
-    """The union LogicalType of a schema element, empty when there is none."""
+    """The union LogicalType, empty when there is none."""
     wire, value = element.get(10, (STRUCT, {}))
     return value if wire == STRUCT and all(f[0] == STRUCT for f in value.values()) else {}
 

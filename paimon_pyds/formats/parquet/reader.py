@@ -58,13 +58,10 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The wanted columns: their Arrow schema, and the leaves under each."""
-
     schema: pa.Schema
     leaves: list[list[Leaf]]
 
     def subset(self, keep: Sequence[int]) -> _Columns:
-        """Only the columns at these places."""
         return _Columns(pa.schema([self.schema.field(i) for i in keep]), [self.leaves[i] for i in keep])
 
 
@@ -139,10 +136,10 @@ class ParquetReader:
             flat = [leaves[0].index for leaves in columns.leaves if leaves[0].flat]
             self._source.tables((t.group, leaf) for t in sparse for leaf in flat)
             chosen = {t.group: self._choose_pages(t, flat) for t in sparse}
-            yield from _passes([chosen.get(t.group, t) for t in tasks], partial(self._to_decode, columns))
+            yield from self._passes(columns, [chosen.get(t.group, t) for t in tasks])
 
     def _wanted(self, selection: RowSelection, first: int, stop: int) -> Iterator[_Task]:
-        """Row groups with selected rows, and which: where few are left out, those are told."""
+        """Row groups with selected rows, and which; where few are left out, which these are."""
         for group in range(first, stop):
             begin, end = self._source.footer.groups[group]
             inside, rows = selection.window(begin, end), end - begin
@@ -159,19 +156,14 @@ class ParquetReader:
         begin, end = self._source.footer.groups[group]
         return end - begin
 
-    def _to_decode(self, columns: _Columns, task: _Task) -> int:
-        """Values that are decoded for a task whose columns are, at least in part, read by pages."""
-        whole = len(columns.leaves) - len(task.picks)
-        return sum(pick.covered for pick in task.picks.values()) + whole * self._rows_of(task.group)
-
     def _choose_pages(self, task: _Task, flat: Sequence[int]) -> _Task:
         """The task with picks for those of its flat columns whose pages cost less than the row group."""
         if task.rows is None:
             return task
         footer, tables = self._source.footer, self._source.tables(())
-        known = [leaf for leaf in flat if (task.group, leaf) in tables]
+        indexed = [leaf for leaf in flat if (task.group, leaf) in tables]
         found = pick_pages(
-            {i: (footer.leaves[i], footer.chunk(task.group, i), tables[task.group, i]) for i in known}, task.rows
+            {i: (footer.leaves[i], footer.chunk(task.group, i), tables[task.group, i]) for i in indexed}, task.rows
         )
         picks = {leaf: (pick, len(tables[task.group, leaf])) for leaf, pick in found.items()}
         if not picks:
@@ -187,6 +179,28 @@ class ParquetReader:
                 f"row group {task.group} read whole: {len(task.rows)} rows want {wanted} of {total} pages"
             )
         return _Task(task.group, task.rows, None, {leaf: picks[leaf][0] for leaf in chosen}, (total, cost))
+
+    def _passes(self, columns: _Columns, tasks: Sequence[_Task]) -> Iterator[_Task | list[_Task]]:
+        """Neighbouring tasks that read the same columns by pages become one pass, within bounds."""
+        current: list[_Task] = []
+        size = values = 0
+        for task in tasks:
+            if current and (
+                task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or values > _PASS_VALUES
+            ):
+                yield current
+                current, size, values = [], 0, 0
+            if not task.picks:
+                yield task
+                continue
+            current.append(task)
+            whole = len(columns.leaves) - len(task.picks)
+            values += whole * self._rows_of(task.group)
+            for pick in task.picks.values():
+                size += int(pick.sizes.sum())
+                values += pick.covered
+        if current:
+            yield current
 
     def _batches(self, columns: _Columns, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The wanted rows: row groups that are decoded whole, and passes over pages, several at a time."""
@@ -323,24 +337,5 @@ class ParquetReader:
 
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:
-    """Columns of all rows that these row groups give."""
     table = pa.Table.from_batches([batch for group in groups for batch in group], schema).combine_chunks()
     return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-
-
-def _passes(tasks: Sequence[_Task], to_decode: Callable[[_Task], int]) -> Iterator[_Task | list[_Task]]:
-    """Neighbouring tasks that read the same columns by pages become one pass, within bounds."""
-    current: list[_Task] = []
-    size = values = 0
-    for task in tasks:
-        if current and (task.picks.keys() != current[0].picks.keys() or size > _PASS_BYTES or values > _PASS_VALUES):
-            yield current
-            current, size, values = [], 0, 0
-        if not task.picks:
-            yield task
-            continue
-        current.append(task)
-        size += sum(int(pick.sizes.sum()) for pick in task.picks.values())
-        values += to_decode(task)
-    if current:
-        yield current

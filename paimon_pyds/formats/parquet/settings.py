@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.formats.parquet.arrays import INT96_BYTES
 from paimon_pyds.options.option import Kind as ValueKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.types import (
@@ -36,7 +37,7 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "writer_settings"]
+__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "stored_schema", "writer_settings"]
 
 PAGE_ROWS = 6_144
 """A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
@@ -156,6 +157,27 @@ def _typed(type_: DataType) -> pa.DataType:
     return plain
 
 
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
+    return pa.schema([_stored_field(f) for f in schema])
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return pa.binary(INT96_BYTES)
+    if pa.types.is_struct(type_):
+        return pa.struct([_stored_field(type_.field(i)) for i in range(type_.num_fields)])
+    if pa.types.is_map(type_):
+        return pa.map_(_stored_field(type_.key_field), _stored_field(type_.item_field))
+    if pa.types.is_list(type_):
+        return pa.list_(_stored_field(type_.value_field))
+    return type_
+
+
 def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:
     """Keyword arguments for `pyarrow.parquet.ParquetWriter`, the same for each row group of a file.
 
@@ -165,8 +187,8 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
     """
     import pyarrow.parquet as pq
 
-    known = pq.ParquetWriter.__init__.__code__.co_varnames
-    limits_rows = "max_rows_per_page" in known
+    supported = pq.ParquetWriter.__init__.__code__.co_varnames
+    limits_rows = "max_rows_per_page" in supported
 
     encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
     batch_rows = _BATCH_ROWS
@@ -189,7 +211,7 @@ def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, A
         "store_schema": False,
     }
     # data_page_size is one of those that ParquetWriter passes on by **options.
-    return {name: value for name, value in wanted.items() if name in known or name == "data_page_size"}
+    return {name: value for name, value in wanted.items() if name in supported or name == "data_page_size"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +266,6 @@ def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
 
 
 def _sample(table: pa.Table) -> pa.Table:
-    """A few runs of rows from all over the table."""
     rows = table.num_rows
     if rows <= _SAMPLE_RUNS * _SAMPLE_RUN_ROWS:
         return table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +57,7 @@ class ParquetSource:
         return [data for data in found if data is not None]
 
     def count(self, size: int, *, requests: int, index: bool = False) -> None:
-        """Note bytes that are asked of the storage, from any thread."""
+        """Count bytes that are read from the storage, from any thread."""
         with self._counting:
             self.counters.bytes_read += size
             self.counters.requests += requests
@@ -72,12 +71,10 @@ class ParquetSource:
         chunks = [self.footer.chunk(*key) for key in keys]
         rows = [stop - start for start, stop in (self.footer.groups[group] for group, _ in keys)]
         data = self.read([chunk.offset_index or (0, 0) for chunk in chunks], index=True)
-        try:
+        with decoding(self.path):
             for index in data:
                 check_struct(index, "OffsetIndex")
             self._tables.update(zip(keys, decode_offset_indexes(data, chunks, rows), strict=True))
-        except CorruptFileError as error:
-            raise CorruptFileError(error.message, path=self.path) from error
         return self._tables
 
     def bounds(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], ColumnIndex]:
@@ -89,14 +86,13 @@ class ParquetSource:
         tables = self.tables(keys)
         keys = [k for k in keys if k in tables]
         places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
-        for key, data in zip(keys, self.read(places, index=True), strict=True):
-            try:
+        found = self.read(places, index=True)
+        with decoding(self.path):
+            for key, data in zip(keys, found, strict=True):
                 check_struct(data, "ColumnIndex")
                 index = decode_column_index(data, len(tables[key]))
-            except CorruptFileError as error:
-                raise CorruptFileError(error.message, path=self.path) from error
-            if agrees(self.footer.chunk(*key), index):
-                self._bounds[key] = index
+                if agrees(self.footer.chunk(*key), index):
+                    self._bounds[key] = index
         return self._bounds
 
     @contextmanager
@@ -119,16 +115,11 @@ class ParquetSource:
 
     def _open(self, *, int96: bool) -> Any:
         whole = self._tail.get(0, self.size)
-        data = self.footer.data
-        if int96:
-            try:
-                data = footer_without_int96(data)
-            except CorruptFileError as error:
-                raise CorruptFileError(error.message, path=self.path) from error
         import pyarrow.parquet as pq
 
-        footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
         with decoding(self.path):
+            data = footer_without_int96(self.footer.data) if int96 else self.footer.data
+            footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
             metadata = pq.read_metadata(pa.BufferReader(footer))
             source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
             return open_file(source, metadata)
@@ -151,7 +142,8 @@ def _requests(ranges: Sequence[tuple[int, int]]) -> int:
 
 @contextmanager
 def decoding(path: str) -> Iterator[None]:
-    """Turns the errors of pyarrow into ours: what it can't decode is a corrupt file, unless the storage failed.
+    """Turns the errors of pyarrow into ours: what it can't decode is a corrupt file, unless the storage failed. Errors
+    of damage say which file it is.
 
     Raises:
         CorruptFileError: the bytes are not Parquet.
@@ -160,6 +152,8 @@ def decoding(path: str) -> Iterator[None]:
     """
     try:
         yield
+    except CorruptFileError as error:
+        raise (error if error.path else CorruptFileError(error.message, path=path, field=error.field)) from None
     except PaimonError:
         raise
     except pa.ArrowNotImplementedError as error:
@@ -180,13 +174,7 @@ def open_file(source: pa.NativeFile, metadata: Any = None) -> Any:
     """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(source, metadata=metadata, **_reader_settings())
-
-
-@lru_cache(maxsize=1)
-def _reader_settings() -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
-    known = pq.ParquetFile.__init__.__code__.co_varnames
-    wanted = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
-    return {name: value for name, value in wanted.items() if name in known}
+    settings = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
+    supported = pq.ParquetFile.__init__.__code__.co_varnames
+    arguments = {name: value for name, value in settings.items() if name in supported}
+    return pq.ParquetFile(source, metadata=metadata, **arguments)

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, stored_schema, timestamp_bytes, with_int96
+from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, timestamp_bytes, with_int96
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.page_index import decode_locations, encode_offset_index
-from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, writer_settings
+from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema, stored_schema, writer_settings
 from paimon_pyds.formats.parquet.thrift import (
     I16,
     I32,
@@ -41,7 +40,7 @@ GROUP_ROWS = 1_000_000
 """A row group's most rows: what is encoded by one thread, and what late materialisation works on."""
 _MAX_THREADS = 4
 _FIRST_RATIO = 0.5
-"""Encoded bytes per byte of Arrow data, until a row group has told better."""
+"""Encoded bytes per byte of Arrow data, until a row group is encoded."""
 _FOOTER_BYTES = 1 << 20
 _MANY_PARTS = 256
 _SMALL_PART_ROWS = 1_024
@@ -235,7 +234,6 @@ class _Gathered:
             self._fresh, self._fresh_rows = [], 0
 
     def table(self) -> pa.Table:
-        """All rows, with the file's schema."""
         parts = [*self._joined, *self._fresh]
         columns = [
             pa.chunked_array([part.column(i) for part in parts], field.type) for i, field in enumerate(self._schema)
@@ -244,32 +242,23 @@ class _Gathered:
         return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table
 
 
-@dataclass(slots=True)
-class _Index:
-    """The page index of one column chunk, waiting for the end of the file."""
-
-    chunk: Struct
-    column_index: bytes | None
-    offset_index: bytes | None
-
-
 class _Stitcher:
     """Writes the row groups of in-memory Parquet files, all with one schema, into one file."""
 
     def __init__(self, sink: BinaryIO, *, int96: bool = False) -> None:
-        """``int96``: columns of twelve bytes are timestamps, and told so in the footer."""
+        """``int96``: columns of twelve bytes are timestamps, and INT96 in the footer."""
         self._sink = sink
         self._int96 = int96
         self._first: Struct | None = None
         self._groups: list[Struct] = []
-        self._indexes: list[_Index] = []
+        self._indexes: list[tuple[Struct, bytes | None, bytes | None]] = []  # chunks with column and offset index
         self._rows = 0
         self.position = 0
 
     def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
         """Append the row group of a Parquet file that pyarrow has written.
 
-        ``unbounded`` are top-level columns whose bounds must not be told; their counts of NULLs are.
+        ``unbounded`` are top-level columns whose bounds are left out; their counts of NULLs stay.
         """
         unbounded_paths = [[name.encode()] for name in unbounded]
         view = memoryview(file)
@@ -300,7 +289,7 @@ class _Stitcher:
                     if 12 in chunk[3][1]:
                         chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
                     column_index = None
-                self._indexes.append(_Index(chunk, column_index, offset_index))
+                self._indexes.append((chunk, column_index, offset_index))
             _shift(group, (5,), shift)
             group.pop(7, None)
             if len(self._groups) <= _MAX_ORDINAL:
@@ -310,11 +299,10 @@ class _Stitcher:
         self._write(view[len(MAGIC) : pages_end])
 
     def finish(self) -> None:
-        """Write the page indexes and the footer."""
         if self._first is None:
             raise ValueError("a Parquet file needs a row group, an empty one at least")
-        column_indexes = [(index.chunk, index.column_index, 6) for index in self._indexes]
-        for chunk, found, field_id in column_indexes + [(i.chunk, i.offset_index, 4) for i in self._indexes]:
+        column_indexes = [(chunk, found, 6) for chunk, found, _ in self._indexes]
+        for chunk, found, field_id in column_indexes + [(chunk, found, 4) for chunk, _, found in self._indexes]:
             if found is not None:
                 data = with_checksum(found)
                 chunk[field_id] = (I64, self.position)

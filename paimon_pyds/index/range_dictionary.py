@@ -17,15 +17,14 @@ from __future__ import annotations
 import bisect
 import itertools
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.index.bitmap.writer import fixed_binary, join_binary
+from paimon_pyds.index.bitmap_writer import fixed_binary, join_binary
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
@@ -199,7 +198,6 @@ class RangeDictionary:
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes, besides what it put in a cache."""
         return 120 * len(self._codes)
 
     def _others(self, number: int) -> Any:
@@ -231,18 +229,18 @@ class RangeDictionary:
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The code of a key and True; or, when it isn't there, the code of the next greater key and False."""
-        number = bisect.bisect_right(self._firsts, key) - 1
+        number = _place(self._firsts, key, "right") - 1
         if number < 0:
             return 0, False
         code = int(self._codes[number])
         if self._firsts[number] == key:
             return code, True
         keys = self._others(number) if self._sizes[number] else []
-        at = bisect.bisect_left(keys, key)
+        at = _place(keys, key, "left")
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
-    def keys_at(self, codes: I64) -> pa.Array:
-        """The keys of these codes, which are in the dictionary: int64 or binary. A chunk is read once."""
+    def keys_at(self, codes: I64) -> Any:
+        """The keys of these codes, which are in the dictionary: int64, or a list of bytes. A chunk is read once."""
         numbers = np.searchsorted(self._codes, codes, side="right") - 1
         within = codes - self._codes[numbers]
         binary = self._codec.is_binary
@@ -257,7 +255,14 @@ class RangeDictionary:
                     found[i] = others[within[i] - 1] if within[i] else first
             else:
                 found[part] = np.append(np.int64(first), np.asarray(others, np.int64))[within[part]]
-        return pa.array(found, pa.binary() if binary else pa.int64())
+        return found
+
+
+def _place(keys: Any, key: Key, side: Literal["left", "right"]) -> int:
+    """Where a key belongs among ascending ones: an array, or a list of bytes."""
+    if isinstance(keys, np.ndarray):
+        return int(keys.searchsorted(key, side))
+    return (bisect.bisect_left if side == "left" else bisect.bisect_right)(keys, key)
 
 
 def _ascends(keys: Any) -> bool:

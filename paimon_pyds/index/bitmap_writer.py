@@ -1,6 +1,6 @@
 """Writing the bitmap index, versions 1 and 2: all bitmaps of a column assembled at once from its sorted codes.
 
-The layout is told in `paimon_pyds.index.bitmap.reader`.
+The layout is described in `paimon_pyds.index.bitmap`.
 """
 
 from __future__ import annotations
@@ -16,61 +16,18 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.keys import key_codec
-from paimon_pyds.index.ranks import sorted_rows
+from paimon_pyds.index.dictionary import EncodedColumn, sorted_rows
 from paimon_pyds.roaring.codec import encode_groups
-from paimon_pyds.types import DataType
 
-__all__ = [
-    "DEFAULT_BLOCK_SIZE",
-    "BitmapBuilder",
-    "check_limits",
-    "fixed_binary",
-    "join_binary",
-    "rows_by_key",
-    "write_bitmap",
-]
+__all__ = ["check_limits", "fixed_binary", "join_binary", "write_bitmap"]
 
-DEFAULT_BLOCK_SIZE = 16 << 10
 _SINGLE_BITMAP_BYTES = 18
 _WINDOW = 1 << 20  # rows sorted at a time, to bound memory
 
 I64 = npt.NDArray[np.int64]
 
 
-class BitmapBuilder:
-    """Collects a column for a bitmap index.
-
-    Args:
-        type_: the column's type.
-        version: of the format, 1 or 2.
-        block_size: bytes of one block of version 2's dictionary (``index-block-size``).
-        dictionary: the column's shared dictionary; `update` is then not to be called.
-    """
-
-    def __init__(
-        self,
-        type_: DataType,
-        version: int = 2,
-        block_size: int = DEFAULT_BLOCK_SIZE,
-        *,
-        dictionary: ColumnDictionary | None = None,
-    ) -> None:
-        self._version = version
-        self._block_size = block_size
-        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows."""
-        self._dictionary.update(values)
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the ``row_count`` rows given."""
-        return write_bitmap(self._dictionary.finish(), self._version, self._block_size)
-
-
-def rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], I64]:
+def _rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], I64]:
     """Row positions sorted by code, null rows first, and how many rows each has: [nulls, first key, second key, …]."""
     groups = len(column.keys) + 1
     rows = column.row_count
@@ -97,14 +54,14 @@ def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.ui
     return sorted_rows(codes.astype(np.uint64)).astype(np.uint32)
 
 
-def write_bitmap(column: EncodedColumn, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:
+def write_bitmap(column: EncodedColumn, version: int, block_size: int) -> bytes:
     """The serialized bitmap index of a column.
 
     Raises:
         SchemaError: the index would be larger than 2 GiB, or the file has more than 2^31 - 1 rows.
     """
     rows = column.row_count
-    positions, counts = rows_by_key(column)
+    positions, counts = _rows_by_key(column)
     body, sizes = _serialize_groups(positions, counts)
     check_limits("bitmap", rows, int(sizes.sum()))
     firsts = positions[np.minimum(np.cumsum(counts) - counts, max(rows - 1, 0))].astype(np.int64) if rows else counts

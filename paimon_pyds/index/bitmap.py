@@ -22,20 +22,16 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap.writer import DEFAULT_BLOCK_SIZE, BitmapBuilder, write_bitmap
-from paimon_pyds.index.keys import Key, KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
+from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import decode_bitmap, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_BLOCK_SIZE", "BitmapBuilder", "BitmapReader", "write_bitmap"]
+__all__ = ["BitmapReader"]
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
-_CACHE = 8 << 20
 
 I64 = npt.NDArray[np.int64]
 
@@ -50,17 +46,16 @@ class _Block:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory it takes."""
         return 200 + 80 * len(self.keys)
 
 
 class BitmapReader:
     """An open bitmap index. Dictionary blocks and bitmaps are read when asked for, several in one request."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+        self.source = source
         self._codec = codec
-        self._cache = cache if cache is not None else ByteCache(_CACHE)
+        self._cache = cache
         self._owner = object()
         cursor = Cursor(source)
         self.version = cursor.u8("version")
@@ -77,14 +72,8 @@ class BitmapReader:
         else:
             self._read_block_table(cursor)
 
-    @staticmethod
-    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> BitmapReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return BitmapReader(source, key_codec(type_), cache)
-
     @property
     def nbytes(self) -> int:
-        """About the memory it takes, besides what it put in a cache."""
         return self._whole.nbytes if self._whole is not None else 80 * len(self._first_keys)
 
     @property
@@ -95,8 +84,6 @@ class BitmapReader:
     def block_count(self) -> int:
         """Blocks of the dictionary; one in version 1."""
         return 1 if self._whole is not None else len(self._first_keys)
-
-    # ------------------------------------------------------------------------------------------------- dictionary
 
     def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, I64]:
         """``count`` entries of a value and some int32; the values, and the integers as rows."""
@@ -113,7 +100,7 @@ class BitmapReader:
     def _read_dictionary(self, cursor: Cursor) -> None:
         """Version 1: the whole dictionary; a bitmap ends where the next one begins."""
         keys, numbers = self._read_values(cursor, self._values, 1)
-        self._body = Window(self._source, cursor.position, cursor.remaining())
+        self._body = Window(self.source, cursor.position, cursor.remaining())
         offsets = numbers[:, 0]
         null = np.array([] if self._null is None else [self._null[0]], np.int64)
         starts = np.unique(np.append(offsets, null))
@@ -133,11 +120,11 @@ class BitmapReader:
         count = cursor.count("bitmap index block number", each=(self._codec.width or 4) + 4)
         self._first_keys, numbers = self._read_values(cursor, count, 1)
         body_offset = cursor.count("bitmap body offset")
-        self._blocks = Window(self._source, cursor.position, body_offset)
-        self._body = Window(self._source, cursor.position + body_offset, cursor.remaining() - body_offset)
+        self._blocks = Window(self.source, cursor.position, body_offset)
+        self._body = Window(self.source, cursor.position + body_offset, cursor.remaining() - body_offset)
         self._bounds = np.append(numbers[:, 0], body_offset)
         if bool((np.diff(self._bounds) < 4).any()) or self._bounds[0] != 0:
-            raise corrupt(self._source, "index blocks that don't follow each other", offset=at, field="block offset")
+            raise corrupt(self.source, "index blocks that don't follow each other", offset=at, field="block offset")
         self._check_order(self._first_keys, at)
 
     def _check_order(self, keys: Any, at: int) -> None:
@@ -146,9 +133,9 @@ class BitmapReader:
         else:
             ascending = all(a < b for a, b in itertools.pairwise(keys))
         if not ascending:
-            raise corrupt(self._source, "dictionary values out of order", offset=at, field="value")
+            raise corrupt(self.source, "dictionary values out of order", offset=at, field="value")
 
-    def _load_blocks(self, numbers: Sequence[int]) -> list[_Block]:
+    def load_blocks(self, numbers: Sequence[int]) -> list[_Block]:
         if self._whole is not None:
             return [self._whole for _ in numbers]
         loaded: dict[int, _Block] = {}
@@ -187,7 +174,7 @@ class BitmapReader:
             if number >= 0:
                 places.setdefault(number, []).append(key)
         found = []
-        for block, wanted in zip(self._load_blocks(list(places)), places.values(), strict=True):
+        for block, wanted in zip(self.load_blocks(list(places)), places.values(), strict=True):
             for key in wanted:
                 at = bisect.bisect_left(block.keys, key)
                 if at < len(block.keys) and block.keys[at] == key:
@@ -206,61 +193,57 @@ class BitmapReader:
             if len(numbers) and self._bounds[numbers[-1] + 1] - self._bounds[numbers[0]] > _RANGE_BYTES:
                 return None
         found: list[tuple[int, int]] = []
-        for block in self._load_blocks(numbers):
+        for block in self.load_blocks(numbers):
             begin, end = _slice_of(block.keys, probe)
             found.extend(zip(block.offsets[begin:end].tolist(), block.lengths[begin:end].tolist(), strict=True))
         return found if sum(max(length, 16) for _, length in found) <= _RANGE_BYTES else None
 
-    # ---------------------------------------------------------------------------------------------------- bitmaps
-
-    def _union(self, places: Sequence[tuple[int, int]]) -> BitMap:
+    def union(self, places: Sequence[tuple[int, int]]) -> BitMap:
         """All rows of these bitmaps, not to be changed; what isn't cached is read in one request."""
         if len(places) == 1 and places[0][0] >= 0:
-            offset, length = places[0]
-            cached: BitMap | None = self._cache.get((self._owner, "bitmap", offset))
-            if cached is None:
-                length = length if length >= 0 else self._measure(offset)
-                cached = self._bitmap(offset, self._body.read(offset, length))
-            return cached
+            cached: BitMap | None = self._cache.get((self._owner, "bitmap", places[0][0]))
+            return next(self.read_bitmaps(places, keep=True)) if cached is None else cached
         single = np.array([-1 - offset for offset, _ in places if offset < 0], np.int64)
-        if len(single) and int(single.max()) >= self.row_count:
-            message = f"position {int(single.max())} in a file of {self.row_count} rows"
-            raise corrupt(self._source, message, field="offset")
+        self.check_rows(single)
         union = BitMap(single.astype(np.uint32))
         missing = []
         for offset, length in places:
             if offset < 0:
                 continue
             bitmap = self._cache.get((self._owner, "bitmap", offset))
-            if bitmap is not None:
-                union |= bitmap
-            else:
+            if bitmap is None:
                 missing.append((offset, length))
-        for bitmap in self._decoded(missing) if missing else ():
+            else:
+                union |= bitmap
+        for bitmap in self.read_bitmaps(missing, keep=True) if missing else ():
             union |= bitmap
         return union
 
-    def _decoded(self, places: Sequence[tuple[int, int]]) -> Iterator[BitMap]:
-        """The bitmaps at these offsets of the body, read in one request."""
-        places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
-        for (offset, _), data in zip(places, self._body.read_many(places), strict=True):
-            yield self._bitmap(offset, data)
+    def check_rows(self, rows: I64) -> None:
+        """Raises CorruptFileError when one of these positions is no row of the file."""
+        if len(rows) and int(rows.max()) >= self.row_count:
+            message = f"position {int(rows.max())} in a file of {self.row_count} rows"
+            raise corrupt(self.source, message, field="offset")
 
-    def _bitmap(self, offset: int, data: bytes) -> BitMap:
-        """The bitmap at this offset of the body, which is kept."""
-        origin = self._body.origin + offset
-        bitmap = decode_bitmap(data, row_count=self.row_count, path=self._source.name, origin=origin)
-        self._cache.put((self._owner, "bitmap", offset), bitmap, len(data) + 64)
-        return bitmap
+    def read_bitmaps(self, places: Sequence[tuple[int, int]], *, keep: bool = False) -> Iterator[BitMap]:
+        """The bitmaps at these (offset, length) of the body, read in one request; kept in the cache if ``keep``."""
+        places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
+        body = self._body
+        parts = [body.read(*places[0])] if len(places) == 1 else body.read_many(places)
+        for (offset, length), data in zip(places, parts, strict=True):
+            bitmap = decode_bitmap(data, row_count=self.row_count, path=body.name, origin=body.origin + offset)
+            if keep:
+                self._cache.put((self._owner, "bitmap", offset), bitmap, length + 64)
+            yield bitmap
 
     def _measure(self, offset: int) -> int:
         """The length of a bitmap whose entry doesn't tell it."""
         most = 16 + (8192 + 16) * (self.row_count // 65536 + 1)
         data = self._body.read(offset, min(most, max(self._body.size - offset, 0)))
-        return read_layout(data, path=self._source.name, origin=self._body.origin + offset).size
+        return read_layout(data, path=self.source.name, origin=self._body.origin + offset).size
 
-    def _null_rows(self) -> BitMap:
-        return BitMap() if self._null is None else self._union([self._null])
+    def null_rows(self) -> BitMap:
+        return BitMap() if self._null is None else self.union([self._null])
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
         """Points and nulls always; intervals when ``extended`` and few enough values lie in them.
@@ -268,28 +251,22 @@ class BitmapReader:
         Without ``extended``, a negation keeps null rows, as Java's reader does.
         """
         if isinstance(probe, Nulls):
-            nulls = self._null_rows()
+            nulls = self.null_rows()
             rows = nulls.flip(0, self.row_count) if probe.negated else nulls
             return Answer(RowSelection(rows), True)
         if isinstance(probe, Points):
-            rows = self._union(self._find(probe.keys))
+            rows = self.union(self._find(probe.keys))
         else:
             places = self._find_between(probe) if extended else None
             if places is None:
                 return None
-            rows = self._union(places)
+            rows = self.union(places)
         if not probe.negated:
             return Answer(RowSelection(rows), probe.exact)
         rows = rows.flip(0, self.row_count)
         if extended and self._null is not None:
-            rows = rows - self._null_rows()
+            rows = rows - self.null_rows()
         return Answer(RowSelection(rows), probe.exact and (extended or self._null is None))
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        answer = None if probe is None else self.answer(probe)
-        return RowSelection.ALL if answer is None else answer.selection
 
 
 def _slice_of(keys: Sequence[Any], probe: Interval) -> tuple[int, int]:

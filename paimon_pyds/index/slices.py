@@ -1,22 +1,25 @@
-"""Bit slices: for each bit of the rows' values, the rows that have it set. They answer =, ranges and more.
+"""Bit slices: for each bit of the rows' values, the rows that have it set. They answer =, ranges, best rows and more.
 
-After O'Neil and Quass, "Improved query performance with variant indexes" (1997). Values are from 0 to 2^count - 1.
+After O'Neil and Quass, "Improved query performance with variant indexes" (1997). Values are from 0 to 2^count - 1. Sets
+of rows that are handed in or out are not to be changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import keep_freed_memory
-from paimon_pyds.index.slices.containers import containers_of, head_bytes, read_containers
-from paimon_pyds.index.slices.order import RowOrder, SliceOrders
+from paimon_pyds.index.slice_codec import RowOrder, order_rows
+from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage.base import ByteSource
 
-__all__ = ["BitSlices", "rows_between"]
+__all__ = ["BitSlices", "best_rows", "first_of", "rows_between", "slice_counts", "slice_total", "slice_values"]
 
 ByteRange = tuple[int, int]
 
@@ -29,6 +32,13 @@ _HEADS = 4
 _PARTS = 4
 """After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
 
+_BEFORE_ORDER = 16
+"""So many intervals are answered before rows are put in order: it takes as long as about 60 of them."""
+
+_SHARE_OF_ORDER = 4
+"""An order takes no more of the cache than one part in so many."""
+
+_MOST_ORDERED_BITS = 32
 
 _LARGE = 1 << 20
 """Bytes of slices from which on it matters where the memory for them comes from."""
@@ -54,12 +64,11 @@ class BitSlices:
         self._row_count = row_count
         self._cache = cache
         self._owner = object()
-        self._orders = SliceOrders(row_count, cache, self._owner)
-        self._parts_asked = 0
+        self._parts_read = 0
+        self._intervals = 0
 
     @property
     def count(self) -> int:
-        """Number of slices."""
         return len(self._places)
 
     @property
@@ -72,7 +81,6 @@ class BitSlices:
         return self._load([self._existing])[0]
 
     def one(self, bit: int) -> BitMap:
-        """The slice of one bit."""
         return self._load([self._places[bit]])[0]
 
     def load(self, first: int, stop: int | None = None) -> list[BitMap]:
@@ -91,12 +99,12 @@ class BitSlices:
         whole = sum(length for _, length in places)
         if whole <= _HEADS * len(places) * head_bytes(self._row_count):
             return None
-        if self._parts_asked >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
+        if self._parts_read >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
             return None
         containers = containers_of(rows, self._row_count)
         if containers is None:
             return None
-        self._parts_asked += 1
+        self._parts_read += 1
         return read_containers(self._source, places, containers, self._row_count)
 
     def _load_list(self, name: int, places: Sequence[ByteRange]) -> list[BitMap]:
@@ -134,12 +142,28 @@ class BitSlices:
         return found
 
     def remember(self, highest: int, rows: BitMap) -> None:
-        """Keep the rows that have these highest bits, as long as there is room."""
-        self._cache.put((self._owner, "highest", highest), rows, _most_bytes(rows))
+        most = 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
+        self._cache.put((self._owner, "highest", highest), rows, most)
 
     def order(self) -> RowOrder | None:
-        """The rows ordered by value as far as it takes; None where it isn't worth its time or memory."""
-        return self._orders.get(self)
+        """The rows in order, kept in the cache; None where few intervals were asked for, or it takes too much memory.
+
+        Raises:
+            CorruptFileError: a slice is damaged.
+        """
+        order: RowOrder | None = self._cache.get((self._owner, "order"))
+        bits = self.low_count
+        if order is not None or not bits or self.count > _MOST_ORDERED_BITS:
+            return order
+        if 8 * self._row_count > self._cache.capacity // _SHARE_OF_ORDER:
+            return None
+        self._intervals += 1
+        if self._intervals <= _BEFORE_ORDER:
+            return None
+        self._intervals = 0
+        order = order_rows(self.existing(), self.load(bits), self.load(0, bits), self._row_count)
+        self._cache.put((self._owner, "order"), order, order.nbytes)
+        return order
 
 
 _HIGHEST = 8
@@ -150,11 +174,6 @@ _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
 
 _MOST_STRETCHES = 4
-
-
-def _most_bytes(rows: BitMap) -> int:
-    """An upper bound of what a bitmap takes in memory."""
-    return 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
 
 
 def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
@@ -244,39 +263,103 @@ def _between(rows: BitMap, bits: Sequence[BitMap], low: int, high: int) -> BitMa
         return rows
     *lower, highest = bits[:free]
     upper = rows & highest
-    return _at_least(rows - upper, lower, low) | _at_most(upper, lower, high)
+    return _bounded(rows - upper, lower, low, above=True) | _bounded(upper, lower, high, above=False)
 
 
-def _at_least(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
-    """Those of ``rows`` whose number in ``bits`` is at least that of ``value``: from the highest bit, as few are left
-    soon."""
-    if not value & (1 << len(bits)) - 1:
+def _bounded(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -> BitMap:
+    """Those of ``rows`` whose number in ``bits`` is at least that of ``value`` (``above``), or at most: from the
+    highest bit, as few are left soon."""
+    if not (value if above else ~value) & (1 << len(bits)) - 1:
         return rows
-    equal, greater = rows, BitMap()
+    equal, found = rows, BitMap()
     for bit in reversed(range(len(bits))):
         if not equal:
             break
         with_bit = equal & bits[bit]
         if value >> bit & 1:
+            if not above:
+                found |= equal - with_bit
             equal = with_bit
         else:
-            greater |= with_bit
+            if above:
+                found |= with_bit
             equal = equal - with_bit
-    return greater | equal
+    return found | equal
 
 
-def _at_most(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
-    """Those of ``rows`` whose number in ``bits`` is at most that of ``value``."""
-    if not ~value & (1 << len(bits)) - 1:
-        return rows
-    equal, less = rows, BitMap()
-    for bit in reversed(range(len(bits))):
-        if not equal:
+_FEW = 1 << 12
+"""For so few rows, parts of slices around them are read, if that spares anything."""
+
+
+def first_of(rows: BitMap, n: int) -> BitMap:
+    """The ``n`` lowest positions, or all when there are fewer."""
+    return rows if len(rows) <= n else BitMap(rows[:n])
+
+
+def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: bool, most: int) -> BitMap:
+    """The ``n`` rows with the largest (or smallest) values among ``rows``, which all have one.
+
+    Args:
+        slices: of the values.
+        rows: positions to choose from.
+        n: how many.
+        largest: those with the largest values; else the smallest.
+        ties: take every row whose value is that of the last one, too; else the first of them by position.
+        most: no row has a larger value. Rows that agree with it so far can't have a bit that it has not: such a slice
+            is not read.
+    """
+    found, left = BitMap(), rows
+    agrees, parts = largest, None
+    for bit in reversed(range(slices.count)):
+        if len(found) + len(left) <= n:
             break
-        with_bit = equal & bits[bit]
-        if value >> bit & 1:
-            less |= equal - with_bit
-            equal = with_bit
+        if agrees and not most >> bit & 1:
+            continue
+        if parts is None and len(left) <= _FEW:
+            wanted = [b for b in range(bit + 1) if not agrees or b == bit or most >> b & 1]
+            loaded = slices.load_around(left, wanted)
+            parts = None if loaded is None else dict(zip(wanted, loaded, strict=True))
+        members = slices.one(bit) if parts is None or bit not in parts else parts[bit]
+        better = left & members if largest else left - members
+        if len(found) + len(better) >= n:
+            left = better
         else:
-            equal = equal - with_bit
-    return less | equal
+            found |= better
+            left, agrees = left - better, False
+    return found | (left if ties else first_of(left, n - len(found)))
+
+
+def slice_values(slices: BitSlices, rows: BitMap) -> npt.NDArray[np.uint64]:
+    """The values of these rows, in the order of their positions."""
+    positions = np.asarray(rows.to_array(), np.uint32)
+    values = np.zeros(len(positions), np.uint64)
+    parts = slices.load_around(rows, range(slices.count)) if len(rows) <= _FEW else None
+    for bit in range(slices.count):
+        members = np.asarray(((slices.one(bit) if parts is None else parts[bit]) & rows).to_array(), np.uint32)
+        values[np.searchsorted(positions, members)] |= np.uint64(1 << bit)
+    return values
+
+
+def slice_counts(slices: BitSlices, rows: BitMap) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The distinct values of these rows, ascending, and how many rows have each. For few distinct values."""
+    found: list[tuple[int, int]] = []
+    _split(slices, rows, slices.count - 1, 0, found)
+    pairs = np.array(found, np.uint64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1].astype(np.int64)
+
+
+def _split(slices: BitSlices, rows: BitMap, bit: int, value: int, found: list[tuple[int, int]]) -> None:
+    """Halve the rows bit by bit, the clear half first. As deep as there are slices: 64 at most."""
+    if not rows:
+        return
+    if bit < 0:
+        found.append((value, len(rows)))
+        return
+    members = slices.one(bit)
+    _split(slices, rows - members, bit - 1, value, found)
+    _split(slices, rows & members, bit - 1, value | 1 << bit, found)
+
+
+def slice_total(slices: BitSlices, rows: BitMap) -> int:
+    """The sum of the values of these rows."""
+    return sum(slices.one(bit).intersection_cardinality(rows) << bit for bit in range(slices.count))

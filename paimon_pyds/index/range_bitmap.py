@@ -13,60 +13,30 @@ Without a value other than NULL there is no min and max, and Java writes 64 empt
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap.writer import check_limits
-from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
-from paimon_pyds.index.keys import Key, KeyCodec, key_codec
-from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe, make_probe
-from paimon_pyds.index.range_bitmap.dictionary import RangeDictionary, read_key, write_dictionary, write_key
-from paimon_pyds.index.slices.codec import encode_slices
-from paimon_pyds.index.slices.slices import BitSlices, rows_between
+from paimon_pyds.index.bitmap_writer import check_limits
+from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
+from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
+from paimon_pyds.index.slice_codec import encode_slices
+from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
-from paimon_pyds.predicate.tree import Op
 from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.base import ByteSource
-from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "RangeBitmapBuilder", "RangeBitmapReader", "write_range_bitmap"]
+__all__ = ["RangeBitmapReader", "write_range_bitmap"]
 
-DEFAULT_CHUNK_SIZE = 16 << 10
 _VERSION = 1
 _SLICES_OF_NOTHING = 64
 _MAX_SLICES = 64
-_CACHE = 16 << 20
 
 
-class RangeBitmapBuilder:
-    """Collects a column for a range bitmap.
-
-    Args:
-        type_: the column's type.
-        chunk_size: bytes of the keys in one chunk of the dictionary.
-        dictionary: the column's shared dictionary; `update` is then not to be called.
-    """
-
-    def __init__(
-        self, type_: DataType, chunk_size: int = DEFAULT_CHUNK_SIZE, *, dictionary: ColumnDictionary | None = None
-    ) -> None:
-        self._chunk_size = chunk_size
-        self._dictionary = dictionary or ColumnDictionary(key_codec(type_))
-
-    def update(self, values: pa.Array) -> None:
-        """Append rows."""
-        self._dictionary.update(values)
-
-    def finish(self, row_count: int) -> bytes:
-        """The serialized index of the ``row_count`` rows given."""
-        return write_range_bitmap(self._dictionary.finish(), self._chunk_size)
-
-
-def write_range_bitmap(column: EncodedColumn, chunk_size: int = DEFAULT_CHUNK_SIZE) -> bytes:
+def write_range_bitmap(column: EncodedColumn, chunk_size: int) -> bytes:
     """The serialized range bitmap of a column."""
     codec, cardinality = column.codec, len(column.keys)
     dictionary = write_dictionary(column, chunk_size)
@@ -120,9 +90,9 @@ def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
 class RangeBitmapReader:
     """An open range bitmap. Dictionary chunks and slices are read when asked for."""
 
-    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache | None = None) -> None:
-        self._codec = codec
-        self._cache = cache if cache is not None else ByteCache(_CACHE)
+    def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
+        self.codec = codec
+        self._cache = cache
         cursor = Cursor(source, step=256)
         header = cursor.count("header length")
         version = cursor.u8("version")
@@ -134,59 +104,53 @@ class RangeBitmapReader:
             message = f"{self.cardinality} distinct values in {self.row_count} rows"
             raise corrupt(source, message, offset=9, field="cardinality")
         if self.cardinality:
-            self._min, self._max = read_key(codec, cursor, "min"), read_key(codec, cursor, "max")
+            self.least, self.most = read_key(codec, cursor, "min"), read_key(codec, cursor, "max")
         length = cursor.count("dictionary length")
         if cursor.position != 4 + header:
             message = f"a header of {cursor.position - 4} bytes, not {header}"
             raise corrupt(source, message, offset=0, field="header length")
         at = cursor.position
         self._dictionary_window = Window(source, at, length)
-        self._slices_window = Window(source, at + length, source.size - at - length)
+        self.slices_window = Window(source, at + length, source.size - at - length)
         self._open_dictionary: RangeDictionary | None = None
         self._opened_slices: BitSlices | None = None
 
-    @staticmethod
-    def open(source: ByteSource, type_: DataType, cache: ByteCache | None = None) -> RangeBitmapReader:
-        """Open the index of a column of this type. Raises CorruptFileError."""
-        return RangeBitmapReader(source, key_codec(type_), cache)
-
     @property
     def nbytes(self) -> int:
-        """About the memory it takes, besides what it put in a cache."""
         return 0 if self._open_dictionary is None else self._open_dictionary.nbytes
 
     @property
-    def _dictionary(self) -> RangeDictionary:
+    def dictionary(self) -> RangeDictionary:
         if self._open_dictionary is None:
             window = self._dictionary_window
-            self._open_dictionary = RangeDictionary(window, self._codec, self.cardinality, self._cache)
+            self._open_dictionary = RangeDictionary(window, self.codec, self.cardinality, self._cache)
         return self._open_dictionary
 
     @property
-    def _slices(self) -> BitSlices:
+    def slices(self) -> BitSlices:
         if self._opened_slices is None:
-            slices = _open_slices(self._slices_window, self.row_count, self._cache)
+            slices = _open_slices(self.slices_window, self.row_count, self._cache)
             if slices.count < (self.cardinality - 1).bit_length():
                 message = f"{slices.count} slices for {self.cardinality} values"
-                raise corrupt(self._slices_window, message, offset=5, field="slices size")
+                raise corrupt(self.slices_window, message, offset=5, field="slices size")
             self._opened_slices = slices
         return self._opened_slices
 
-    def _existing(self) -> BitMap:
-        return self._slices.existing() if self.cardinality else BitMap()
+    def existing(self) -> BitMap:
+        return self.slices.existing() if self.cardinality else BitMap()
 
     def _codes(self, low: int, high: int) -> BitMap:
         """Rows whose code lies between ``low`` and ``high``, both included."""
         if low > high:
             return BitMap()
         if low <= 0 and high >= self.cardinality - 1:
-            return self._existing()
-        return rows_between(self._slices, low, None if high >= self.cardinality - 1 else high)
+            return self.existing()
+        return rows_between(self.slices, low, None if high >= self.cardinality - 1 else high)
 
     def _points(self, keys: tuple[Key, ...]) -> BitMap:
         codes = []
         for key in keys:
-            if self._min <= key <= self._max:  # type: ignore[operator]
+            if self.least <= key <= self.most:  # type: ignore[operator]
                 code, found = self._find(key)
                 if found:
                     codes.append(code)
@@ -201,21 +165,21 @@ class RangeBitmapReader:
         return rows
 
     def _find(self, key: Key) -> tuple[int, bool]:
-        if key == self._min:
+        if key == self.least:
             return 0, True
-        if key == self._max:
+        if key == self.most:
             return self.cardinality - 1, True
-        return self._dictionary.find(key)
+        return self.dictionary.find(key)
 
     def _interval(self, probe: Interval) -> BitMap:
         first, last = 0, self.cardinality - 1
-        if probe.low is not None and probe.low >= self._min:  # type: ignore[operator]
-            if probe.low > self._max:  # type: ignore[operator]
+        if probe.low is not None and probe.low >= self.least:  # type: ignore[operator]
+            if probe.low > self.most:  # type: ignore[operator]
                 return BitMap()
             first, found = self._find(probe.low)
             first += found and probe.low_open
-        if probe.high is not None and probe.high <= self._max:  # type: ignore[operator]
-            if probe.high < self._min:  # type: ignore[operator]
+        if probe.high is not None and probe.high <= self.most:  # type: ignore[operator]
+            if probe.high < self.least:  # type: ignore[operator]
                 return BitMap()
             last, found = self._find(probe.high)
             last -= not found or probe.high_open
@@ -224,16 +188,11 @@ class RangeBitmapReader:
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer:
         """Points, intervals and nulls; rows that are null are in no answer but that to IS NULL."""
         if isinstance(probe, Nulls):
-            rows = self._existing()
+            rows = self.existing()
             return Answer(RowSelection(rows if probe.negated else rows.flip(0, self.row_count)), True)
         if not self.cardinality:
             return Answer(RowSelection.NONE, True)
         rows = self._points(probe.keys) if isinstance(probe, Points) else self._interval(probe)
         if probe.negated:
-            rows = self._existing() - rows
+            rows = self.existing() - rows
         return Answer(RowSelection(rows), probe.exact)
-
-    def evaluate(self, op: Op, literals: tuple[Any, ...] = ()) -> RowSelection:
-        """The rows that may satisfy ``column op literals``."""
-        probe = make_probe(op, literals, self._codec)
-        return RowSelection.ALL if probe is None else self.answer(probe).selection

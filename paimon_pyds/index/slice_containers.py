@@ -127,9 +127,6 @@ def _picked(data: bytes, begins: Ints, sizes: Ints) -> bytes:
     return b"".join([data[begin : begin + size] for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True)])
 
 
-# ------------------------------------------------------------------------------------------------------------- headers
-
-
 @dataclass(frozen=True, slots=True)
 class _Containers:
     """Containers as columns: of which bitmap each is, its key and cardinality, whether it is of runs, where it starts
@@ -143,7 +140,6 @@ class _Containers:
     sizes: Ints
 
     def take(self, which: npt.NDArray[np.bool_]) -> _Containers:
-        """Those for which there is True."""
         keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
         return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
 

@@ -1,1 +1,0 @@
-"""The bloom filter index."""

@@ -1,1 +1,0 @@
-"""Bit slices, which the BSI and the range bitmap hold."""
