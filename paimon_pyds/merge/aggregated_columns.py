@@ -75,9 +75,10 @@ def _aggregate(sources: pa.Array, function: AggregateFunction, counted: CountedV
     versions, places = counted.versions, part.places
     key, retract, taken = versions.key_numbers[places], counted.retract[places], versions.order[places]
     first = part.late[places] & ~retract
-    begins = part.begun >= 0
+    late_alone = first[np.flatnonzero(np.append(True, key[1:] != key[:-1]))]
+    begins = (part.begun >= 0) | late_alone
     if begins.any() or first.any():
-        # Of each key: late values, the last one first; what it begins with; the others.
+        # Of each key: late values, the last one first; what it begins with, if only NULL; the others.
         count = int(begins.sum())
         turn = np.append(np.where(first, 0, 2), np.ones(count, np.int64))
         age = np.append(np.where(first, -places, places), np.zeros(count, np.int64))

@@ -1,4 +1,8 @@
-"""The versions of each key that count: where a delete has replaced all before it, it is the base that others add to."""
+"""The versions of each key that count: where a delete has replaced all before it, it is the base that others add to.
+
+Nothing is asked of versions before a base. Java takes them one after the other, and fails on a row that an aggregate
+function can't take back even where a delete removes the row after that.
+"""
 
 from __future__ import annotations
 

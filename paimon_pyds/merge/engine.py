@@ -55,7 +55,7 @@ class Deduplicate(MergeEngine):
         self._ignore_delete = ignore_delete
 
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
-        return rows.select([*columns]).take(from_numpy(self._newest(rows, versions)))
+        return _taken(rows.select([*columns]), self._newest(rows, versions))
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         return with_outermost(versions, self._newest(rows, versions))
@@ -75,7 +75,7 @@ class FirstRow(MergeEngine):
         self._ignore_delete = ignore_delete
 
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
-        return rows.select([*columns]).take(from_numpy(self._oldest(rows, versions)))
+        return _taken(rows.select([*columns]), self._oldest(rows, versions))
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         return with_outermost(versions, self._oldest(rows, versions))
@@ -92,6 +92,12 @@ class FirstRow(MergeEngine):
                 hint="set ignore-delete=true, and they are left out",
             )
         return _there(versions, versions.first(~retract))
+
+
+def _taken(rows: pa.RecordBatch, positions: Positions) -> pa.RecordBatch:
+    if len(positions) == rows.num_rows and (positions[1:] > positions[:-1]).all():
+        return rows  # nothing to merge, and in order: no copy
+    return rows.take(from_numpy(positions))
 
 
 def _there(versions: Versions, places: Positions) -> Positions:

@@ -6,7 +6,7 @@ and PartialUpdateMergeFunction).
 
 from __future__ import annotations
 
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
 from paimon_pyds.merge.versions import SequenceFields
 from paimon_pyds.metadata.schema import TableSchema
@@ -23,7 +23,7 @@ def check_merge_options(schema: TableSchema) -> None:
     Raises:
         OptionError: options contradict one another or the key.
         SchemaError: they name columns that are not there or of the wrong type.
-        UnsupportedError: they name a function that is not known here.
+        UnsupportedError: they name a function that is not known here, or order versions in a way that is not.
     """
     options = TableOptions(schema.options)
     sequence_fields(schema)
@@ -59,8 +59,12 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
     Raises:
         OptionError: a field twice, or with an aggregate function; or the engine or the key has no use for fields.
         SchemaError: a field that is not a column.
+        UnsupportedError: an option that orders versions otherwise.
     """
     options = TableOptions(schema.options)
+    for key in ("sequence.snapshot-ordering", "pk-clustering-override"):
+        if options.get(key):
+            raise UnsupportedError(f"tables with {key}=true can't be merged here", hint="use Java Paimon for them")
     names = comma_separated(str(options.get("sequence.field") or ""))
     if not names:
         return SequenceFields()

@@ -38,8 +38,8 @@ def first_values(values: pa.Array, function: str, counted: CountedVersions, give
         valid = is_valid(values)[versions.order]
         known = counted.base >= 0
         known[known] = valid[counted.base[known]]
-    now, before = given & counted.after_base, given & ~counted.after_base & ~counted.is_base
-    found_before = versions.last(before & valid & ~late) >= 0
+    now, before = given & counted.after_base, given & ~counted.after_base & ~counted.is_base & ~counted.retract
+    found_before = versions.last(before & valid) >= 0
     on_time, behind = versions.first(now & valid & ~late), now & late
     second = versions.of_each(versions.first(behind & valid))
     passed_over = np.where(

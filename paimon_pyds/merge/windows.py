@@ -32,7 +32,7 @@ class SortedBatches:
     """Rows in the order of their keys.
 
     Attributes:
-        batches: its rows; batches without rows are passed over.
+        batches: its rows, in the same columns as those of other runs; batches without rows are passed over.
         name: what an error names: such as the file, or the first file of a run of several.
         repeats: whether a key may occur more than once: never in the files of a table.
     """

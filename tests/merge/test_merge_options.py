@@ -32,6 +32,8 @@ def _validate(
         ({"sequence.field": "s,t,s"}, OptionError, "sequence.field names s twice"),
         ({"sequence.field": "x"}, SchemaError, "sequence.field names 'x'"),
         ({"sequence.field": "s", "fields.s.aggregate-function": "sum"}, OptionError, "fields.s.aggregate-function"),
+        ({"sequence.snapshot-ordering": "true"}, UnsupportedError, "sequence.snapshot-ordering=true"),
+        ({"pk-clustering-override": "true"}, UnsupportedError, "pk-clustering-override=true"),
         ({**_FIRST, "sequence.field": "s"}, OptionError, "sequence.field is not for the merge engine first-row"),
         ({**_FIRST, "changelog-producer": "input"}, OptionError, "changelog-producer=input"),
         ({**_FIRST, "changelog-producer": "full-compaction"}, OptionError, "changelog-producer=full-compaction"),

@@ -178,6 +178,15 @@ def test_a_late_value_counts_as_the_first_one() -> None:
     assert _merger(options).merge(rows, ["b", "s"]).to_pylist() == [{"b": 2, "s": 5}]
 
 
+def test_a_late_value_goes_before_nothing() -> None:
+    """An ignored retraction moves the sequence on; what comes late then is added in front of NULL, as Java does."""
+    options = {"fields.s.sequence-group": "b,d", "fields.b.aggregate-function": "last_value",
+               "fields.d.aggregate-function": "last_non_null_value", "fields.b.ignore-retract": "true",
+               "fields.d.ignore-retract": "true"}  # fmt: skip
+    rows = _versions((INSERT, None, None, None), (UPDATE_BEFORE, 7, 7, 5), (INSERT, 2, 2, 3), names="b d s")
+    assert _merger(options).merge(rows, ["b", "d", "s"]).to_pylist() == [{"b": None, "d": 2, "s": 5}]
+
+
 def test_columns_that_groups_need() -> None:
     options = {"fields.s.sequence-group": "a", "fields.t,u.sequence-group": "c"}
     wanted = {"a": {"s"}, "c": {"t", "u"}, "d": set(), "u": {"t", "u"}}

@@ -1,4 +1,7 @@
-"""The merge engines partial-update and aggregation, one version at a time."""
+"""The merge engines partial-update and aggregation, one version at a time.
+
+Java raises as soon as a function can't take back what a row retracts; here only when no delete removes the row later.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,17 @@ class Group:
         return all(row[name] is None for name in self.fields)
 
 
+def _retract(
+    functions: Mapping[str, Aggregator], name: str, values: tuple[object, object], refused: set[str]
+) -> object:
+    """What is left of a known value without another; a function that can't tell is noted."""
+    try:
+        return functions[name].retract(*values)
+    except RefusedError:
+        refused.add(name)
+        return None
+
+
 def partial_update(
     columns: Sequence[str], *, ignore_delete: bool = False, remove_on_delete: bool = False, groups: Sequence[Group] = ()
 ) -> Fold:
@@ -37,6 +51,7 @@ def partial_update(
         row: Row = dict.fromkeys(columns)
         functions = {name: make() for group in groups for name, make in group.functions.items()}
         number, added, filled, deleted = 0, False, False, False
+        refused: set[str] = set()
 
         def change(version: Row, group: Group) -> None:
             if group.is_empty(version):
@@ -62,7 +77,7 @@ def partial_update(
                 newest = group.age(version) >= group.age(row)
                 for name in group.columns:
                     if name in functions:
-                        row[name] = functions[name].retract(row[name], version[name])
+                        row[name] = _retract(functions, name, (row[name], version[name]), refused)
                     elif newest:
                         row[name] = None
                 if newest:
@@ -93,6 +108,9 @@ def partial_update(
                 raise RefusedError
             if deleted:
                 row = {name: version[name] for name in columns}
+                refused.clear()
+        if refused:
+            raise RefusedError
         return {**versions[0], **row, SEQ: number, KIND: DELETE if deleted or not added else INSERT}
 
     return fold
@@ -104,13 +122,19 @@ def aggregation(functions: Functions, *, remove_on_delete: bool = False) -> Fold
     def fold(versions: list[Row]) -> Row | None:
         made = {name: make() for name, make in functions.items()}
         row: Row = dict.fromkeys(functions)
+        refused: set[str] = set()
         for version in versions:
             if remove_on_delete and version[KIND] == DELETE:
                 row = {name: version[name] for name in functions}
+                refused.clear()
                 continue
             for name, function in made.items():
-                act = function.retract if version[KIND] in RETRACTS else function.add
-                row[name] = act(row[name], version[name])
+                if version[KIND] in RETRACTS:
+                    row[name] = _retract(made, name, (row[name], version[name]), refused)
+                else:
+                    row[name] = function.add(row[name], version[name])
+        if refused:
+            raise RefusedError
         last = versions[-1]
         deleted = remove_on_delete and last[KIND] == DELETE
         return {**last, **row, KIND: DELETE if deleted else INSERT}
