@@ -19,7 +19,7 @@ class BucketWriter(Protocol):
     """Writes the rows of one bucket; keys, sequence numbers, levels and row kinds are its to give."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows with the columns `RowLayout.incoming`."""
+        """Take rows with the columns `RowLayout.values`."""
 
     @property
     def held_bytes(self) -> int:
