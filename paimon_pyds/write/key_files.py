@@ -62,6 +62,10 @@ class SortedRunWriter:
         """Bytes of the open file that are in memory, at most."""
         return self._rolling.gathered_bytes
 
+    def roll(self) -> None:
+        """Finish the open file; the next rows start another."""
+        self._rolling.roll()
+
     def close(self) -> tuple[DataFile, ...]:
         """Finish the last file; all that were written, for the manifest."""
         return self._rolling.close()
