@@ -24,7 +24,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, read_layout
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["MAGIC_32", "MAGIC_64", "VECTOR_OVERHEAD", "DeletionVector", "VectorRange", "decode_vector",
            "encode_vector", "read_vector", "write_vectors"]  # fmt: skip

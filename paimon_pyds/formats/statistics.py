@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.formats.base import TRAITS, FormatTraits
+from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import (

@@ -27,7 +27,7 @@ from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
 from paimon_pyds.roaring.codec import decode_bitmap, read_layout
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["BitmapReader"]
 

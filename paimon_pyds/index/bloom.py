@@ -23,7 +23,7 @@ from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["BloomBuilder", "BloomReader", "hash_binary", "hash_longs"]
 

@@ -26,7 +26,7 @@ from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
 from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["BsiReader", "BsiSlices", "write_bsi"]
 

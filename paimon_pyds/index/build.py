@@ -30,7 +30,7 @@ from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.range_bitmap import write_range_bitmap
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import DataField, DataType
 
 __all__ = ["FileIndexBuilder", "IndexPlan", "map_values", "merged_container", "plan_indexes"]

@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeVar
 from paimon_pyds.checksum import checksum
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["MAGIC", "CheckedBlocks", "ContainerHead", "IndexRange", "blocks_in", "checked", "decode_modified_utf8",
            "encode_checksums", "encode_modified_utf8", "parse_head", "write_container"]  # fmt: skip

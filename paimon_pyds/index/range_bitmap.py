@@ -27,7 +27,7 @@ from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["RangeBitmapReader", "write_range_bitmap"]
 

@@ -23,7 +23,7 @@ from paimon_pyds.roaring.layout import (
     MAX_CONTAINERS,
     NO_OFFSETS_BELOW,
 )
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["containers_of", "head_bytes", "read_containers"]
 

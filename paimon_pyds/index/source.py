@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 
 __all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt", "views"]
 

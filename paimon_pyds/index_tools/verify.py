@@ -39,7 +39,7 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, MapType
 
 __all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from paimon_pyds.types import DataField, arrow_schema
 from paimon_pyds.types.java_text import partition_text
 
 __all__ = [
+    "FileKey",
     "PartitionBucket",
     "partition_directory",
     "partition_mask",
@@ -34,6 +35,10 @@ class PartitionBucket(NamedTuple):
 
     partition: bytes
     bucket: int
+
+
+FileKey: TypeAlias = tuple[PartitionBucket, str]
+"""Partition, bucket and name of a data file."""
 
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:

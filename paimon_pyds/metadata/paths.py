@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.options.option import Kind, comma_separated, parse_value
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.storage import normalise_location
-from paimon_pyds.storage.base import scheme_of
+from paimon_pyds.storage import normalise_location, scheme_of
 from paimon_pyds.types import DataField
 from paimon_pyds.types.java_text import partition_text
 

@@ -26,15 +26,15 @@ from paimon_pyds.merge.files import MERGED, hides_level_0, keep_sections, merge_
 from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
 from paimon_pyds.types import DataField

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from paimon_pyds.checksum import block_checksums, checksum
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import storage_error
+from paimon_pyds.storage import storage_error
 
 __all__ = ["CheckedRanges", "CountedInput", "SingleStripeFile", "checked"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import PredicateError, UnsupportedError
-from paimon_pyds.formats.base import LEGACY_ZONE, ReadHints, is_legacy
+from paimon_pyds.formats import LEGACY_ZONE, ReadHints, is_legacy
 from paimon_pyds.formats.orc.tail import OrcTail
 from paimon_pyds.sql.values import time_zone
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.formats.base import GroupPlan
+from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
 from paimon_pyds.formats.parquet.page_index import PageTable

@@ -31,7 +31,7 @@ from paimon_pyds.formats.parquet.thrift import (
     encode_struct,
     with_checksum,
 )
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 
 __all__ = ["GROUP_ROWS", "ParquetWriter"]
