@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 __all__ = ["codec_name", "compressor", "decompressor"]

@@ -29,7 +29,7 @@ from paimon_pyds.avro.schema import (
     read_long,
     reader_of,
 )
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = [
@@ -42,7 +42,7 @@ SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
 
-CHECKSUM = "paimon_pyds.checksum"
+CHECKSUM = "paimon_pyds.buffers"
 """What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
 
 BRANCH = ""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.bitmap_writer import check_limits
-from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.slice_codec import encode_slices

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, scalar, to_numpy
+from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 
-__all__ = ["ColumnDictionary", "EncodedColumn", "is_dense", "ranked", "sorted_rows"]
+__all__ = ["ColumnDictionary", "EncodedColumn", "check_limits", "is_dense", "ranked", "sorted_rows"]
 
 _DENSE = 2
 _WORD = 64
@@ -311,3 +312,12 @@ def _merge_binary(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:
     rank = np.empty(len(distinct), np.int32)
     rank[to_numpy(order)] = np.arange(len(distinct), dtype=np.int32)
     return distinct.take(order), np.split(rank[codes], np.cumsum(lengths)[:-1])
+
+
+def check_limits(index_type: str, rows: int, size: int) -> None:
+    """Raises SchemaError when rows or bytes of an index exceed what its int32 fields can count."""
+    if max(rows, size) > 0x7FFFFFFF:
+        raise SchemaError(
+            f"a {index_type} index can't hold {rows} rows in {size} bytes",
+            hint="lower target-file-size, or don't index this column",
+        )

@@ -17,8 +17,7 @@ import struct
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap_writer import check_limits
-from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key

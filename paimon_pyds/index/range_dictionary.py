@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.index.bitmap_writer import fixed_binary, join_binary
+from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.avro.compression import compressor
-from paimon_pyds.checksum import block_checksums, checksum
+from paimon_pyds.buffers import block_checksums, checksum
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 __all__ = [

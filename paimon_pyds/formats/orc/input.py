@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.checksum import block_checksums, checksum
+from paimon_pyds.buffers import block_checksums, checksum
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message

@@ -21,7 +21,7 @@ import struct as _struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import CorruptFileError
 
 __all__ = [
