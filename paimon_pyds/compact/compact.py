@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
+from paimon_pyds.commit.changes import added_entries
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
-from paimon_pyds.commit_message import BucketFiles, added_entries
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, Vector, plan_compaction, vectors_of
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
-from paimon_pyds.options.table_options import (
-    IMMUTABLE_OPTIONS,
-    OPTIONS,
-    TableOptions,
+from paimon_pyds.options.checks import (
     check_branch,
     check_known,
     check_no_secrets,
@@ -14,9 +10,10 @@ from paimon_pyds.options.table_options import (
     check_shape,
     check_writable,
     describe_options,
-    option_of,
     restore_case,
 )
+from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
+from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, OPTIONS, TableOptions, option_of
 
 __all__ = [
     "IMMUTABLE_OPTIONS",
