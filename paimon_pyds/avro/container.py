@@ -32,11 +32,6 @@ from paimon_pyds.avro.schema import (
 from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import CorruptFileError
 
-__all__ = [
-    "BLOCK_BYTES", "Block", "ContainerReader", "block_bytes", "header_bytes", "write_container",
-    "BRANCH", "Container", "decode_records", "encode_records", "first_record", "read_container",
-]  # fmt: skip
-
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 BLOCK_BYTES = 64_000

@@ -18,8 +18,6 @@ from paimon_pyds.options.option import comma_separated
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
-__all__ = ["TableDefinition", "create_table", "fresh_ids", "numbered", "texts"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:

@@ -24,8 +24,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage import FileSource, discard
 
-__all__ = ["NewVectors", "VectorFiles"]
-
 
 @dataclass(frozen=True, slots=True)
 class NewVectors:

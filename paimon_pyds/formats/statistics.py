@@ -40,10 +40,6 @@ from paimon_pyds.types import (
     scalar_to_internal,
 )
 
-__all__ = [
-    "KEY_STATS_EMPTY", "ColumnStats", "StatsCollector", "encode_stats", "stats_modes", "truncate_max", "truncate_min"
-]  # fmt: skip
-
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""
 

@@ -26,8 +26,6 @@ from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import STRING_KINDS, DataType
 
-__all__ = ["COUNTING", "ORDERING", "SUMMING", "IndexedColumn", "index_columns"]
-
 ORDERING = (RANGE_BITMAP, BSI, BITMAP)
 """Index types by what they cost for a top n or a minimum, cheapest first."""
 COUNTING = (BITMAP, RANGE_BITMAP, BSI)

@@ -34,8 +34,6 @@ from paimon_pyds.roaring.codec import decode_bitmap, encode_groups, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["BitmapReader", "write_bitmap"]
-
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
 I64 = npt.NDArray[np.int64]
 _SINGLE_BITMAP_BYTES = 18

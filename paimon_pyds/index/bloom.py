@@ -25,8 +25,6 @@ from paimon_pyds.index.source import corrupt
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["BloomBuilder", "BloomReader", "hash_binary", "hash_longs"]
-
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
 _WHOLE = 64 << 10
 _MANY_PROBES = 512

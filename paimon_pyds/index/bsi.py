@@ -27,8 +27,6 @@ from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["BsiReader", "BsiSlices", "write_bsi"]
-
 _VERSION = 1
 _LEAST = 7
 _MIN_LONG = -(1 << 63)

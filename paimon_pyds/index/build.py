@@ -33,8 +33,6 @@ from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import DataField, DataType
 
-__all__ = ["FileIndexBuilder", "IndexPlan", "map_values", "merged_container", "plan_indexes"]
-
 
 class FileIndexBuilder:
     """Collects the columns of one data file and makes its container of indexes.

@@ -33,9 +33,6 @@ from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["MAGIC", "CheckedBlocks", "ContainerHead", "IndexRange", "blocks_in", "checked", "decode_modified_utf8",
-           "encode_checksums", "encode_modified_utf8", "parse_head", "write_container"]  # fmt: skip
-
 MAGIC = 1493475289347502
 VERSION = 1
 _EMPTY = -1

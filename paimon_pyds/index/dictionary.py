@@ -22,8 +22,6 @@ from paimon_pyds.buffers import from_numpy, scalar, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 
-__all__ = ["ColumnDictionary", "EncodedColumn", "check_limits", "is_dense", "ranked", "sorted_rows"]
-
 _DENSE = 2
 _WORD = 64
 _SAMPLE = 1 << 14

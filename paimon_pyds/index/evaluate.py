@@ -32,9 +32,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataType
 
-__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace", "OPEN_INDEXES", "open_embedded_index",
-           "open_side_index"]  # fmt: skip
-
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192
 _BYTES_PER_CHECKSUM = 1024 // 4

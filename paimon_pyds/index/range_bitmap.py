@@ -28,8 +28,6 @@ from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["RangeBitmapReader", "write_range_bitmap"]
-
 _VERSION = 1
 _SLICES_OF_NOTHING = 64
 _MAX_SLICES = 64

@@ -28,8 +28,6 @@ from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
 
-__all__ = ["RangeDictionary", "read_key", "write_dictionary", "write_key"]
-
 _VERSION = 1
 _HEADER = 13
 

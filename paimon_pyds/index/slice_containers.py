@@ -25,8 +25,6 @@ from paimon_pyds.roaring.layout import (
 )
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["containers_of", "head_bytes", "read_containers"]
-
 _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""
 

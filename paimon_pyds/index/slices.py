@@ -19,8 +19,6 @@ from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["BitSlices", "best_rows", "first_of", "rows_between", "slice_counts", "slice_total", "slice_values"]
-
 ByteRange = tuple[int, int]
 
 _SHARE_OF_LISTS = 8

@@ -12,8 +12,6 @@ from typing import Any
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.storage import ByteSource
 
-__all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt", "views"]
-
 _WHOLE = 64 << 10
 _PREFIX = 16 << 10
 

@@ -34,9 +34,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["CostReport", "FileSample", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options",
-           "read_sample", "sample_files"]  # fmt: skip
-
 _MOST_ROWS = 2_000_000
 """Rows taken of one file at most: bounds memory."""
 

@@ -29,8 +29,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource
 from paimon_pyds.types import AtomicType, Kind
 
-__all__ = ["IndexDump", "dump_container", "dump_table", "index_eval", "java_answer"]
-
 _CHUNK = 1 << 20
 
 

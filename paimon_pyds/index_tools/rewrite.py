@@ -42,8 +42,6 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard
 
-__all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
-
 _CONFLICTS = 10
 _NAMES = 1_000
 

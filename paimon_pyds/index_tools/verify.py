@@ -41,8 +41,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, MapType
 
-__all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]
-
 FAULTS = frozenset({"missing", "stale", "corrupt", "row-count", "data"})
 
 

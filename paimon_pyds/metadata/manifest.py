@@ -21,31 +21,6 @@ from paimon_pyds.buffers import array, one_array, scalar
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
 
-__all__ = [
-    "DELETION_VECTORS",
-    "ENTRY",
-    "ENTRY_PATHS",
-    "ENTRY_SCHEMA",
-    "HASH",
-    "IDENTITY_COLUMNS",
-    "INDEX_ENTRY",
-    "INDEX_MANIFEST_VERSION",
-    "MANIFEST_FILE",
-    "MANIFEST_VERSION",
-    "DataFile",
-    "DeletionRange",
-    "FileKind",
-    "GlobalIndex",
-    "IndexEntry",
-    "ManifestEntry",
-    "ManifestFile",
-    "SimpleStats",
-    "entries_to_batch",
-    "entry_schema",
-    "file_identities",
-    "live_entries",
-]
-
 MANIFEST_VERSION = 2
 """``_VERSION`` of the records of manifest lists and of manifests."""
 INDEX_MANIFEST_VERSION = 1

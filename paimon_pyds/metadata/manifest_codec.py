@@ -19,8 +19,6 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, MANIFEST_VERSION, FileKind, entry_schema
 from paimon_pyds.metadata.record_codec import Misfit, check_version
 
-__all__ = ["decode_manifest", "encode_manifest"]
-
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
 _LEAST = {

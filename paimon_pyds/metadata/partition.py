@@ -19,16 +19,6 @@ from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.types import DataField, arrow_schema
 from paimon_pyds.types.java_text import partition_text
 
-__all__ = [
-    "FileKey",
-    "PartitionBucket",
-    "partition_directory",
-    "partition_mask",
-    "partition_scalars",
-    "partition_texts",
-    "partition_values",
-]
-
 
 class PartitionBucket(NamedTuple):
     """Where rows and files of a table are: the row of the partition (arity + BinaryRow), and the bucket in it."""

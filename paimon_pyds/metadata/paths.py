@@ -27,23 +27,6 @@ from paimon_pyds.types.java_text import partition_text
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
 
-__all__ = [
-    "ALLOW",
-    "DEFAULT_PARTITION_NAME",
-    "MAIN_BRANCH",
-    "POSTPONE_BUCKET",
-    "TRUST",
-    "ExternalPaths",
-    "TablePaths",
-    "check_names",
-    "checked_name",
-    "escape_path_name",
-    "file_paths",
-    "is_absolute",
-    "lies_below",
-    "partition_path",
-]
-
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"

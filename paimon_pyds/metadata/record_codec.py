@@ -25,15 +25,6 @@ from paimon_pyds.metadata.manifest import (
     SimpleStats,
 )
 
-__all__ = [
-    "Misfit",
-    "check_version",
-    "decode_index_manifest",
-    "decode_manifest_list",
-    "encode_index_manifest",
-    "encode_manifest_list",
-]
-
 _T = TypeVar("_T")
 
 

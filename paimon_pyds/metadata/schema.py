@@ -31,16 +31,6 @@ from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
-__all__ = [
-    "CURRENT_SCHEMA_VERSION",
-    "SchemaStore",
-    "TableSchema",
-    "parse_schema",
-    "schema_digest",
-    "schema_to_json",
-    "utf8_bytes",
-]
-
 CURRENT_SCHEMA_VERSION = 3
 T = TypeVar("T")
 _READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)

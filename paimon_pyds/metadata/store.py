@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher
 
-__all__ = ["METADATA_CACHE", "TableStore"]
-
 T = TypeVar("T")
 
 METADATA_CACHE = ByteLimitedCache(256 << 20)

@@ -16,8 +16,6 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Pred
 from paimon_pyds.sql import casts, values
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
-__all__ = ["NUMBERS", "bytes_or_text", "compare", "compare_char", "compare_literals"]
-
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""
 

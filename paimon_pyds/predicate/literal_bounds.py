@@ -36,8 +36,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
-
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 _MAGNITUDE = 2**63 - 1

@@ -40,8 +40,6 @@ from paimon_pyds.write.conform import match_columns
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PaimonCommitMessage", "PaimonWriter", "TwoPhaseWriter", "dynamic_options", "open_writer"]
-
 _log = logging.getLogger("paimon_pyds.spark")
 
 

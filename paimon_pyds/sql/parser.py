@@ -11,8 +11,6 @@ from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, 
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
 
-__all__ = ["MAX_NODES", "MAX_STEPS", "Parser", "parse"]
-
 MAX_STEPS = 150
 """How many operators and calls may work on each other's results, as in ``a + b + c``."""
 MAX_NODES = 1_000_000

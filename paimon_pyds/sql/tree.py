@@ -14,11 +14,6 @@ from typing import Any
 
 from paimon_pyds.types import AtomicType, DataType
 
-__all__ = [
-    "Call", "Case", "CastTo", "Expression", "Item", "Literal", "Name", "Value", "children", "conjuncts",
-    "count_operations", "names",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Literal:

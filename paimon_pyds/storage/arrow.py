@@ -21,8 +21,6 @@ from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, Un
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
 
-__all__ = ["ArrowFileIO", "concerns"]
-
 _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20
 

@@ -30,8 +30,6 @@ from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coales
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["LocalFileIO", "create_new", "publish", "rename_noreplace", "write_new"]
-
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
 _MAX_REQUEST = 64 << 20
 _WRITE_BUFFER = 1 << 20

@@ -14,37 +14,6 @@ from typing import Any
 
 from paimon_pyds.errors import SchemaError
 
-__all__ = [
-    "BINARY_KINDS",
-    "FLOAT_KINDS",
-    "INTEGER_BITS",
-    "INTEGER_KINDS",
-    "MAX_LENGTH",
-    "NANOS_PER_UNIT",
-    "NESTED_KINDS",
-    "REFUSED_KINDS",
-    "STRING_KINDS",
-    "TIMESTAMP_KINDS",
-    "UNITS_PER_SECOND",
-    "UNIT_DIGITS",
-    "ArrayType",
-    "AtomicType",
-    "DataField",
-    "DataType",
-    "Kind",
-    "MapType",
-    "MultisetType",
-    "RowType",
-    "field_from_json",
-    "field_to_json",
-    "fields_named",
-    "is_system_name",
-    "parse_type",
-    "positions_named",
-    "type_to_json",
-    "walk_fields",
-]
-
 MAX_LENGTH = 2_147_483_647
 _MAX_DEPTH = 64
 _ATOM = re.compile(

@@ -25,8 +25,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO, OutputFile
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["AvroFormat"]
-
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
 _CODECS = {

@@ -17,8 +17,6 @@ from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage import storage_error
 
-__all__ = ["CheckedRanges", "CountedInput", "SingleStripeFile", "checked"]
-
 _KEPT_BLOCKS = 16
 """Blocks at the ends of what was read that are kept, as the next read goes on there: a megabyte at most."""
 _STRIPES, _ROWS, _CONTENT = 3, 6, 2

@@ -38,8 +38,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind, RowType, arrow_schema, arrow_type
 
-__all__ = ["OrcFormat"]
-
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
 
 _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)

@@ -39,8 +39,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["OrcWriter", "check_instants", "orc_settings"]
-
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
 _COMPRESSIONS = {

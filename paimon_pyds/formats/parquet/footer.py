@@ -33,8 +33,6 @@ from paimon_pyds.formats.parquet.thrift import (
 )
 from paimon_pyds.storage import FileIO
 
-__all__ = ["MAGIC", "Chunk", "Footer", "Leaf", "Tail", "get", "read_footer", "require"]
-
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
 _WHOLE_FILE = 64 << 10

@@ -39,8 +39,6 @@ from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, varint, write_varint
 from paimon_pyds.formats.threads import all_of
 
-__all__ = ["binary_bounds", "binary_stride", "gather_values", "hybrid_at"]
-
 _Int64s = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _Bytes: TypeAlias = bytes | memoryview

@@ -24,11 +24,6 @@ from paimon_pyds.formats.parquet.arrays import FIXED, INT96
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
 from paimon_pyds.formats.parquet.page_index import PageTable
 
-__all__ = [
-    "BYTE_ARRAY", "CODECS", "PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "UNCOMPRESSED", "WIDTHS", "Estimate",
-    "PagePick", "can_gather", "choose", "group_plan", "pick_pages", "too_many_rows",
-]  # fmt: skip
-
 _Int64s = npt.NDArray[np.int64]
 
 PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY = 0, 2, 3, 4, 8

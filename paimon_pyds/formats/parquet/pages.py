@@ -38,10 +38,6 @@ from paimon_pyds.formats.parquet.thrift import (
     encode_struct,
 )
 
-__all__ = [
-    "DATA_PAGE", "DATA_PAGE_V2", "DICTIONARY_PAGE", "PageHead", "decode_picks", "page_heads", "read_head", "read_heads"
-]  # fmt: skip
-
 _Int64s = npt.NDArray[np.int64]
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 _THREADS_FROM = 16

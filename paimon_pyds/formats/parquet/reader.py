@@ -29,8 +29,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
 
-__all__ = ["ParquetReader"]
-
 _Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""

@@ -24,8 +24,6 @@ from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage import FileIO
 
-__all__ = ["ParquetSource", "decoding", "open_file"]
-
 _NEAR = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
 

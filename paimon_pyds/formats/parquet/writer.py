@@ -34,8 +34,6 @@ from paimon_pyds.formats.parquet.thrift import (
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 
-__all__ = ["GROUP_ROWS", "ParquetWriter"]
-
 GROUP_ROWS = 1_000_000
 """A row group's most rows: what is encoded by one thread, and what late materialisation works on."""
 _MAX_THREADS = 4
