@@ -1,7 +1,7 @@
 """Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
 
 A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
-and what reading it told (`read.live_rows.FileTrace`).
+and what reading it showed (`read.live_rows.FileTrace`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits, sorted_rows
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
-from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
+from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 from paimon_pyds.roaring.codec import decode_bitmap, encode_groups, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
@@ -154,7 +154,7 @@ class BitmapReader:
             return [loaded[number] for number in numbers]
         ranges = [(int(self._bounds[n]), int(self._bounds[n + 1] - self._bounds[n])) for n in missing]
         for number, data, (offset, _) in zip(missing, self._blocks.read_many(ranges), ranges, strict=True):
-            loaded[number] = self._parse_block(number, Held(data, self._blocks, offset))
+            loaded[number] = self._parse_block(number, LoadedBytes(data, self._blocks, offset))
         return [loaded[number] for number in numbers]
 
     def _parse_block(self, number: int, source: ByteSource) -> _Block:

@@ -221,16 +221,16 @@ class ColumnDictionary:
     def _encode(self, keys: pa.Array) -> None:
         if not self._keep:
             repeated = _distinct_share(keys, _SHORT_RUN) < _REPEATED_SHARE
-            self._tell(keys.unique().drop_null() if repeated else keys.drop_null())
+            self._notify_listeners(keys.unique().drop_null() if repeated else keys.drop_null())
             return
         dictionary, codes = _encoded(self.codec, keys)
-        self._tell(dictionary)
+        self._notify_listeners(dictionary)
         self._parts.append((dictionary, codes))
         self._distinct += len(dictionary)
         if self._distinct > 2 * self._merged + (_ROWS << 1):
             self._merge()
 
-    def _tell(self, keys: pa.Array) -> None:
+    def _notify_listeners(self, keys: pa.Array) -> None:
         for listener in self._listeners:
             listener(keys)
 

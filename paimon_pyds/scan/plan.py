@@ -195,7 +195,7 @@ class Planner:
         """Hold the rows of all live files against what the snapshot counts.
 
         Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
-        must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
+        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count

@@ -141,7 +141,7 @@ class _PageGatherer:
         count = len(pick.local)
         gathered = replace(
             pick, chunk=chunk, starts=len(prefix) + np.cumsum(sizes) - sizes, sizes=sizes, rows=rows,
-            local=np.arange(count), prefix=(0, len(prefix)), cut=b"gathered" + count.to_bytes(8, "big"),
+            local=np.arange(count), prefix=(0, len(prefix)), boundaries=b"gathered" + count.to_bytes(8, "big"),
         )  # fmt: skip
         return gathered, body
 

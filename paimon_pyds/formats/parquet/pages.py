@@ -178,7 +178,7 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[by
     """
     alike: dict[bytes, list[int]] = {}
     for column, column_picks in enumerate(picks):
-        alike.setdefault(b"|".join(p.cut for p in column_picks), []).append(column)
+        alike.setdefault(b"|".join(p.boundaries for p in column_picks), []).append(column)
     result: list[pa.Array | None] = [None] * len(picks)
     for columns in alike.values():
         decoded = _decode([picks[c] for c in columns], [data[c] for c in columns], path)
