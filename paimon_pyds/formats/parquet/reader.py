@@ -80,7 +80,8 @@ class _Task:
 class ParquetReader:
     """`FormatReader` of one open Parquet file."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, read_ahead: int | None = None) -> None:
+        self._held = _HELD_BYTES if read_ahead is None else min(_HELD_BYTES, read_ahead)
         self._source = ParquetSource(io, path, size, counters)
         self._path = path
         self._counters = counters
@@ -217,7 +218,7 @@ class ParquetReader:
                 for step in chain([first], steps)
             ),
             threads=min(_MOST_THREADS, threads),
-            held=_HELD_BYTES,
+            held=self._held,
             size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
