@@ -42,8 +42,7 @@ _SYSTEM_FIELDS = (
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 _HELD_BYTES = 128 << 20
-"""What a batch of each run may hold together, about: with more runs, or longer rows, batches have fewer rows."""
-_LEAST_BATCH = 1 << 10
+"""What a batch of each run may hold together, about: with more runs, or longer rows, these are shorter."""
 _EXPANSION = 4
 """Bytes of rows in memory for one in a file, about."""
 
@@ -159,8 +158,7 @@ class _Section:
     def rows_at_once(self, batch_rows: int) -> int:
         """Rows in a batch of each run."""
         size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
-        most = min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs
-        return max(1, min(batch_rows, max(_LEAST_BATCH, most)))
+        return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
 
     def _ranks_of_least_keys(self) -> Sequence[int]:
         """Numbers that compare as the files' least keys do."""
