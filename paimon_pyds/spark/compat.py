@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["SUPPORTS_PUSHDOWN", "plans_once", "pushdown_leaks", "target_schema", "time_type", "version_text"]
+__all__ = [
+    "SUPPORTS_PUSHDOWN", "plans_once", "pushdown_leaks", "target_schema", "task_index", "time_type", "version_text"
+]  # fmt: skip
 
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
@@ -55,6 +57,14 @@ def target_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, **_timezone_argument())
+
+
+def task_index() -> int | None:
+    """The index of the running task among those of its job; None outside of one."""
+    from pyspark.taskcontext import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.partitionId()
 
 
 @lru_cache(maxsize=1)
