@@ -22,8 +22,7 @@ from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import (
@@ -42,7 +41,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 
 __all__ = ["commit"]
 

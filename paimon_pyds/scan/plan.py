@@ -26,15 +26,15 @@ from paimon_pyds.merge.files import MERGED, hides_level_0, highest_level, keep_s
 from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
@@ -198,7 +198,7 @@ class Planner:
         """Hold the rows of all live files against what the snapshot counts.
 
         Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
-        must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
+        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.redaction import RedactedDict
 
-__all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_options"]
-
 WHERE = ("path", "warehouse", "database", "table", "branch")
 OF_SCANS = ("timezone", "read-optimized")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)

@@ -341,7 +341,7 @@ def test_other_changes_of_rows_are_refused_by_name(tmp_path: Path) -> None:
     changes: list[Callable[[], object]] = [
         lambda: table.delete("a = 1"),
         lambda: table.update({"a": "1"}, "b = 'x'"),
-        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), ["p", "k"]),
+        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), _KEY, when_matched="delete"),
         lambda: table.compact(),
         lambda: table.rewrite_file_index(),
     ]
