@@ -1,7 +1,7 @@
 """Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
 
 A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
-and what reading it told (`read.live_rows.FileTrace`).
+and what reading it showed (`read.live_rows.FileTrace`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from paimon_pyds.formats.base import InstantBounds, ReadHints
+from paimon_pyds.formats import InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class PlannedFile(NamedTuple):
         write_cols: the columns that it holds; None for all of its schema.
         bounds: what metadata settles of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
-        instants: see `scan.statistics.instant_bounds`.
+        instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
     """
 

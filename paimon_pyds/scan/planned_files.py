@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
+from paimon_pyds.metadata.partition import FileKey, PartitionBucket, partition_directory
 from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -21,24 +21,20 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.checks import zoned_partitions
 from paimon_pyds.row import decode_row
-from paimon_pyds.scan.statistics import instant_bounds
+from paimon_pyds.scan.prune import instant_bounds
 from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
 from paimon_pyds.sql.values import parse_timestamp
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
 
 __all__ = [
     "FileDetails",
-    "FileKey",
     "deletion_files",
     "file_locations",
     "has_stray_vectors",
     "index_file_paths",
     "planned_files",
 ]
-
-FileKey: TypeAlias = tuple[PartitionBucket, str]
-"""Partition, bucket and name of a data file."""
 
 
 class FileLocations(NamedTuple):

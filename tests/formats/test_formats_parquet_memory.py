@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats import by_path
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats import ReadCounters, ReadHints, by_path
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import from_arrow_schema

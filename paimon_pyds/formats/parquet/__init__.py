@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.formats import TRAITS, FormatTraits, ReadCounters, ReadHints
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:

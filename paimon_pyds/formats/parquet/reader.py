@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats import GroupPlan, ReadCounters
 from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.base import GroupPlan, ReadCounters
 from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
@@ -26,10 +26,8 @@ from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
-
-__all__ = ["ParquetReader"]
 
 _Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16

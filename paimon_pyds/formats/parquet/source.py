@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
 from paimon_pyds.formats.parquet.footer import MAGIC, read_footer
 from paimon_pyds.formats.parquet.page_index import (
@@ -22,9 +22,7 @@ from paimon_pyds.formats.parquet.page_index import (
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import FileIO
-
-__all__ = ["ParquetSource", "decoding", "open_file"]
+from paimon_pyds.storage import FileIO
 
 _NEAR = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
