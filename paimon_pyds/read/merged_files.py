@@ -27,7 +27,7 @@ from paimon_pyds.row import decode_column
 from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import AtomicType, DataField, Kind
 
-__all__ = ["read_merged"]
+__all__ = ["before_merging", "read_merged"]
 
 _SYSTEM_FIELDS = (
     METADATA_FIELDS[SEQUENCE_NUMBER],
@@ -67,6 +67,24 @@ def read_merged(
         rows = section.merged(window, files[0])
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
+
+
+def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
+    """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Args:
+        spec: of the plan.
+        file: one whose rows are merged.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    return _Section(spec, spec.merging).reading, _alone(file)
+
+
+def _alone(file: PlannedFile) -> PlannedFile:
+    return file._replace(run=None, bounds=None)
 
 
 @dataclass
@@ -136,8 +154,7 @@ class _Section:
     def _batches(self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int) -> Iterator[pa.RecordBatch]:
         keys = self.merging.schema.trimmed_primary_keys
         for file, trace in run:
-            alone = file._replace(run=None, bounds=None)
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=trace):
+            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
                 names = [*batch.schema.names, *map(key_column, keys)]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in keys)], names=names)
 
