@@ -110,12 +110,14 @@ class SortedRun:
         merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
+        sequence_range: the least and the greatest sequence number; None where they are not known.
     """
 
     level: int
     key_range: tuple[bytes, bytes]
     merged: bool
     section: int = 0
+    sequence_range: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +253,12 @@ class ReadSpec:
     use_index: bool = True
     merging: Merging | None = None
     """How rows of a table with a primary key are merged."""
+    read_ahead: int | None = None
+    """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
-        return ReadHints(self.options or {}, file.instants)
+        return ReadHints(self.options or {}, file.instants, self.read_ahead)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema."""

@@ -65,10 +65,17 @@ def has_kind(type_: DataType, kind: Kind) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadHints:
-    """What a reader may have to know beside the file: the table's ``options``, and bounds that the manifest has."""
+    """What a reader may have to know beside the file.
+
+    Attributes:
+        options: the table's.
+        instants: bounds that the manifest has.
+        read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
+    """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
+    read_ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,9 +170,10 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
     planned = MERGED in entries.schema.names
     merged: Iterable[bool] = entries.column(MERGED).to_pylist() if planned else repeat(True)
     sections: Iterable[int] = entries.column(SECTION).to_pylist() if planned else repeat(0)
-    levels, *keys = (entries.column(name).to_pylist() for name in ("level", "min_key", "max_key"))
-    for file, level, low, high, merge, section in zip(files, levels, *keys, merged, sections, strict=False):
-        yield file._replace(run=SortedRun(level, (low, high), merge, section))
+    names = ("level", "min_key", "max_key", "min_sequence_number", "max_sequence_number")
+    columns = (entries.column(name).to_pylist() for name in names)
+    for file, merge, section, level, low, high, first, last in zip(files, merged, sections, *columns, strict=False):
+        yield file._replace(run=SortedRun(level, (low, high), merge, section, (first, last)))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

@@ -27,7 +27,7 @@ class ParquetFormat:
     ) -> ParquetReader:
         from paimon_pyds.formats.parquet.reader import ParquetReader
 
-        return ParquetReader(io, path, size, counters)
+        return ParquetReader(io, path, size, counters, None if hints is None else hints.read_ahead)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema
