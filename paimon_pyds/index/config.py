@@ -14,14 +14,7 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, supports
 from paimon_pyds.options.option import Kind as OptionKind
 from paimon_pyds.options.option import parse_value
-from paimon_pyds.types import (
-    STRING_KINDS,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    fields_named,
-)
+from paimon_pyds.types import STRING_KINDS, DataField, DataType, Kind, MapType, fields_named
 
 _PREFIX = "file-index."
 _OPTIONS: Mapping[str, frozenset[str]] = {

@@ -91,11 +91,7 @@ class AdviceReport:
 
 
 def index_advise(
-    store: TableStore,
-    recorded: Sequence[RecordedFilter | str],
-    *,
-    files: int = 3,
-    where: str | Predicate | None = None,
+    store: TableStore, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: str | Predicate | None = None
 ) -> AdviceReport:
     """Advice on indexes from recorded filters.
 
