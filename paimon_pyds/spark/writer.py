@@ -138,9 +138,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         Table(self._store()).commit(
-            [m.message for m in messages if m.message is not None],
-            options=self._context.dynamic_options,
-            **self._how,
+            [m.message for m in messages if m.message is not None], options=self._context.dynamic_options, **self._how
         )
 
 
