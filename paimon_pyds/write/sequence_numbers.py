@@ -37,6 +37,8 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 
+__all__ = ["SequenceNumbers", "move_numbers"]
+
 _TASK_BITS = 28
 _MOST_TASKS = 1 << 20
 _READ_SINGLY = 8
