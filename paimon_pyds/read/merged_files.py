@@ -72,7 +72,10 @@ def read_merged(
     section = _Section(spec, spec.merging, files, traces)
     rows_at_once = section.rows_at_once(batch_rows)
     compression = str(TableOptions(spec.merging.schema.options).get("spill-compression"))
-    runs = [SortedBatches(section.batches(run, rows_at_once), files[run[0]].path) for run in section.runs]
+    runs = [
+        SortedBatches(section.batches(number, rows_at_once), files[run[0]].path)
+        for number, run in enumerate(section.runs)
+    ]
     with closing(windows_in_rounds(runs, section.merger, rows_at_once, compression)) as windows:
         for window in windows:
             rows = section.merged(window)
@@ -82,6 +85,8 @@ def read_merged(
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
     """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Sequence numbers, which some sections need besides, are not among them.
 
     Args:
         spec: of the plan.
@@ -131,7 +136,7 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = _SYSTEM_FIELDS[self.in_sequence :]
+        system = _SYSTEM_FIELDS[1:] if self.in_sequence else _SYSTEM_FIELDS
         return replace(
             self.spec,
             schemas={id_: (*fields, *_SYSTEM_FIELDS) for id_, fields in self.spec.schemas.items()},
@@ -159,14 +164,12 @@ class _Section:
     @cached_property
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
-        reached = None
-        for run in self.runs:
-            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
-            known = [range_ for range_ in ranges if range_ is not None]
-            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
-                return False
-            reached = max(last for _, last in known)
-        return True
+        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+        if len(ranges) < len(self.files):
+            return False
+        first = [min(ranges[number][0] for number in run) for run in self.runs]
+        last = [max(ranges[number][1] for number in run) for run in self.runs]
+        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
 
     @property
     def open_runs(self) -> int:
@@ -186,11 +189,11 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a sorted run.
+    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
-            run: the numbers of its files.
+            run: its place among `runs`.
             rows: in a batch at most.
         """
         keys = self.merging.schema.trimmed_primary_keys
@@ -198,10 +201,10 @@ class _Section:
         same: npt.NDArray[np.int64] | None = None
         if self.in_sequence:
             names.append(SEQUENCE_NUMBER)
-            same = np.full(rows, self.runs.index(list(run)))
-        for number in run:
-            alone = _alone(self.files[number])
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=self.traces[number]):
+            same = np.full(rows, run)
+        for number in self.runs[run]:
+            file, trace = self.files[number], self.traces[number]
+            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
