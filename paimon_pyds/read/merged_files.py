@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import array
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.windows import SortedBatches, windows
@@ -24,16 +24,10 @@ from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.row import decode_column
-from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["read_merged"]
+__all__ = ["read_merged", "read_versions"]
 
-_SYSTEM_FIELDS = (
-    METADATA_FIELDS[SEQUENCE_NUMBER],
-    DataField(2147483645, VALUE_KIND, AtomicType(Kind.TINYINT, nullable=False)),
-)
-"""Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields."""
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 """Rows of all runs that windows hold, about: with more runs their batches are smaller."""
@@ -65,6 +59,32 @@ def read_merged(
     section = _Section(spec, spec.merging)
     for window in windows(section.runs(files, traces, batch_rows), section.merger.keys, section.merger.needed):
         rows = section.merged(window, files[0])
+        for start in range(0, rows.num_rows, batch_rows):
+            yield rows.slice(start, batch_rows)
+
+
+def read_versions(
+    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
+
+    Args:
+        spec: columns of the table; it has no filter.
+        files: those of the section that are merged.
+        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
+        batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
+            `read_merged`.
+    """
+    assert spec.merging is not None
+    section = _Section(spec, spec.merging)
+    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    for window in windows(section.runs(files, traces, batch_rows), section.merger.keys, section.merger.needed):
+        rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
+        rows = without_deletes(rows) if drop_deletes else rows
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
 
@@ -102,8 +122,8 @@ class _Section:
         filtered = set(root_columns(before))
         return replace(
             self.spec,
-            schemas={id_: (*fields, *_SYSTEM_FIELDS) for id_, fields in self.spec.schemas.items()},
-            fields=(*(f for f in schema.fields if f.name in required), *_SYSTEM_FIELDS),
+            schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
+            fields=(*(f for f in schema.fields if f.name in required), *KEY_VALUE_FIELDS),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
             metadata_columns=(),

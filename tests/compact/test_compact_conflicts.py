@@ -18,7 +18,7 @@ import pytest
 from compact_support import VECTORS, data_files, delete_positions, ids, latest, make, names, rows
 
 import paimon_pyds as pp
-from paimon_pyds.compact import compact as module
+from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
