@@ -77,6 +77,8 @@ def compact(
 ) -> CompactSummary:
     """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
 
+    In tables with a primary key, merge sorted runs.
+
     Args:
         store: the table.
         options: what is asked for.
@@ -90,7 +92,7 @@ def compact(
         CommitError: not published; what was written was removed again.
     """
     started = time.perf_counter()
-    if not options.dry_run and not store.latest_schema().primary_keys:
+    if not options.dry_run:
         apply_stray_vectors(store, store.latest_snapshot(), executor)
     run = _Run(store, executor or LocalExecutor(), progress)
     run.repeat(options)
@@ -98,7 +100,7 @@ def compact(
 
 
 def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
-    """Make all readers see the same rows of a table whose ``deletion-vectors.enabled`` is off while vectors are there.
+    """Make all readers see the same rows of an append table that has vectors while ``deletion-vectors.enabled`` is off.
 
     Java Paimon passes over the vectors then, and gives the deleted rows back. The files that have one are written anew
     without these rows, as a snapshot of its own; a warning says so, or why it could not be done: what an operation has
@@ -111,6 +113,8 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     """
     try:
         if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
+            return
+        if store.latest_schema().primary_keys:  # they hide older versions, which merging leaves out, too
             return
     except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
         return
