@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.key_plan import plan_key_compaction
 from paimon_pyds.compact.key_task import merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions

@@ -17,7 +17,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.merged_files import read_versions
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads

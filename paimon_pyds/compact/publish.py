@@ -18,7 +18,7 @@ from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.commit.changes import added_entries
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unpublished
 from paimon_pyds.compact.key_plan import changed_levels
 from paimon_pyds.compact.plan import LiveFile, Plan, Vector, vectors_of
 from paimon_pyds.compact.task import CompactResult
@@ -32,7 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
-from paimon_pyds.storage.base import FileIO, discard
+from paimon_pyds.storage import FileIO, discard
 
 __all__ = ["check_gone", "publish", "remove"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from paimon_pyds.merge.files import highest_level
 from paimon_pyds.options import TableOptions
 
 __all__ = ["LevelFile", "Steps", "UniversalRules", "Unit", "pick", "pick_full", "sorted_runs", "steps_of"]
@@ -54,7 +55,7 @@ class UniversalRules:
 
     Attributes:
         trigger: runs that make a compaction worthwhile (``num-sorted-run.compaction-trigger``).
-        levels: how many there are (``num-levels``); more where files lie above.
+        highest_level: by ``num-levels``; files that lie above raise it.
         size_amplification: percent of the oldest run that the others may have
             (``compaction.max-size-amplification-percent``).
         size_ratio: percent that a run may be larger than those before it (``compaction.size-ratio``, and
@@ -71,7 +72,7 @@ class UniversalRules:
 
     small_size: int
     trigger: int = 5
-    levels: int = 6
+    highest_level: int = 5
     size_amplification: int = 200
     size_ratio: int = 1
     lift_level_0: bool = False
@@ -89,11 +90,10 @@ class UniversalRules:
             target_size: of its files, in bytes.
             hour: of the day, 0 to 23, where the writer is.
         """
-        trigger = int(options.get("num-sorted-run.compaction-trigger"))
         return cls(
             small_size=int(target_size * float(options.get("compaction.small-file-ratio"))),
-            trigger=trigger,
-            levels=int(options.get("num-levels") or trigger + 1),
+            trigger=int(options.get("num-sorted-run.compaction-trigger")),
+            highest_level=highest_level(options),
             size_amplification=int(options.get("compaction.max-size-amplification-percent")),
             size_ratio=int(options.get("compaction.size-ratio")) + _offpeak_ratio(options, hour),
             lift_level_0=bool(options.get("compaction.force-up-level-0") or options.get("force-lookup")),
@@ -181,7 +181,7 @@ def _size(runs: Sequence[Run]) -> int:
 
 def _highest(runs: Sequence[Run], rules: UniversalRules) -> int:
     """The highest level that there is, whether files lie there or not."""
-    return max(rules.levels - 1, *(_level(run) for run in runs), 1)
+    return max(rules.highest_level, *(_level(run) for run in runs), 1)
 
 
 def _pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:

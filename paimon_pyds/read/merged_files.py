@@ -1,24 +1,35 @@
 """Reading a section of a bucket: files of which several may hold versions of one row → rows merged by the merge engine.
 
 Filters on keys act on each file as it is read, with its statistics, indexes and pages; what is left of the filter acts
-on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes.
+on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes; very many runs are
+merged in rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_values import (
+    KEY_VALUE_FIELDS,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    key_column,
+    without_deletes,
+)
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
-from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
+from paimon_pyds.merge.windows import SortedBatches
+from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
@@ -26,12 +37,14 @@ from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["read_merged", "read_versions"]
+__all__ = ["before_merging", "read_merged", "read_versions"]
 
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
-"""Rows of all runs that windows hold, about: with more runs their batches are smaller."""
-_LEAST_BATCH = 1 << 10
+_HELD_BYTES = 128 << 20
+"""What a batch of each run may hold together, about: with more runs, or longer rows, these are shorter."""
+_EXPANSION = 4
+"""Bytes of rows in memory for one in a file, about."""
 
 
 def read_merged(
@@ -56,9 +69,9 @@ def read_merged(
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging)
-    for window in windows(section.runs(files, traces, batch_rows), section.merger.keys, section.merger.needed):
-        rows = section.merged(window, files[0])
+    section = _Section(spec, spec.merging, files, traces)
+    for window in section.windows(batch_rows):
+        rows = section.merged(window)
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
 
@@ -79,22 +92,43 @@ def read_versions(
             `read_merged`.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging)
-    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
     traces = [FileTrace(file.path, file.row_count) for file in files]
-    for window in windows(section.runs(files, traces, batch_rows), section.merger.keys, section.merger.needed):
+    section = _Section(spec, spec.merging, files, traces, numbered=True)
+    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
+    for window in section.windows(batch_rows):
         rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
         rows = without_deletes(rows) if drop_deletes else rows
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
 
 
+def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
+    """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Args:
+        spec: of the plan.
+        file: one whose rows are merged.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
+
+
+def _alone(file: PlannedFile) -> PlannedFile:
+    return file._replace(run=None, bounds=None)
+
+
 @dataclass
 class _Section:
-    """How the files of one section are read and merged."""
+    """How the files of one section are read and merged; ``numbered``: the result has sequence numbers."""
 
     spec: ReadSpec
     merging: Merging
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -120,48 +154,93 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
+        system = KEY_VALUE_FIELDS[self.in_sequence :]
         return replace(
             self.spec,
             schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
-            fields=(*(f for f in schema.fields if f.name in required), *KEY_VALUE_FIELDS),
+            fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
             metadata_columns=(),
             merging=None,
+            read_ahead=_HELD_BYTES // self.open_runs,
         )
 
-    def runs(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int) -> list[SortedBatches]:
-        """The sorted runs of the section, the oldest first."""
+    @cached_property
+    def runs(self) -> list[list[int]]:
+        """The numbers of the files of each sorted run, the oldest run first."""
         files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
-        for number, file in enumerate(files):
+        for number, file in enumerate(self.files):
             assert file.run is not None
             level = file.run.level
             run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
             files_of.setdefault(run, []).append(number)
-        rank = self._ranks_of_least_keys(files) if len(files_of) < len(files) else range(len(files))
-        rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
-        runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
-        return [
-            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows), files[run[0]].path) for run in runs
-        ]
+        several = len(files_of) < len(self.files)
+        rank = self._ranks_of_least_keys() if several else range(len(self.files))
+        return [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
 
-    def _ranks_of_least_keys(self, files: Sequence[PlannedFile]) -> Sequence[int]:
+    @cached_property
+    def in_sequence(self) -> bool:
+        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
+        if self.numbered:
+            return False
+        reached = None
+        for run in self.runs:
+            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
+            known = [range_ for range_ in ranges if range_ is not None]
+            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
+                return False
+            reached = max(last for _, last in known)
+        return True
+
+    @property
+    def open_runs(self) -> int:
+        """How many runs are read at a time."""
+        return min(MOST_RUNS, len(self.runs))
+
+    def rows_at_once(self, batch_rows: int) -> int:
+        """Rows in a batch of each run."""
+        size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
+        return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
+
+    def _ranks_of_least_keys(self) -> Sequence[int]:
         """Numbers that compare as the files' least keys do."""
         schema = self.merging.schema
         types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-        least = array([file.run.key_range[0] for file in files if file.run is not None], pa.binary())
+        least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def _batches(self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int) -> Iterator[pa.RecordBatch]:
-        keys = self.merging.schema.trimmed_primary_keys
-        for file, trace in run:
-            alone = file._replace(run=None, bounds=None)
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=trace):
-                names = [*batch.schema.names, *map(key_column, keys)]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in keys)], names=names)
+    def batches(self, run: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a sorted run.
 
-    def merged(self, window: pa.RecordBatch, file: PlannedFile) -> pa.RecordBatch:
+        Args:
+            run: the numbers of its files.
+            rows: in a batch at most.
+        """
+        keys = self.merging.schema.trimmed_primary_keys
+        names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
+        same: npt.NDArray[np.int64] | None = None
+        if self.in_sequence:
+            names.append(SEQUENCE_NUMBER)
+            same = np.full(rows, self.runs.index(list(run)))
+        for number in run:
+            alone = _alone(self.files[number])
+            for batch in read_file(self.reading, alone, batch_rows=rows, trace=self.traces[number]):
+                columns = [*batch.columns, *(batch.column(name) for name in keys)]
+                if same is not None:
+                    columns.append(from_numpy(same[: batch.num_rows]))
+                yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def windows(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All versions of the rows; those of a key are in one window."""
+        rows = self.rows_at_once(batch_rows)
+        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        runs = [SortedBatches(self.batches(run, rows), self.files[run[0]].path) for run in self.runs]
+        with closing(windows_in_rounds(runs, self.merger, rows, compression)) as found:
+            yield from found
+
+    def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""
         rows = without_deletes(self.merger.merge(window, (*self.columns, VALUE_KIND)))
         after = self.merging.filter.after
@@ -173,5 +252,5 @@ class _Section:
         columns = [rows.column(field.name) for field in self.spec.fields]
         if self.spec.metadata_columns:
             nowhere = np.zeros(rows.num_rows, np.int64)
-            columns += [metadata_column(name, self.spec, file, nowhere) for name in self.spec.metadata_columns]
+            columns += [metadata_column(name, self.spec, self.files[0], nowhere) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

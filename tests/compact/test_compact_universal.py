@@ -24,7 +24,7 @@ from paimon_pyds.compact.universal import (
 from paimon_pyds.options import TableOptions
 
 RULES = UniversalRules(small_size=70)
-QUICK = replace(RULES, size_amplification=25, trigger=3, levels=3)
+QUICK = replace(RULES, size_amplification=25, trigger=3, highest_level=2)
 
 
 def _runs(*runs: tuple[int, int]) -> list[Run]:
@@ -50,14 +50,14 @@ def test_few_runs_stay() -> None:
 def test_newer_runs_that_are_large_beside_the_oldest() -> None:
     """More than ``compaction.max-size-amplification-percent`` of it."""
     assert _picked(_runs((0, 1), (0, 2), (0, 3), (0, 3))) == ([1, 2, 3, 3], 2)
-    rules = replace(RULES, trigger=3, levels=4)
+    rules = replace(RULES, trigger=3, highest_level=3)
     assert _picked(_runs((0, 101), (0, 100), (3, 100)), rules) == ([101, 100, 100], 3)
     assert _picked(_runs((0, 100), (1, 100), (3, 100)), rules) == ([100, 100, 100], 3)  # by their ratio
     assert _picked(_runs((0, 80), (1, 120), (3, 100)), rules) is None
 
 
 def test_runs_of_about_one_size() -> None:
-    rules = replace(QUICK, levels=4)
+    rules = replace(QUICK, highest_level=3)
     assert _picked(_runs((0, 1), (1, 1), (2, 1), (3, 50)), rules) == ([1, 1, 1], 2)
     assert _picked(_runs((0, 1), (1, 2), (2, 3), (3, 50)), rules) == ([1, 2, 3], 2)  # too many, and then by ratio
     hundred = _runs((0, 100), (2, 102), (3, 1000))
@@ -81,7 +81,7 @@ def test_the_result_lies_below_the_next_run(count: int, level: int) -> None:
 
 
 def test_all_runs_when_an_interval_has_passed() -> None:
-    rules = replace(RULES, full_interval=1000, trigger=3, levels=3)
+    rules = replace(RULES, full_interval=1000, trigger=3, highest_level=2)
     young, old = _runs((0, 1), (1, 3), (2, 5)), _runs((0, 1), (1, 3))
     young[2] = (replace(young[2][0], created=5000),)
     assert _picked(young, rules, now=6000) is None
@@ -91,7 +91,7 @@ def test_all_runs_when_an_interval_has_passed() -> None:
 
 
 def test_all_runs_by_their_sizes() -> None:
-    rules = replace(RULES, total_size=10, trigger=3, levels=3)
+    rules = replace(RULES, total_size=10, trigger=3, highest_level=2)
     assert _picked(_runs((0, 1), (1, 3), (2, 5)), rules) == ([1, 3, 5], 2)
     assert _picked(_runs((0, 1), (1, 3), (2, 6)), rules) is None
     assert _picked(_runs((2, 5)), rules) is None
@@ -117,10 +117,10 @@ def test_options() -> None:
         "force-lookup": "true",
     }
     at_night = UniversalRules.of(TableOptions(options), 100, 23)
-    assert at_night == UniversalRules(small_size=70, trigger=3, levels=4, size_ratio=41, lift_level_0=True)
+    assert at_night == UniversalRules(small_size=70, trigger=3, highest_level=3, size_ratio=41, lift_level_0=True)
     assert [UniversalRules.of(TableOptions(options), 100, hour).size_ratio for hour in (5, 6, 21, 22)] == [41, 1, 1, 41]
     assert UniversalRules.of(TableOptions({}), 100, 3) == RULES
-    assert UniversalRules.of(TableOptions({"num-levels": "9"}), 100, 3).levels == 9
+    assert UniversalRules.of(TableOptions({"num-levels": "9"}), 100, 3).highest_level == 8
 
 
 def _file(at: int, level: int, keys: tuple[int, int], size: int = 100, **more: bool) -> LevelFile:
@@ -194,7 +194,7 @@ def test_a_bucket_that_is_compacted_stays() -> None:
     assert pick_full([], RULES) is None
     files[1] = replace(files[1], has_vector=True)
     assert _shape(_steps(*files)) == ([[[1]]], [])
-    assert pick_full(sorted_runs(files[:1]), replace(RULES, levels=9)) is not None
+    assert pick_full(sorted_runs(files[:1]), replace(RULES, highest_level=8)) is not None
     every = replace(RULES, rewrite_all=True)
     assert _shape(_steps(*files, rules=every)) == ([[[0]], [[1]]], [])
 
@@ -217,7 +217,7 @@ def test_what_is_picked_keeps_the_order_of_versions(
         if level and any(f.level == level and _overlap(f.key_range, keys) for f in files):
             continue
         files.append(_file(at, level, keys, size, has_deletes=at % 3 == 0))
-    rules = replace(RULES, trigger=trigger, levels=trigger + 1, lift_level_0=lift)
+    rules = replace(RULES, trigger=trigger, highest_level=trigger, lift_level_0=lift)
     runs = sorted_runs(files)
     unit = pick_full(runs, rules) if full else pick(runs, rules, 0)
     if unit is None:
