@@ -18,7 +18,7 @@ from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
 
 __all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
@@ -43,6 +43,8 @@ def write_context(
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options, existing_rows=existing_rows)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}), existing_rows=existing_rows)
+    if ROW_KIND_COLUMN in context.raw_options:
+        IncomingRows(context)  # refuses one that has no meaning
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
 

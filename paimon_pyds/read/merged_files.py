@@ -7,7 +7,7 @@ merged in rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -70,10 +70,11 @@ def read_merged(
     """
     assert spec.merging is not None
     section = _Section(spec, spec.merging, files, traces)
-    for window in section.windows(batch_rows):
-        rows = section.merged(window)
-        for start in range(0, rows.num_rows, batch_rows):
-            yield rows.slice(start, batch_rows)
+    with closing(section.windows(batch_rows)) as windows:
+        for window in windows:
+            rows = section.merged(window)
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
 
 
 def read_versions(
@@ -95,15 +96,18 @@ def read_versions(
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True)
     names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
-    for window in section.windows(batch_rows):
-        rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
-        rows = without_deletes(rows) if drop_deletes else rows
-        for start in range(0, rows.num_rows, batch_rows):
-            yield rows.slice(start, batch_rows)
+    with closing(section.windows(batch_rows)) as windows:
+        for window in windows:
+            rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
+            rows = without_deletes(rows) if drop_deletes else rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
 
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
     """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Sequence numbers, which some sections need besides, are not among them.
 
     Args:
         spec: of the plan.
@@ -154,7 +158,7 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = KEY_VALUE_FIELDS[self.in_sequence :]
+        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
         return replace(
             self.spec,
             schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
@@ -182,16 +186,12 @@ class _Section:
     @cached_property
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
-        if self.numbered:
+        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+        if self.numbered or len(ranges) < len(self.files):
             return False
-        reached = None
-        for run in self.runs:
-            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
-            known = [range_ for range_ in ranges if range_ is not None]
-            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
-                return False
-            reached = max(last for _, last in known)
-        return True
+        first = [min(ranges[number][0] for number in run) for run in self.runs]
+        last = [max(ranges[number][1] for number in run) for run in self.runs]
+        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
 
     @property
     def open_runs(self) -> int:
@@ -211,11 +211,11 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a sorted run.
+    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
-            run: the numbers of its files.
+            run: its place among `runs`.
             rows: in a batch at most.
         """
         keys = self.merging.schema.trimmed_primary_keys
@@ -223,22 +223,23 @@ class _Section:
         same: npt.NDArray[np.int64] | None = None
         if self.in_sequence:
             names.append(SEQUENCE_NUMBER)
-            same = np.full(rows, self.runs.index(list(run)))
-        for number in run:
-            alone = _alone(self.files[number])
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=self.traces[number]):
+            same = np.full(rows, run)
+        for number in self.runs[run]:
+            file, trace = self.files[number], self.traces[number]
+            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    def windows(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """All versions of the rows; those of a key are in one window."""
         rows = self.rows_at_once(batch_rows)
         compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
-        runs = [SortedBatches(self.batches(run, rows), self.files[run[0]].path) for run in self.runs]
-        with closing(windows_in_rounds(runs, self.merger, rows, compression)) as found:
-            yield from found
+        runs = [
+            SortedBatches(self.batches(number, rows), self.files[run[0]].path) for number, run in enumerate(self.runs)
+        ]
+        return windows_in_rounds(runs, self.merger, rows, compression)
 
     def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""
