@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.compact import publish as module
-from paimon_pyds.errors import CommitError, UnsupportedError
+from paimon_pyds.errors import CommitError, SchemaError, UnsupportedError
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.fixtures import fixture_names, requires_shared, table_path
@@ -259,6 +260,18 @@ def test_files_with_keys_of_their_own_are_not_rewritten(tmp_path: Path) -> None:
     assert _levels(table) == [5, 5, 5]
     assert table.scan().count() == 6
     assert latest(table).commit_kind is CommitKind.COMPACT
+
+
+def test_a_sum_with_more_digits_than_its_type_is_an_error(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int32(), False), ("d", pa.decimal128(4, 1))])
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.d.aggregate-function": "sum"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options=options)
+    for _ in range(2):
+        table.append(pa.table([[1, 2], [Decimal("500.0"), Decimal("-1.0")]], schema=schema))
+    files = data_files(table)
+    with pytest.raises(SchemaError, match=r"column d: aggregated to 1000\.0, which DECIMAL\(4, 1\) can't hold"):
+        table.compact(full=True)
+    assert data_files(table) == files
 
 
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
