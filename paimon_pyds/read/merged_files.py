@@ -14,15 +14,17 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import array
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.read.candidate_keys import KeySearch, read_versions
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
-from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import AtomicType, DataField, Kind
@@ -63,10 +65,21 @@ def read_merged(
     """
     assert spec.merging is not None
     section = _Section(spec, spec.merging)
-    for window in windows(section.runs(files, traces, batch_rows), section.merger.keys, section.merger.needed):
-        rows = section.merged(window, files[0])
-        for start in range(0, rows.num_rows, batch_rows):
-            yield rows.slice(start, batch_rows)
+    note = SectionTrace(sum(file.row_count for file in files))
+    for trace in traces:
+        trace.section = note
+    try:
+        keys = section.wanted_keys(files, traces, note)
+        for window in windows(
+            section.runs(files, traces, batch_rows, keys), section.merger.keys, section.merger.needed
+        ):
+            note.versions += window.num_rows
+            rows = section.merged(window, files[0])
+            note.rows_returned += rows.num_rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
 
 
 @dataclass
@@ -110,8 +123,36 @@ class _Section:
             merging=None,
         )
 
-    def runs(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int) -> list[SortedBatches]:
-        """The sorted runs of the section, the oldest first."""
+    def wanted_keys(
+        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], note: SectionTrace
+    ) -> KeySet | None:
+        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        after = self.merging.filter.after
+        if after is Const.TRUE or not self.spec.use_index:
+            note.reason = "" if after is Const.TRUE else "indexes are not used"
+            return None
+        conditions = self.merger.conditions_on_versions(after)
+        if not conditions:
+            note.reason = "the merge engine makes values that no single version tells of"
+            return None
+        schema = self.merging.schema
+        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
+        candidates = search.candidates(conditions, files, traces)
+        if candidates is None:
+            note.reason = "too many rows may make the filter true"
+            return None
+        note.candidates = candidates.count
+        keys = candidates.keys()
+        if keys is None:
+            note.reason = "the keys that may be wanted take too much memory"
+            return None
+        note.candidate_keys = len(keys)
+        return keys
+
+    def runs(
+        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int, keys: KeySet | None
+    ) -> list[SortedBatches]:
+        """The sorted runs of the section, the oldest first; of some keys or of all."""
         files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
         for number, file in enumerate(files):
             assert file.run is not None
@@ -122,7 +163,8 @@ class _Section:
         rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
         runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
         return [
-            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows), files[run[0]].path) for run in runs
+            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows, keys), files[run[0]].path)
+            for run in runs
         ]
 
     def _ranks_of_least_keys(self, files: Sequence[PlannedFile]) -> Sequence[int]:
@@ -133,13 +175,18 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def _batches(self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int) -> Iterator[pa.RecordBatch]:
-        keys = self.merging.schema.trimmed_primary_keys
+    def _batches(
+        self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int, keys: KeySet | None
+    ) -> Iterator[pa.RecordBatch]:
+        names = self.merging.schema.trimmed_primary_keys
         for file, trace in run:
-            alone = file._replace(run=None, bounds=None)
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=trace):
-                names = [*batch.schema.names, *map(key_column, keys)]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in keys)], names=names)
+            if keys is None:
+                batches = read_file(self.reading, file._replace(run=None, bounds=None), batch_rows=rows, trace=trace)
+            else:
+                batches = read_versions(self.reading, keys, file, trace, rows)
+            for batch in batches:
+                keyed = [*batch.schema.names, *map(key_column, names)]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in names)], names=keyed)
 
     def merged(self, window: pa.RecordBatch, file: PlannedFile) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""
