@@ -87,6 +87,12 @@ class Scan:
         given = state_options(latest.options, given)
         self._state = resolve_state(store, latest, given)
         between = resolve_between(store, given)
+        if between is not None and latest.primary_keys:
+            raise UnsupportedError(
+                "incremental scans of a table with a primary key are not supported",
+                path=store.root,
+                hint="compare scans of the two snapshots (scan.snapshot-id)",
+            )
         self._between = None if isinstance(between, Difference) else between
         self._since = between.start if isinstance(between, Difference) else None
         if isinstance(between, Difference):

@@ -3,8 +3,8 @@
 A table with a primary key holds versions of a row in several files of a bucket, and a newer one hides or changes the
 older ones. A condition on the key holds for all versions of a row or for none, so it may drop files, pages and rows
 before they are merged. A condition on other columns may not: it could drop the newest version and bring back an older
-one. But it says which keys are worth merging: those of which one version meets it (`conditions_on_values`, and
-`merge.engine.MergeEngine.conditions_on_versions`). (Source: Paimon documentation, primary-key-table/query-performance, "Data Skipping By Primary Key Filter".)
+one. (Source: Paimon documentation, primary-key-table/query-performance, "Data Skipping By Primary Key Filter".) But it
+says which keys are worth merging: those of which a version meets it (`MergeEngine.conditions_on_versions`).
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     assert isinstance(type_, AtomicType)
     if literal.value is None:
         return Const.UNKNOWN
-    if type_.kind in INTEGER_KINDS and literal.type is not None and literal.type.kind in INTEGER_KINDS:
+    integers = literal.type is not None and literal.type.kind in INTEGER_KINDS and type_.kind in INTEGER_KINDS
+    if integers and not as_double:
         low, high = domain(type_)
         if low < literal.value < high:
             return Leaf(op, column, (literal.value,))

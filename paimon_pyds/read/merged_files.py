@@ -29,7 +29,7 @@ from paimon_pyds.row import decode_column
 from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import AtomicType, DataField, Kind
 
-__all__ = ["read_merged"]
+__all__ = ["before_merging", "read_merged"]
 
 _SYSTEM_FIELDS = (
     METADATA_FIELDS[SEQUENCE_NUMBER],
@@ -69,10 +69,9 @@ def read_merged(
     for trace in traces:
         trace.section = note
     try:
-        keys = section.wanted_keys(files, traces, note)
-        for window in windows(
-            section.runs(files, traces, batch_rows, keys), section.merger.keys, section.merger.needed
-        ):
+        wanted = section.wanted_keys(files, traces, note)
+        runs = section.runs(files, traces, batch_rows, wanted)
+        for window in windows(runs, section.merger.keys, section.merger.needed):
             note.versions += window.num_rows
             rows = section.merged(window, files[0])
             note.rows_returned += rows.num_rows
@@ -80,6 +79,24 @@ def read_merged(
                 yield rows.slice(start, batch_rows)
     except FileNotFoundError as error:
         raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
+
+
+def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
+    """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Args:
+        spec: of the plan.
+        file: one whose rows are merged.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    return _Section(spec, spec.merging).reading, _alone(file)
+
+
+def _alone(file: PlannedFile) -> PlannedFile:
+    return file._replace(run=None, bounds=None)
 
 
 @dataclass
@@ -150,9 +167,9 @@ class _Section:
         return keys
 
     def runs(
-        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int, keys: KeySet | None
+        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int, wanted: KeySet | None
     ) -> list[SortedBatches]:
-        """The sorted runs of the section, the oldest first; of some keys or of all."""
+        """The sorted runs of the section, the oldest first; of some keys, or of all (None)."""
         files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
         for number, file in enumerate(files):
             assert file.run is not None
@@ -163,7 +180,7 @@ class _Section:
         rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
         runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
         return [
-            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows, keys), files[run[0]].path)
+            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows, wanted), files[run[0]].path)
             for run in runs
         ]
 
@@ -176,17 +193,17 @@ class _Section:
         return [int(code) for code in order_codes(columns)]
 
     def _batches(
-        self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int, keys: KeySet | None
+        self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int, wanted: KeySet | None
     ) -> Iterator[pa.RecordBatch]:
-        names = self.merging.schema.trimmed_primary_keys
+        keys = self.merging.schema.trimmed_primary_keys
         for file, trace in run:
-            if keys is None:
-                batches = read_file(self.reading, file._replace(run=None, bounds=None), batch_rows=rows, trace=trace)
+            if wanted is None:
+                batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
             else:
-                batches = read_versions(self.reading, keys, file, trace, rows)
+                batches = read_versions(self.reading, wanted, file, trace, rows)
             for batch in batches:
-                keyed = [*batch.schema.names, *map(key_column, names)]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in names)], names=keyed)
+                names = [*batch.schema.names, *map(key_column, keys)]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in keys)], names=names)
 
     def merged(self, window: pa.RecordBatch, file: PlannedFile) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""

@@ -37,10 +37,10 @@ from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.split import FileBounds, Merging, PlannedFile, ReadSpec
+from paimon_pyds.split import FileBounds, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
 
-__all__ = ["Planner", "ScanRequest", "plan_scan"]
+__all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -54,6 +54,7 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """The entries that a step keeps of some, and what to tell of it."""
+_NOT_COMPACTED = "batch reads see it when it is compacted"
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -242,6 +243,13 @@ class Planner:
             return entries
         visible = entries.filter(from_numpy(keep))
         self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
+        if self.request.explain:
+            hidden = entries.filter(from_numpy(~keep))
+            columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
+            self.skips += [
+                SkippedFile(name, rows, size, _NOT_COMPACTED, "not compacted")
+                for name, rows, size in zip(*columns, strict=True)
+            ]
         return visible
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -266,10 +274,12 @@ class Planner:
         return self.statistics_of(merge_filter(predicate, merge_keys(self.schema)).before, entries)
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask = self.statistics_of(self.request.predicate, entries)
+        mask, detail = self.statistics_of(self.request.predicate, entries), ""
         if self.schema.primary_keys:
-            mask = keep_sections(mask, entries, self.request.options)
-        return (entries, "") if mask.all() else (entries.filter(from_numpy(mask)), "")
+            alone, mask = mask, keep_sections(mask, entries, self.request.options)
+            if (held := int((mask & ~alone).sum())) and self.request.explain:
+                detail = f"{held} more could go, but are merged with others"
+        return (entries, detail) if mask.all() else (entries.filter(from_numpy(mask)), detail)
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which entries a predicate keeps by their statistics."""
@@ -342,16 +352,25 @@ class Planner:
         limit = self.request.limit
         if limit is None or self.request.predicate is not Const.TRUE:
             return files
-        left, kept = limit, []
-        for file in files:
-            if left <= 0:
-                break
-            kept.append(file)
-            left -= file.live_row_count or 0
+        kept, rest = first_files(files, limit)
         if self.request.explain:
-            rest = [(f.name, f.row_count, f.size) for f in files[len(kept) :]]
-            self.skips += [SkippedFile(*of, f"LIMIT {limit}", "limit") for of in rest]
+            self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
         return kept
+
+
+def first_files(files: Sequence[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
+    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+
+    Files whose rows are merged come last, and together with all that they are merged with.
+    """
+    kept: list[PlannedFile] = []
+    in_order = sections(sorted(files, key=lambda file: file.merged))
+    for number, section in enumerate(in_order):
+        if limit <= 0:
+            return kept, [file for rest in in_order[number:] for file in rest]
+        kept += section
+        limit -= sum(file.live_row_count or 0 for file in section)
+    return kept, []
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

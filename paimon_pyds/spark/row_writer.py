@@ -18,6 +18,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
+from paimon_pyds.options import check_without_key
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
@@ -199,6 +200,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = Table.open(options.path, options.branch, options.storage)
+    check_without_key(table.schema, f"operation={operation}")
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):

@@ -202,8 +202,8 @@ class _OpenFile:
         self._writer = writer
         self._collector = collector
         self._leading = len(layout.leading)
-        self._stats = StatsCollector(layout.incoming, context.stats_modes, str(context.options.get("file.format")))
-        self._index = FileIndexBuilder(context.index_specs, layout.incoming) if context.index_specs else None
+        self._stats = StatsCollector(layout.values, context.stats_modes, str(context.options.get("file.format")))
+        self._index = FileIndexBuilder(context.index_specs, layout.values) if context.index_specs else None
         self._encode = _TaskQueue(threads.encode)
         self._measure = _TaskQueue(threads.measure)
         self._unchecked = 0
