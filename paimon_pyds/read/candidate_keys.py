@@ -164,6 +164,8 @@ def _having(
         return
     with open_data_file(spec, file, trace.counters) as reader:
         rows = FileReading(live, reader).selection
+        if 2 * rows.count(file.row_count) > file.row_count:
+            rows = live.candidates  # most pages are read: so many positions would cost more
         exactly = replace(by_pages, predicate=keys.condition)
         for batch in FileReading(LiveRows(exactly, file.selecting(rows), scratch), reader).batches(batch_rows):
             trace.rows_returned += batch.num_rows
