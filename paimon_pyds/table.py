@@ -181,9 +181,14 @@ class Table:
         return list(self._store.branches())
 
     def system(self, name: str) -> pa.Table:
-        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`."""
+        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`.
+
+        ``ro`` has the rows that a scan with the option ``read-optimized`` gives.
+        """
         from paimon_pyds.system.tables import system_table
 
+        if text("name", name).removeprefix("$").lower() == "ro":
+            return self.scan(options={"read-optimized": "true"}).to_arrow()
         return system_table(self._store, text("name", name))
 
     def scan(  # noqa: PLR0913 - named arguments that users type

@@ -22,8 +22,7 @@ from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import (
@@ -42,7 +41,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 
 __all__ = ["commit"]
 
@@ -248,17 +247,14 @@ class _Commit:
         move = self.increment.move_numbers
         if move is None:
             return
-        written = [(min(f.min_sequence_number for f in b.files), b) for b in self.increment.added if b.files]
-        added = [b for b in self.increment.added if not b.files]
+        added = []
         free: dict[PartitionBucket, int] = {}
-        for first, bucket in sorted(written, key=lambda item: item[0]):
-            key = PartitionBucket(bucket.partition, bucket.bucket)
-            by = free.get(key, _next_sequence(live, bucket)) - first
-            if by > 0:
-                self.moved = True
-                bucket = move(bucket, by)
-            free[key] = max(f.max_sequence_number for f in bucket.files) + 1
-            added.append(bucket)
+        for bucket in sorted(self.increment.added, key=lambda b: b.sequence_numbers[0]):
+            key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
+            by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
+            added.append(move(bucket, by) if by else bucket)
+            self.moved |= by > 0
+            free[key] = last + by + 1
         if self.moved:
             self.changes = replace(self.changes, increments=(self.increment.with_files(added),))
 

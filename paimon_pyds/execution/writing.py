@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
+from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
 from paimon_pyds.scan.planned_files import planned_files
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
 from paimon_pyds.write.incoming import ROW_KIND_COLUMN

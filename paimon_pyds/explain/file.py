@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.explain.data import ExplainedFile, PagePlan, RunPlan, TopNVisit, counted
-from paimon_pyds.formats.base import GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import (
@@ -40,9 +40,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_without_key, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import ByteSource, FileIO, discard
-
-__all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
+from paimon_pyds.storage import ByteSource, FileIO, discard
 
 _CONFLICTS = 10
 _NAMES = 1_000

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true
+from paimon_pyds.buffers import from_numpy, is_true, to_numpy
 from paimon_pyds.caching import cached_property
+from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.types import FLOAT_KINDS, DataField, Kind
@@ -80,6 +82,8 @@ class KeySet:
         """Whether rows have one of the keys."""
         rows = comparable([batch.column(field.name) for field in self.fields])
         keys = self._around(rows[0])
+        if len(rows) == 1 and pa.types.is_integer(rows[0].type) and not rows[0].null_count:
+            return from_numpy(_among(to_numpy(rows[0]), to_numpy(keys[0])))
         found = np.logical_and.reduce([is_true(pc.is_in(row, key)) for row, key in zip(rows, keys, strict=True)])
         if len(rows) > 1 and found.any():
             at = np.flatnonzero(found)
@@ -95,6 +99,17 @@ class KeySet:
         ends = pc.min_max(first)
         inside = self._between(ends["min"].as_py(), ends["max"].as_py())
         return [column[inside] for column in self._comparable]
+
+
+def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
+    """Which rows are among the keys. Files are sorted by their keys: then the rows of each are looked up."""
+    if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
+        return np.isin(rows, keys)
+    steps = np.zeros(len(rows) + 1, np.int32)
+    np.add.at(steps, np.searchsorted(rows, keys, "left"), 1)
+    np.subtract.at(steps, np.searchsorted(rows, keys, "right"), 1)
+    found: Flags = np.cumsum(steps[:-1]) > 0
+    return found
 
 
 def _one_of(field: DataField, values: pa.Array) -> Predicate:

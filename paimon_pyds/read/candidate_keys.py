@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
-from paimon_pyds.read.live_rows import FileTrace, LiveRows
+from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
@@ -25,10 +26,10 @@ from paimon_pyds.types import DataField
 
 __all__ = ["KeySearch", "read_versions"]
 
-_LEAST_SHARE = 16
-"""With more candidates than one of so many rows, most pages of the keys have one, and everything is merged."""
+_ROWS_PER_CANDIDATE = 1_000
+"""With more candidates than one of so many rows nearly every page has one: merging everything costs about the same."""
 _MOST_CANDIDATES = 1 << 20
-_MOST_BYTES = 64 << 20
+_MOST_KEY_BYTES = 64 << 20
 """Of the candidates' keys, which stay in memory."""
 
 
@@ -46,33 +47,64 @@ class KeySearch:
     fields: Sequence[DataField]
     keys: Sequence[str]
 
-    def candidates(
-        self, conditions: Sequence[Predicate], files: Sequence[PlannedFile], traces: Sequence[FileTrace]
-    ) -> _Candidates | None:
-        """The fewest rows that may meet one of some conditions; None where they are too many for each.
+    def wanted(
+        self,
+        conditions: Sequence[Predicate],
+        files: Sequence[PlannedFile],
+        traces: Sequence[FileTrace],
+        note: SectionTrace,
+    ) -> KeySet | None:
+        """The keys of which a version meets the condition that the fewest rows may meet; None where they are many.
 
         Args:
-            conditions: each of them has to be met by one version of a key.
+            conditions: each has to be met by one version, at least, of a key that is wanted.
             files: of the section.
             traces: of the files.
-        """
-        most = min(sum(file.row_count for file in files) // _LEAST_SHARE, _MOST_CANDIDATES)
-        found: _Candidates | None = None
-        for condition in conditions:
-            better = self._meeting(condition, files, traces, most)
-            if better is not None:
-                found, most = better, better.count - 1
-        return found
+            note: where to say what was found, or why nothing was.
 
-    def _meeting(
+        Raises:
+            CorruptFileError: a file, its index or its deletion vector is damaged.
+            SnapshotNotFoundError: a file is gone.
+            StorageError: a file can't be read.
+        """
+        try:
+            found = self._fewest(conditions, files, traces)
+            if found is None:
+                note.reason = "too many rows may make the filter true"
+                return None
+            note.candidates = found.count
+            keys = found.keys()
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
+        if keys is None:
+            note.reason = "the keys of the rows that may make the filter true take too much memory"
+        else:
+            note.candidate_keys = len(keys)
+        return keys
+
+    def _fewest(
+        self, conditions: Sequence[Predicate], files: Sequence[PlannedFile], traces: Sequence[FileTrace]
+    ) -> _Candidates | None:
+        """The candidates of the condition that has the fewest; None where they are too many for each."""
+        most = min(sum(file.row_count for file in files) // _ROWS_PER_CANDIDATE, _MOST_CANDIDATES)
+        best: _Candidates | None = None
+        for condition in conditions:
+            found = self._candidates(condition, files, traces, most)
+            if found is not None:
+                best, most = found, found.count - 1
+        return best
+
+    def _candidates(
         self, condition: Predicate, files: Sequence[PlannedFile], traces: Sequence[FileTrace], most: int
     ) -> _Candidates | None:
         predicate = make_and(self.spec.predicate, condition)
+        by_name = {field.name: field for field in self.fields}
         columns = set(root_columns(predicate))
         filtered = tuple(field for field in self.fields if field.name in columns)
-        spec = replace(self.spec, fields=self.key_fields, filter_fields=filtered, predicate=predicate)
+        keys = tuple(by_name[name] for name in self.keys)
+        spec = replace(self.spec, fields=keys, filter_fields=filtered, predicate=predicate)
         found = _Candidates(spec, [], 0)
-        for number in sorted(range(len(files)), key=lambda number: -files[number].row_count):  # the soonest too many
+        for number in sorted(range(len(files)), key=lambda number: -files[number].row_count):  # soonest too many
             live = LiveRows(spec, files[number]._replace(run=None), traces[number])
             rows = _may_meet(live)
             found.files.append((live, rows))
@@ -80,12 +112,6 @@ class KeySearch:
             if found.count > most:
                 return None
         return found
-
-    @property
-    def key_fields(self) -> tuple[DataField, ...]:
-        """The columns of the key, in its order."""
-        by_name = {field.name: field for field in self.fields}
-        return tuple(by_name[name] for name in self.keys)
 
 
 def _may_meet(live: LiveRows) -> RowSelection:
@@ -100,7 +126,7 @@ def _may_meet(live: LiveRows) -> RowSelection:
 
 @dataclass
 class _Candidates:
-    """Rows of which some meet a condition, and no others do.
+    """The rows that may meet a condition.
 
     Attributes:
         spec: reads their keys, with the condition as filter.
@@ -120,13 +146,13 @@ class _Candidates:
             if rows.is_none:
                 continue
             spec = replace(self.spec, predicate=Const.TRUE, filter_fields=()) if live.is_exact else self.spec
-            scratch = FileTrace(live.file.path, live.file.row_count, counters=live.trace.counters)
-            for batch in read_file(spec, live.file.selecting(rows), trace=scratch):
+            trace = FileTrace(live.file.path, live.file.row_count, counters=live.trace.counters)
+            for batch in read_file(spec, live.file.selecting(rows), trace=trace):
                 batches.append(batch)
                 size += batch.nbytes
-                if size > _MOST_BYTES or any(column.null_count for column in batch.columns):
+                if size > _MOST_KEY_BYTES or any(column.null_count for column in batch.columns):
                     return None
-            live.trace.millis += scratch.millis
+            live.trace.millis += trace.millis
         return KeySet.of(self.spec.fields, one_batch(pa.Table.from_batches(batches, result_schema(self.spec))))
 
 
@@ -139,12 +165,21 @@ def read_versions(
         spec: the columns to read; its filter is not asked.
         keys: those wanted.
         file: of a section.
-        trace: counts what is read.
+        trace: counts what is read; ``rows_returned`` are these rows.
         batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError: the file or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
     """
     near = _within(keys, file)
-    if len(near):
+    if not len(near):
+        return
+    try:
         yield from timed(_having(spec, near, file._replace(run=None), trace, batch_rows), trace)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
 
 
 def _within(keys: KeySet, file: PlannedFile) -> KeySet:
@@ -158,8 +193,8 @@ def _having(
     spec: ReadSpec, keys: KeySet, file: PlannedFile, trace: FileTrace, batch_rows: int
 ) -> Generator[pa.RecordBatch, None, None]:
     by_pages = replace(spec, predicate=keys.listed, filter_fields=keys.fields, use_index=False)
-    scratch = FileTrace(file.path, file.row_count, counters=trace.counters)
-    live = LiveRows(by_pages, file, scratch)
+    apart = FileTrace(file.path, file.row_count, counters=trace.counters)
+    live = LiveRows(by_pages, file, apart)
     if live.candidates.is_none:
         return
     with open_data_file(spec, file, trace.counters) as reader:
@@ -167,6 +202,6 @@ def _having(
         if 2 * rows.count(file.row_count) > file.row_count:
             rows = live.candidates  # most pages are read: so many positions would cost more
         exactly = replace(by_pages, predicate=keys.condition)
-        for batch in FileReading(LiveRows(exactly, file.selecting(rows), scratch), reader).batches(batch_rows):
+        for batch in FileReading(LiveRows(exactly, file.selecting(rows), apart), reader).batches(batch_rows):
             trace.rows_returned += batch.num_rows
             yield batch

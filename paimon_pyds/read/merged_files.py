@@ -1,25 +1,30 @@
 """Reading a section of a bucket: files of which several may hold versions of one row → rows merged by the merge engine.
 
 Filters on keys act on each file as it is read, with its statistics, indexes and pages; what is left of the filter acts
-on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes.
+on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes; very many runs are
+merged in rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
-from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
+from paimon_pyds.merge.windows import SortedBatches
+from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, read_versions
@@ -38,8 +43,10 @@ _SYSTEM_FIELDS = (
 """Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields."""
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
-"""Rows of all runs that windows hold, about: with more runs their batches are smaller."""
-_LEAST_BATCH = 1 << 10
+_HELD_BYTES = 128 << 20
+"""What a batch of each run may hold together, about: with more runs, or longer rows, these are shorter."""
+_EXPANSION = 4
+"""Bytes of rows in memory for one in a file, about."""
 
 
 def read_merged(
@@ -64,21 +71,17 @@ def read_merged(
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging)
-    note = SectionTrace(sum(file.row_count for file in files))
-    for trace in traces:
-        trace.section = note
-    try:
-        wanted = section.wanted_keys(files, traces, note)
-        runs = section.runs(files, traces, batch_rows, wanted)
-        for window in windows(runs, section.merger.keys, section.merger.needed):
-            note.versions += window.num_rows
-            rows = section.merged(window, files[0])
-            note.rows_returned += rows.num_rows
+    section = _Section(spec, spec.merging, files, traces)
+    rows_at_once = section.rows_at_once(batch_rows)
+    compression = str(TableOptions(spec.merging.schema.options).get("spill-compression"))
+    keys = section.wanted_keys()
+    runs = [SortedBatches(section.batches(run, rows_at_once, keys), files[run[0]].path) for run in section.runs]
+    with closing(windows_in_rounds(runs, section.merger, rows_at_once, compression)) as windows:
+        for window in windows:
+            rows = section.merged(window)
+            section.note.rows_returned += rows.num_rows
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
 
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
@@ -92,7 +95,7 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
         OptionError, SchemaError, UnsupportedError: as `read_merged`.
     """
     assert spec.merging is not None
-    return _Section(spec, spec.merging).reading, _alone(file)
+    return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
 
 
 def _alone(file: PlannedFile) -> PlannedFile:
@@ -105,6 +108,8 @@ class _Section:
 
     spec: ReadSpec
     merging: Merging
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -112,6 +117,14 @@ class _Section:
                 raise UnsupportedError(
                     f"rows that are merged from several files have no {name}", hint="compact the table, or leave it out"
                 )
+
+    @cached_property
+    def note(self) -> SectionTrace:
+        """What happens to the section; the files' traces have it, too."""
+        made = SectionTrace(sum(file.row_count for file in self.files))
+        for trace in self.traces:
+            trace.section = made
+        return made
 
     @cached_property
     def merger(self) -> RowMerger:
@@ -130,82 +143,105 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
+        system = _SYSTEM_FIELDS[self.in_sequence :]
         return replace(
             self.spec,
             schemas={id_: (*fields, *_SYSTEM_FIELDS) for id_, fields in self.spec.schemas.items()},
-            fields=(*(f for f in schema.fields if f.name in required), *_SYSTEM_FIELDS),
+            fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
             metadata_columns=(),
             merging=None,
+            read_ahead=_HELD_BYTES // self.open_runs,
         )
 
-    def wanted_keys(
-        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], note: SectionTrace
-    ) -> KeySet | None:
-        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
-        after = self.merging.filter.after
-        if after is Const.TRUE or not self.spec.use_index:
-            note.reason = "" if after is Const.TRUE else "indexes are not used"
-            return None
-        conditions = self.merger.conditions_on_versions(after)
-        if not conditions:
-            note.reason = "the merge engine makes values that no single version tells of"
-            return None
-        schema = self.merging.schema
-        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
-        candidates = search.candidates(conditions, files, traces)
-        if candidates is None:
-            note.reason = "too many rows may make the filter true"
-            return None
-        note.candidates = candidates.count
-        keys = candidates.keys()
-        if keys is None:
-            note.reason = "the keys that may be wanted take too much memory"
-            return None
-        note.candidate_keys = len(keys)
-        return keys
-
-    def runs(
-        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int, wanted: KeySet | None
-    ) -> list[SortedBatches]:
-        """The sorted runs of the section, the oldest first; of some keys, or of all (None)."""
+    @cached_property
+    def runs(self) -> list[list[int]]:
+        """The numbers of the files of each sorted run, the oldest run first."""
         files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
-        for number, file in enumerate(files):
+        for number, file in enumerate(self.files):
             assert file.run is not None
             level = file.run.level
             run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
             files_of.setdefault(run, []).append(number)
-        rank = self._ranks_of_least_keys(files) if len(files_of) < len(files) else range(len(files))
-        rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
-        runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
-        return [
-            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows, wanted), files[run[0]].path)
-            for run in runs
-        ]
+        several = len(files_of) < len(self.files)
+        rank = self._ranks_of_least_keys() if several else range(len(self.files))
+        return [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
 
-    def _ranks_of_least_keys(self, files: Sequence[PlannedFile]) -> Sequence[int]:
+    @cached_property
+    def in_sequence(self) -> bool:
+        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
+        reached = None
+        for run in self.runs:
+            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
+            known = [range_ for range_ in ranges if range_ is not None]
+            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
+                return False
+            reached = max(last for _, last in known)
+        return True
+
+    @property
+    def open_runs(self) -> int:
+        """How many runs are read at a time."""
+        return min(MOST_RUNS, len(self.runs))
+
+    def rows_at_once(self, batch_rows: int) -> int:
+        """Rows in a batch of each run."""
+        size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
+        return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
+
+    def _ranks_of_least_keys(self) -> Sequence[int]:
         """Numbers that compare as the files' least keys do."""
         schema = self.merging.schema
         types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-        least = array([file.run.key_range[0] for file in files if file.run is not None], pa.binary())
+        least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def _batches(
-        self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int, wanted: KeySet | None
-    ) -> Iterator[pa.RecordBatch]:
+    def wanted_keys(self) -> KeySet | None:
+        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        after = self.merging.filter.after
+        if after is Const.TRUE:
+            return None
+        if not self.spec.use_index:
+            self.note.reason = "indexes are not used"
+            return None
+        conditions = self.merger.conditions_on_versions(after)
+        if not conditions:
+            self.note.reason = "no version alone tells whether the filter keeps the merged row"
+            return None
+        schema = self.merging.schema
+        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
+        return search.wanted(conditions, self.files, self.traces, self.note)
+
+    def batches(self, run: Sequence[int], rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a sorted run.
+
+        Args:
+            run: the numbers of its files.
+            rows: in a batch at most.
+            wanted: the keys to read; None for all.
+        """
         keys = self.merging.schema.trimmed_primary_keys
-        for file, trace in run:
+        names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
+        same: npt.NDArray[np.int64] | None = None
+        if self.in_sequence:
+            names.append(SEQUENCE_NUMBER)
+            same = np.full(rows, self.runs.index(list(run)))
+        for number in run:
+            file, trace = self.files[number], self.traces[number]
             if wanted is None:
                 batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
             else:
                 batches = read_versions(self.reading, wanted, file, trace, rows)
             for batch in batches:
-                names = [*batch.schema.names, *map(key_column, keys)]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *(batch.column(name) for name in keys)], names=names)
+                self.note.versions += batch.num_rows
+                columns = [*batch.columns, *(batch.column(name) for name in keys)]
+                if same is not None:
+                    columns.append(from_numpy(same[: batch.num_rows]))
+                yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    def merged(self, window: pa.RecordBatch, file: PlannedFile) -> pa.RecordBatch:
+    def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""
         rows = without_deletes(self.merger.merge(window, (*self.columns, VALUE_KIND)))
         after = self.merging.filter.after
@@ -217,5 +253,5 @@ class _Section:
         columns = [rows.column(field.name) for field in self.spec.fields]
         if self.spec.metadata_columns:
             nowhere = np.zeros(rows.num_rows, np.int64)
-            columns += [metadata_column(name, self.spec, file, nowhere) for name in self.spec.metadata_columns]
+            columns += [metadata_column(name, self.spec, self.files[0], nowhere) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -87,7 +87,7 @@ class RowEdits:
         removed: one per data file.
         messages: new data files; they are removed again when nothing comes of it.
         given: new data files that the caller had before: published too, and never removed here.
-        operation: what the snapshot is told to come from.
+        operation: that the snapshot names.
         deleted, updated, inserted: how many rows.
         reads: true for every row that could have made a difference, wherever it lies.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.

@@ -26,8 +26,8 @@ from paimon_pyds.predicate.prune import ColumnStats, always_true
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.planned_files import FileDetails
+from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.statistics import StatisticsGroup, statistics_groups
 from paimon_pyds.split import ColumnBounds, FileBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 

@@ -23,19 +23,19 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
-from paimon_pyds.merge.files import MERGED, hides_level_0, keep_sections, merge_keys, with_merged
+from paimon_pyds.merge.files import MERGED, hides_level_0, highest_level, keep_sections, merge_keys, with_merged
 from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import FileBounds, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
@@ -74,6 +74,8 @@ class ScanRequest:
     """Read only what these snapshots added (incremental), instead of the state."""
     since: Snapshot | None = None
     """Leave out the files that were there in this older state (incremental)."""
+    read_optimized: bool = False
+    """Read what compactions left on the highest level only, where rows have versions."""
     explain: bool = False
     """Note which step left out which file, and what indexes said."""
 
@@ -197,7 +199,7 @@ class Planner:
         """Hold the rows of all live files against what the snapshot counts.
 
         Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
-        must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
+        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count
@@ -237,17 +239,21 @@ class Planner:
     def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """The files that a batch read of a table with a primary key looks at."""
         keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
+        levels = to_numpy(entries.column("level"))
+        if self.request.read_optimized:
+            keep &= levels == highest_level(self.request.options)
         if hides_level_0(self.request.options):
-            keep &= to_numpy(entries.column("level")) > 0
+            keep &= levels > 0
         if keep.all():
             return entries
         visible = entries.filter(from_numpy(keep))
         self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
         if self.request.explain:
+            reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
             hidden = entries.filter(from_numpy(~keep))
             columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
             self.skips += [
-                SkippedFile(name, rows, size, _NOT_COMPACTED, "not compacted")
+                SkippedFile(name, rows, size, reason, "not compacted")
                 for name, rows, size in zip(*columns, strict=True)
             ]
         return visible

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.spark.options import WriteOptions
 
-__all__ = ["PaimonRowMessage", "PaimonRowWriter", "open_row_writer"]
-
 _POSITION_FIELDS = (
     pa.field("__paimon_file_path", pa.string(), nullable=False),
     pa.field("__paimon_row_index", pa.int64(), nullable=False),

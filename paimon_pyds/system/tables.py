@@ -290,7 +290,7 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
 
 _JAVA_ONLY = frozenset(
     {
-        "audit_log", "binlog", "ro", "file_key_ranges", "consumers", "statistics",
+        "audit_log", "binlog", "file_key_ranges", "consumers", "statistics",
         "table_indexes", "row_tracking",
     }
 )  # fmt: skip

@@ -23,7 +23,7 @@ from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 from paimon_pyds.write.conform import Conformer, without_defaults
 

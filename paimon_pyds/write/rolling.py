@@ -16,12 +16,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from paimon_pyds import formats
-from paimon_pyds.formats.base import FormatWriter
+from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["RollingWriter", "RowMetadata", "RowMetadataCollector", "WriterThreads"]

@@ -27,14 +27,14 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import OptionError
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats import ReadCounters, ReadHints
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["SequenceNumbers", "move_numbers"]
