@@ -263,8 +263,7 @@ def bucket_mask(
 def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableSchema]]) -> list[DataField] | None:
     """The columns that tell the bucket of a row by their values; None where they don't.
 
-    Of CHAR columns it may be values with blanks at the end that are hashed, and formats with ``trims_char`` don't give
-    these.
+    Of CHAR columns the hashes may be of blanks, too, which formats with ``trims_char`` don't give.
 
     Args:
         schema: the table's.
