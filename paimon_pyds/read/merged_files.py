@@ -7,7 +7,7 @@ merged in rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,14 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.merge.key_values import (
+    KEY_VALUE_FIELDS,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    key_column,
+    without_deletes,
+)
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
@@ -26,19 +33,14 @@ from paimon_pyds.merge.windows import SortedBatches
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
-from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.row import decode_column
-from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["before_merging", "read_merged"]
+__all__ = ["before_merging", "read_merged", "read_versions"]
 
-_SYSTEM_FIELDS = (
-    METADATA_FIELDS[SEQUENCE_NUMBER],
-    DataField(2147483645, VALUE_KIND, AtomicType(Kind.TINYINT, nullable=False)),
-)
-"""Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields."""
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 _HELD_BYTES = 128 << 20
@@ -70,15 +72,37 @@ def read_merged(
     """
     assert spec.merging is not None
     section = _Section(spec, spec.merging, files, traces)
-    rows_at_once = section.rows_at_once(batch_rows)
-    compression = str(TableOptions(spec.merging.schema.options).get("spill-compression"))
-    runs = [
-        SortedBatches(section.batches(number, rows_at_once), files[run[0]].path)
-        for number, run in enumerate(section.runs)
-    ]
-    with closing(windows_in_rounds(runs, section.merger, rows_at_once, compression)) as windows:
+    with closing(section.windows(batch_rows)) as windows:
         for window in windows:
             rows = section.merged(window)
+            section.note.rows_returned += rows.num_rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+
+
+def read_versions(
+    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
+
+    Args:
+        spec: columns of the table; it has no filter.
+        files: those of the section that are merged.
+        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
+        batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
+            `read_merged`.
+    """
+    assert spec.merging is not None
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    section = _Section(spec, spec.merging, files, traces, numbered=True)
+    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
+    with closing(section.windows(batch_rows)) as windows:
+        for window in windows:
+            rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
+            rows = without_deletes(rows) if drop_deletes else rows
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
 
@@ -105,12 +129,13 @@ def _alone(file: PlannedFile) -> PlannedFile:
 
 @dataclass
 class _Section:
-    """How the files of one section are read and merged."""
+    """How the files of one section are read and merged; ``numbered``: the result has sequence numbers."""
 
     spec: ReadSpec
     merging: Merging
     files: Sequence[PlannedFile]
     traces: Sequence[FileTrace]
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -118,6 +143,14 @@ class _Section:
                 raise UnsupportedError(
                     f"rows that are merged from several files have no {name}", hint="compact the table, or leave it out"
                 )
+
+    @cached_property
+    def note(self) -> SectionTrace:
+        """What happens to the section; the files' traces have it, too."""
+        made = SectionTrace(sum(file.row_count for file in self.files))
+        for trace in self.traces:
+            trace.section = made
+        return made
 
     @cached_property
     def merger(self) -> RowMerger:
@@ -136,10 +169,10 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = _SYSTEM_FIELDS[1:] if self.in_sequence else _SYSTEM_FIELDS
+        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
         return replace(
             self.spec,
-            schemas={id_: (*fields, *_SYSTEM_FIELDS) for id_, fields in self.spec.schemas.items()},
+            schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
             fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
@@ -165,7 +198,7 @@ class _Section:
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
         ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
-        if len(ranges) < len(self.files):
+        if self.numbered or len(ranges) < len(self.files):
             return False
         first = [min(ranges[number][0] for number in run) for run in self.runs]
         last = [max(ranges[number][1] for number in run) for run in self.runs]
@@ -189,12 +222,29 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def wanted_keys(self) -> KeySet | None:
+        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        after = self.merging.filter.after
+        if after is Const.TRUE:
+            return None
+        if not self.spec.use_index:
+            self.note.reason = "indexes are not used"
+            return None
+        conditions = self.merger.conditions_on_versions(after)
+        if not conditions:
+            self.note.reason = "no version alone tells whether the filter keeps the merged row"
+            return None
+        schema = self.merging.schema
+        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
+        return search.wanted(conditions, self.files, self.traces, self.note)
+
+    def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
             run: its place among `runs`.
             rows: in a batch at most.
+            wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
         names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
@@ -204,11 +254,27 @@ class _Section:
             same = np.full(rows, run)
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
-            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
+            if wanted is None:
+                batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
+            else:
+                batches = read_wanted(self.reading, wanted, file, trace, rows)
+            for batch in batches:
+                self.note.versions += batch.num_rows
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
                 yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """All versions of the rows; those of a key are in one window."""
+        rows = self.rows_at_once(batch_rows)
+        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        keys = self.wanted_keys()
+        runs = [
+            SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
+            for number, run in enumerate(self.runs)
+        ]
+        return windows_in_rounds(runs, self.merger, rows, compression)
 
     def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""
