@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
     SEQUENCE_NUMBER,
@@ -32,8 +33,9 @@ from paimon_pyds.merge.windows import SortedBatches
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
-from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
@@ -73,6 +75,7 @@ def read_merged(
     with closing(section.windows(batch_rows)) as windows:
         for window in windows:
             rows = section.merged(window)
+            section.note.rows_returned += rows.num_rows
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
 
@@ -140,6 +143,14 @@ class _Section:
                 raise UnsupportedError(
                     f"rows that are merged from several files have no {name}", hint="compact the table, or leave it out"
                 )
+
+    @cached_property
+    def note(self) -> SectionTrace:
+        """What happens to the section; the files' traces have it, too."""
+        made = SectionTrace(sum(file.row_count for file in self.files))
+        for trace in self.traces:
+            trace.section = made
+        return made
 
     @cached_property
     def merger(self) -> RowMerger:
@@ -211,12 +222,29 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def wanted_keys(self) -> KeySet | None:
+        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        after = self.merging.filter.after
+        if after is Const.TRUE:
+            return None
+        if not self.spec.use_index:
+            self.note.reason = "indexes are not used"
+            return None
+        conditions = self.merger.conditions_on_versions(after)
+        if not conditions:
+            self.note.reason = "no version alone tells whether the filter keeps the merged row"
+            return None
+        schema = self.merging.schema
+        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
+        return search.wanted(conditions, self.files, self.traces, self.note)
+
+    def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
             run: its place among `runs`.
             rows: in a batch at most.
+            wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
         names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
@@ -226,7 +254,12 @@ class _Section:
             same = np.full(rows, run)
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
-            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
+            if wanted is None:
+                batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
+            else:
+                batches = read_wanted(self.reading, wanted, file, trace, rows)
+            for batch in batches:
+                self.note.versions += batch.num_rows
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
@@ -236,8 +269,10 @@ class _Section:
         """All versions of the rows; those of a key are in one window."""
         rows = self.rows_at_once(batch_rows)
         compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        keys = self.wanted_keys()
         runs = [
-            SortedBatches(self.batches(number, rows), self.files[run[0]].path) for number, run in enumerate(self.runs)
+            SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
+            for number, run in enumerate(self.runs)
         ]
         return windows_in_rounds(runs, self.merger, rows, compression)
 

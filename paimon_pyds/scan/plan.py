@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -36,7 +37,7 @@ from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.travel import TableState
-from paimon_pyds.split import Merging, PlannedFile, ReadSpec, sections
+from paimon_pyds.split import FileBounds, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
@@ -341,7 +342,16 @@ class Planner:
     def details(self, entries: pa.RecordBatch) -> FileDetails:
         """What is known of the files of these entries beside them."""
         snapshot = self.request.state.snapshot if self.request.between is None else None
-        return FileDetails(deletion_files(self.store, self.schema, snapshot), self.selections)
+        deletions = deletion_files(self.store, self.schema, snapshot)
+        return FileDetails(deletions, self.selections, self.bounds(entries))
+
+    def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None]:
+        """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""
+        embedded = entries.column("embedded_index")
+        if MERGED not in entries.schema.names or embedded.null_count == len(embedded):
+            return repeat(None)
+        indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
+        return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
     def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
         """The first files that have enough rows for the limit, where metadata tells how many they have."""

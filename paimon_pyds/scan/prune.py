@@ -41,19 +41,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = [
-    "EmbeddedAnswers",
-    "StatisticsGroup",
-    "ask_embedded",
-    "bucket_key_fields",
-    "bucket_mask",
-    "hashes_alike",
-    "instant_bounds",
-    "left_out",
-    "statistics_groups",
-    "statistics_mask",
-]
-
 _MAX_KEYS = 4_096
 
 
