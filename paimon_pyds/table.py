@@ -283,7 +283,10 @@ class Table:
             UnsupportedError: the table has no primary key.
             SchemaError: the keys don't have the columns of the primary key, or NULL in one.
         """
-        return self.scan(columns=columns, **scan).lookup(present("keys", keys, "rows with the columns of the key"))
+        from paimon_pyds.query.lookup import lookup_rows
+
+        keys = present("keys", keys, "rows with the columns of the key")
+        return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
     def append(
         self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None

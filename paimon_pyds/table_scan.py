@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Scan"]
 
 DEFAULT_BATCH_ROWS = 65_536
-_OWN_OPTIONS = ("timezone", "read-optimized")
 
 
 class Scan:
@@ -52,8 +51,7 @@ class Scan:
         limit: the number of rows to return at most.
         top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
         options: Paimon's scan options, ``timezone`` for timestamp literals without a zone (UTC by default), and
-            ``read-optimized``: of a table with a primary key the files of the highest level only, which need no merging
-            (Paimon's ``$ro`` table).
+            ``read-optimized``: of a table with a primary key the files of the highest level only (Paimon's ``$ro``).
 
     Raises:
         PredicateError: the filter does not parse or names no column.
@@ -77,9 +75,7 @@ class Scan:
         limit = None if limit is None else integer("limit", limit)
         if limit is not None and limit < 0:
             raise OptionError(f"limit must not be negative, it is {limit}")
-        self._store = store
-        self._limit = limit
-        self._batch_rows = batch_rows
+        self._store, self._limit, self._batch_rows = store, limit, batch_rows
         given = {str(k): str(v) for k, v in mapping("options", options or {}).items()}
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
@@ -105,7 +101,7 @@ class Scan:
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         self._schema = self._state.schema
         options = {k: v for k, v in given.items() if k != "timezone"}
-        check_known(options, _OWN_OPTIONS, own=False)
+        check_known(options, ("timezone", "read-optimized"), own=False)
         self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
         check_readable(latest, options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
@@ -260,13 +256,6 @@ class Scan:
         from paimon_pyds.query.aggregates import Answers
 
         return Answers(self)
-
-    def lookup(self, keys: Any) -> pa.Table:
-        """The rows of these keys that the scan gives: see `Table.lookup`."""
-        from paimon_pyds.query.lookup import lookup_rows
-
-        self._check_types()
-        return lookup_rows(self, keys, self._store.schemas)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.

@@ -159,7 +159,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(SchemaError, match="NOT NULL"):
         table.lookup(pa.table([pa.nulls(1, keys.schema.field(name).type) for name in key], names=list(key)))
     with pytest.raises(OptionError, match="no limit"):
-        table.scan(limit=3).lookup(keys)
+        table.lookup(keys, limit=3)
     with pytest.raises(UnsupportedError, match="without a primary key"):
         Table.open(table_path("append_avro")).lookup(keys)
     assert table.lookup(keys.slice(0, 0)).schema.equals(table.arrow_schema)
