@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METADATA_FIELDS",
+    "SYSTEM_FIELDS",
     "ColumnBounds",
     "DeletionFile",
     "FileBounds",
+    "MergedRows",
     "Merging",
     "PlannedFile",
     "ReadSpec",
@@ -36,6 +38,7 @@ __all__ = [
     "Split",
     "result_schema",
     "sections",
+    "with_system_fields",
 ]
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
@@ -52,6 +55,20 @@ METADATA_FIELDS: Mapping[str, DataField] = {
     "_SEQUENCE_NUMBER": DataField(2147483646, "_SEQUENCE_NUMBER", AtomicType(Kind.BIGINT)),
 }
 """Hidden columns that a read can add: where each row lies, and its ids in tables with row tracking."""
+
+SYSTEM_FIELDS: Mapping[str, DataField] = {
+    "_SEQUENCE_NUMBER": METADATA_FIELDS["_SEQUENCE_NUMBER"],
+    "_VALUE_KIND": DataField(2147483645, "_VALUE_KIND", AtomicType(Kind.TINYINT, nullable=False)),
+}
+"""What files of tables with a primary key hold beside the table's columns: of each row its number and its kind.
+
+Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields.
+"""
+
+
+def with_system_fields(schemas: Mapping[int, tuple[DataField, ...]]) -> dict[int, tuple[DataField, ...]]:
+    """The columns of files by their schemas, with those of `SYSTEM_FIELDS`."""
+    return {id_: tuple(dict.fromkeys((*fields, *SYSTEM_FIELDS.values()))) for id_, fields in schemas.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +127,17 @@ class SortedRun:
         merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
+        older: whether it is of the older one of two states that are compared.
     """
 
     level: int
     key_range: tuple[bytes, bytes]
     merged: bool
     section: int = 0
+    older: bool = False
+
+
+MergedRows: TypeAlias = Literal["rows", "versions", "difference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +147,13 @@ class Merging:
     Attributes:
         schema: the table's; its options say which engine merges them.
         filter: the plan's filter in two parts, for before and after.
+        gives: merged rows; all versions of rows, as they lie in files; or the merged rows of newer files, unless older
+            files give the same.
     """
 
     schema: TableSchema
     filter: MergeFilter
+    gives: MergedRows = "rows"
 
 
 class PlannedFile(NamedTuple):

@@ -86,17 +86,10 @@ class Scan:
         check_branch(latest, store.branch, store.root)
         given = state_options(latest.options, given)
         self._state = resolve_state(store, latest, given)
-        between = resolve_between(store, given)
-        if between is not None and latest.primary_keys:
-            raise UnsupportedError(
-                "incremental scans of a table with a primary key are not supported",
-                path=store.root,
-                hint="compare scans of the two snapshots (scan.snapshot-id)",
-            )
-        self._between = None if isinstance(between, Difference) else between
-        self._since = between.start if isinstance(between, Difference) else None
-        if isinstance(between, Difference):
-            self._state = replace(self._state, snapshot=between.end)
+        producer = TableOptions({**latest.options, **given}).get("changelog-producer")
+        self._between = resolve_between(store, given, producer)
+        if isinstance(self._between, Difference):
+            self._state = replace(self._state, snapshot=self._between.end)
         self._schema = self._state.schema
         options = {k: v for k, v in given.items() if k != "timezone"}
         check_known(options, own=False)
@@ -195,7 +188,6 @@ class Scan:
             metadata_columns=self._metadata,
             limit=self._limit if self._top_n is None else None,
             between=self._between,
-            since=self._since,
             explain=explain,
         )
 
