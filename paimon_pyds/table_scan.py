@@ -20,7 +20,7 @@ from paimon_pyds.options import TableOptions, check_branch, check_known, check_r
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.travel import Difference, resolve_between, resolve_state, state_options
+from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
@@ -133,6 +133,21 @@ class Scan:
     def snapshot_id(self) -> int | None:
         """Its number."""
         return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def between(self) -> Incremental | None:
+        """What an incremental scan reads; None for other scans."""
+        return self._between
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options, with those of the scan."""
+        return self._options
+
+    @property
+    def root(self) -> str:
+        """Where the table lies."""
+        return self._store.root
 
     @property
     def predicate(self) -> Predicate:
