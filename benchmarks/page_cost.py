@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.formats.parquet.page_picks import choose
 from paimon_pyds.selection import RowSelection

@@ -7,7 +7,7 @@ import resource
 import sys
 from typing import Any
 
-from benchmarks import cases_index, cases_rows
+from benchmarks import cases_index, cases_keys, cases_rows
 from benchmarks.data import RARE_CODE, batches
 from benchmarks.registry import CASES, case, median_of, ours, ours_new, rust, rust_new, rust_read, size_of, timed
 
@@ -115,7 +115,7 @@ def rust_plan(path: str, filter: str | None) -> dict[str, Any]:
     return {"seconds": seconds, "files": files}
 
 
-MODULES = (cases_index, cases_rows)
+MODULES = (cases_index, cases_keys, cases_rows)
 """Imported to register their cases."""
 
 

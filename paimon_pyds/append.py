@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.retry import removing_unpublished
+from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -30,7 +31,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
 from paimon_pyds.sql import casts
 from paimon_pyds.types import DataField, Kind
-from paimon_pyds.write import TableWriter
+from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
 
 __all__ = [
@@ -144,13 +145,24 @@ def commit_messages(
             first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
             compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
         first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
-        table_options = TableOptions({**store.latest_schema().options, **(options or {})})
+        schema = store.latest_schema()
+        if schema.primary_keys:
+            first = replace(first, move_numbers=_moving(store, schema, options))
+        table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is not None and snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)
     return snapshot
+
+
+def _moving(
+    store: TableStore, schema: TableSchema, options: Mapping[str, str] | None
+) -> Callable[[BucketFiles, int], BucketFiles]:
+    from paimon_pyds.write.sequence_numbers import move_numbers  # tables without a key have no such column
+
+    return partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

@@ -1,4 +1,4 @@
-"""Arrow arrays from Python values and numpy arrays and back, by their buffers.
+"""Arrow arrays from Python values and numpy arrays and back, by their buffers; checksums of bytes.
 
 What pyarrow itself offers for that (``pa.array``, ``pa.scalar``, ``to_numpy``) imports pandas when it is first called,
 which takes longer than planning a query: a process that only plans does without. Values and types that are not handled
@@ -16,7 +16,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["array", "from_numpy", "is_true", "keep_freed_memory", "one_array", "one_batch", "scalar", "to_numpy"]
+__all__ = [
+    "fixed_binary",
+    "join_binary",
+    "array",
+    "block_checksums",
+    "checksum",
+    "from_numpy",
+    "is_true",
+    "keep_freed_memory",
+    "one_array",
+    "one_batch",
+    "scalar",
+    "to_numpy",
+]
 
 _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
     pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
@@ -27,7 +40,6 @@ _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _MAX_OFFSET = 2**31 - 1
 _KEPT = frozenset({int, bool, type(None)})
 """Types of values whose scalars are kept: small, and those that compare as equal are."""
-
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
 
@@ -195,3 +207,39 @@ _BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | Non
     pa.binary(): (frozenset({bytes}), _texts),
 }
 """Of each type: the Python types of its values besides None, and what makes an array of them."""
+
+
+def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:
+    """A binary array whose values are the bytes of the rows of a 2-D array."""
+    data = np.ascontiguousarray(rows)
+    width = data.shape[1] * data.itemsize
+    offsets = np.arange(len(data) + 1, dtype=np.int32) * np.int32(width)
+    return pa.Array.from_buffers(pa.binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def join_binary(*parts: pa.Array) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """The concatenation, row by row, of binary arrays, and where each row begins; one more bound at the end."""
+    import pyarrow.compute as pc
+
+    joined = pc.binary_join_element_wise(*parts, scalar(b"", pa.binary()))
+    _, offsets, data = joined.buffers()
+    if len(joined) == 0:
+        return b"", np.zeros(1, np.int64)
+    bounds = np.frombuffer(offsets, np.int32, len(joined) + 1).astype(np.int64)
+    return data.to_pybytes()[: bounds[-1]], bounds
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """The checksum of some bytes that this package writes: the low four bytes of xxHash64, as in zstandard frames (RFC
+    8878, 3.1.1)."""
+    import xxhash
+
+    return xxhash.xxh64_intdigest(data) & 0xFFFF_FFFF
+
+
+def block_checksums(data: bytes | memoryview, block_size: int) -> list[int]:
+    """The checksums of blocks of ``block_size`` bytes, the last of which may be shorter."""
+    import xxhash
+
+    view, digest = memoryview(data), xxhash.xxh64_intdigest
+    return [digest(view[at : at + block_size]) & 0xFFFF_FFFF for at in range(0, len(view), block_size)]

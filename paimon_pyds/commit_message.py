@@ -94,6 +94,13 @@ class BucketFiles:
     indexes: IndexIncrement = IndexIncrement()
     compact: CompactIncrement = CompactIncrement()
 
+    @property
+    def sequence_numbers(self) -> tuple[int, int]:
+        """The least and the greatest of the rows in new files and their changelog; (0, -1) without any."""
+        files = (*self.files, *self.changelog_files)
+        least = min((file.min_sequence_number for file in files), default=0)
+        return least, max((file.max_sequence_number for file in files), default=-1)
+
     def paths(self) -> Iterator[str]:
         """Every file written, side indexes and index files included."""
         for file in (*self.files, *self.changelog_files, *self.compact.written):

@@ -1,7 +1,7 @@
 """Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
 
 A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
-and what reading it told (`read.live_rows.FileTrace`).
+and what reading it showed (`read.live_rows.FileTrace`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from paimon_pyds.formats.base import InstantBounds, ReadHints
+from paimon_pyds.formats import InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class SortedRun:
         merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
+        sequence_range: the least and the greatest sequence number; None where they are not known.
         older: whether it is of the older one of two states that are compared.
     """
 
@@ -134,6 +135,7 @@ class SortedRun:
     key_range: tuple[bytes, bytes]
     merged: bool
     section: int = 0
+    sequence_range: tuple[int, int] | None = None
     older: bool = False
 
 
@@ -169,7 +171,7 @@ class PlannedFile(NamedTuple):
         write_cols: the columns that it holds; None for all of its schema.
         bounds: what metadata settles of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
-        instants: see `scan.statistics.instant_bounds`.
+        instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
     """
 
@@ -276,10 +278,12 @@ class ReadSpec:
     use_index: bool = True
     merging: Merging | None = None
     """How rows of a table with a primary key are merged."""
+    read_ahead: int | None = None
+    """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file has to be told."""
-        return ReadHints(self.options or {}, file.instants)
+        return ReadHints(self.options or {}, file.instants, self.read_ahead)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema."""

@@ -184,7 +184,8 @@ class Table:
     def system(self, name: str) -> pa.Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`.
 
-        ``audit_log`` and ``binlog`` can be large: `audit_log` and `binlog` give them as streams.
+        ``audit_log`` and ``binlog`` can be large: methods of their names give them as streams. ``ro`` has the rows that
+        a scan with the option ``read-optimized`` gives.
         """
         from paimon_pyds.system.tables import system_table
 
@@ -193,6 +194,8 @@ class Table:
                 return self.audit_log().to_arrow()
             case "binlog":
                 return self.binlog().to_arrow()
+            case "ro":
+                return self.scan(options={"read-optimized": "true"}).to_arrow()
         return system_table(self._store, name)
 
     def audit_log(

@@ -16,7 +16,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, sugge
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_branch, check_known, check_readable
+from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, parse_value
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Scan"]
 
 DEFAULT_BATCH_ROWS = 65_536
+_OWN_OPTIONS = ("timezone", "read-optimized")
 
 
 class Scan:
@@ -50,7 +51,9 @@ class Scan:
         columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
         limit: the number of rows to return at most.
         top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
-        options: Paimon's scan options, and ``timezone`` for timestamp literals without a zone (UTC by default).
+        options: Paimon's scan options, ``timezone`` for timestamp literals without a zone (UTC by default), and
+            ``read-optimized``: of a table with a primary key the files of the highest level only, which need no merging
+            (Paimon's ``$ro`` table).
 
     Raises:
         PredicateError: the filter does not parse or names no column.
@@ -82,6 +85,7 @@ class Scan:
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
+        self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
         latest = store.latest_schema()
         check_branch(latest, store.branch, store.root)
         given = state_options(latest.options, given)
@@ -90,9 +94,11 @@ class Scan:
         self._between = resolve_between(store, given, producer)
         if isinstance(self._between, Difference):
             self._state = replace(self._state, snapshot=self._between.end)
+        if self._read_optimized and self._between is not None:
+            raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         self._schema = self._state.schema
         options = {k: v for k, v in given.items() if k != "timezone"}
-        check_known(options, own=False)
+        check_known(options, _OWN_OPTIONS, own=False)
         self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
         check_readable(latest, options)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
@@ -203,6 +209,7 @@ class Scan:
             metadata_columns=self._metadata,
             limit=self._limit if self._top_n is None else None,
             between=self._between,
+            read_optimized=self._read_optimized,
             explain=explain,
         )
 

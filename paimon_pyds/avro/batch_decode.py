@@ -20,8 +20,6 @@ import pyarrow as pa
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
 from paimon_pyds.row.layout import LONGER, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
-__all__ = ["Bytes", "Capture", "Items", "Longs", "PADDING", "Walk", "to_arrow", "walk_records"]
-
 Positions: TypeAlias = npt.NDArray[np.int64]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Numbers: TypeAlias = Positions

@@ -10,10 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import OptionError, UnsupportedError
-
-__all__ = ["codec_name", "compressor", "decompressor"]
 
 _CHUNK = 128_000
 """Bytes that are decompressed at a time, where a frame does not tell its size."""

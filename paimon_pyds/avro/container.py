@@ -29,20 +29,15 @@ from paimon_pyds.avro.schema import (
     read_long,
     reader_of,
 )
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import CorruptFileError
-
-__all__ = [
-    "BLOCK_BYTES", "Block", "ContainerReader", "block_bytes", "header_bytes", "write_container",
-    "BRANCH", "Container", "decode_records", "encode_records", "first_record", "read_container",
-]  # fmt: skip
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
 
-CHECKSUM = "paimon_pyds.checksum"
+CHECKSUM = "paimon_pyds.buffers"
 """What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
 
 BRANCH = ""

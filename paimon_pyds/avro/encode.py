@@ -17,8 +17,6 @@ from paimon_pyds.avro.container import BLOCK_BYTES
 from paimon_pyds.avro.schema import Array, Node, Primitive, optional
 from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 
-__all__ = ["blocks_of", "encode_field", "join", "varints"]
-
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
     """The pieces of one field: binary arrays without nulls, to be joined in this order.

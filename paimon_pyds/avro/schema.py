@@ -13,25 +13,6 @@ from typing import Any, TypeAlias
 
 from paimon_pyds.errors import CorruptFileError
 
-__all__ = [
-    "Array",
-    "Mapping",
-    "Node",
-    "Overrun",
-    "Primitive",
-    "Reader",
-    "Record",
-    "Sized",
-    "Union",
-    "optional",
-    "parse_schema",
-    "put_bytes",
-    "put_long",
-    "put_value",
-    "read_long",
-    "reader_of",
-]
-
 MAX_DEPTH = 32
 MAX_FIXED_BYTES = 256 * 2**20
 

@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table
     from paimon_pyds.table_scan import Scan
 
-__all__ = [
-    "WHERE_PARTITIONS",
-    "Commands",
-    "add_common_arguments",
-    "add_query_arguments",
-    "add_table_command",
-    "key_values",
-    "names_in",
-    "open_table",
-    "rows_progress",
-    "scan_of",
-    "table_options",
-]
-
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
 

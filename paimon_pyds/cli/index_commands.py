@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
 
-__all__ = ["add_index_commands"]
-
 
 def add_index_commands(commands: Commands) -> None:
     """Add the command ``index`` and its verbs to a parser."""

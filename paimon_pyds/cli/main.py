@@ -16,8 +16,6 @@ from typing import NoReturn
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.redaction import redact, visible
 
-__all__ = ["build_parser", "main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""

@@ -22,8 +22,6 @@ from paimon_pyds.redaction import redact
 if TYPE_CHECKING:
     from paimon_pyds.query.answer import Answer
 
-__all__ = ["add_read_commands"]
-
 _TEXT_LIMIT = 100
 _ANSWERS = {
     "count": "Count rows.",

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.snapshot import Snapshot
     from paimon_pyds.table import Table
 
-__all__ = [
-    "describe",
-    "drawn",
-    "json_rows",
-    "json_value",
-    "line",
-    "snapshot_row",
-    "text_rows",
-    "text_table",
-    "text_value",
-]
-
 _WIDEST = 60
 _PLAIN_SIGNS = {"—": "--", "−": "-", "…": "...", "▕": "|", "▏": "|", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 

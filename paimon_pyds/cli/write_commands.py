@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
 
-__all__ = ["add_write_commands"]
-
 S = TypeVar("S", "RowSummary", "CompactSummary")
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"

@@ -75,6 +75,8 @@ class Increment:
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
         guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
             when the changes do not hold there.
+        move_numbers: writes the new files of a bucket again with greater sequence numbers; given where these are a
+            column of the files, of which no two rows of a bucket may have the same.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
         base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files
@@ -91,6 +93,7 @@ class Increment:
     required: pa.RecordBatch | None = None
     expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
     guard: Callable[[Snapshot | None, TableSchema], None] | None = None
+    move_numbers: Callable[[BucketFiles, int], BucketFiles] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     base_snapshot: Snapshot | None = None
@@ -100,6 +103,11 @@ class Increment:
     def only_adds(self) -> bool:
         """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
         return not any((self.deleted, self.replacements, self.required, self.index_entries, self.replaced_index_files))
+
+    def with_files(self, added: Sequence[BucketFiles]) -> Increment:
+        """The same, after its new files and those of their changelog were written again."""
+        logged = None if self.changelog is None else added_entries((b, b.changelog_files) for b in added)
+        return replace(self, added=added, changelog=logged)
 
     @property
     def is_empty(self) -> bool:

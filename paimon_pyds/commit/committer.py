@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch
-from paimon_pyds.commit.changes import Changes
+from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
-from paimon_pyds.commit.publisher import has_all, publisher_of, remember, replaced_since
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import (
@@ -36,12 +35,13 @@ from paimon_pyds.metadata.manifest import (
     entries_to_batch,
 )
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 
 __all__ = ["commit"]
 
@@ -73,10 +73,14 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
     published: Snapshot | None = None
+    moved = False
     for increment in increments:
-        one = replace(changes, increments=(increment,))
+        one = _Commit(store, replace(changes, increments=(increment,)), options)
         try:
-            snapshot = _Commit(store, one, options).run()
+            if moved and increment.kind is CommitKind.COMPACT:
+                raise CommitError("it was made of rows that have other sequence numbers now")
+            snapshot = one.run()
+            moved |= one.moved
         except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
             if published is None:
                 raise
@@ -84,15 +88,16 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
             break
         if snapshot is not None:
             if published is None or not publisher_of(store).was_replaced(store, published):
-                remember(store, snapshot, one)  # else the rows are what the next commit has to bring back
+                remember(store, snapshot, one.changes)  # else the rows are what the next commit has to bring back
             published = snapshot
     return published
 
 
 def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None:
     """Commit again what another writer replaced since it was published here."""
+    again = _Commit(store, lost, options, replaced=True)
     try:
-        snapshot = _Commit(store, lost, options, replaced=True).run()
+        snapshot = again.run()
     except CommitConflictError as error:
         raise CommitError(
             f"the last commit of this process was replaced by another writer and can't be made again: {error.message}",
@@ -100,14 +105,13 @@ def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None
             hint="write its rows again, then these",
         ) from error
     if snapshot is not None:
-        remember(store, snapshot, lost)  # it may be replaced in its turn
+        remember(store, snapshot, again.changes)  # it may be replaced in its turn
 
 
 class _Commit:
     """The commit of changes that have one increment."""
 
     def __init__(self, store: TableStore, changes: Changes, options: TableOptions, *, replaced: bool = False) -> None:
-        (self.increment,) = changes.increments
         self.store = store
         self.changes = changes
         self.options = options
@@ -116,6 +120,12 @@ class _Commit:
         self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
         self.written: list[str] = []
         """Names of the metadata files of this try."""
+        self.moved = False
+        """Whether files were written again, with other sequence numbers."""
+
+    @property
+    def increment(self) -> Increment:
+        return self.changes.increments[0]
 
     def run(self) -> Snapshot | None:
         retries, publisher = Retries.of(self.options), publisher_of(self.store)
@@ -168,11 +178,12 @@ class _Commit:
     # ------------------------------------------------------------------------------------------------------ build
 
     def build(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        changes, increment = self.changes, self.increment
-        if increment.guard is not None:
-            increment.guard(latest, schema)
+        if self.increment.guard is not None:
+            self.increment.guard(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
         live = self.live_files(latest, schema, base)
+        self.move_numbers(live)
+        changes, increment = self.changes, self.increment
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
         added = new if increment.replacements is None else _concat([new, increment.replacements])
@@ -228,6 +239,25 @@ class _Commit:
             self.conflicts.check_buckets(live)
         return live
 
+    def move_numbers(self, live: pa.RecordBatch | None) -> None:
+        """See that the sequence numbers in new files follow those of the bucket, and that no two rows have the same.
+
+        What one writer gave to a bucket is moved as a whole: its files have numbers in between one another's.
+        """
+        move = self.increment.move_numbers
+        if move is None:
+            return
+        added = []
+        free: dict[PartitionBucket, int] = {}
+        for bucket in sorted(self.increment.added, key=lambda b: b.sequence_numbers[0]):
+            key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
+            by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
+            added.append(move(bucket, by) if by else bucket)
+            self.moved |= by > 0
+            free[key] = last + by + 1
+        if self.moved:
+            self.changes = replace(self.changes, increments=(self.increment.with_files(added),))
+
     def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""
         deleted = self.increment.deleted
@@ -249,14 +279,14 @@ class _Commit:
         self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int
     ) -> tuple[pa.RecordBatch, int]:
         """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
-        compacted = self.increment.kind is CommitKind.COMPACT
+        numbered = self.increment.kind is CommitKind.COMPACT or self.increment.move_numbers is not None
         tracking = bool(self.options.get("row-tracking.enabled"))
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         for bucket in self.increment.added:
             sequence = _next_sequence(live, bucket)
             for file in bucket.files:
-                if compacted:
+                if numbered:
                     pass  # its rows have their numbers
                 elif tracking and _ROW_ID in (file.write_cols or ()):
                     file = _changed_in(file, snapshot_id)

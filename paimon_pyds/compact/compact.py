@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.commit.changes import added_entries
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, Vector, plan_compaction, vectors_of
@@ -43,7 +43,7 @@ from paimon_pyds.read.live_rows import deleted_rows
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import has_stray_vectors, planned_files
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import FileIO, discard
+from paimon_pyds.storage import FileIO, discard
 
 __all__ = ["CompactSummary", "apply_stray_vectors", "compact"]
 

@@ -23,7 +23,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_without_key
 from paimon_pyds.options.arguments import texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
@@ -184,6 +184,7 @@ def plan_compaction(
     Raises:
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
     """
+    check_without_key(store.latest_schema(), "compact")
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT, existing_rows=True)
     schema = context.schema

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
-from paimon_pyds.commit.retry import Retries
+from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
-from paimon_pyds.formats.base import LEGACY_TYPE, holds_instants
+from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets

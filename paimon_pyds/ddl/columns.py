@@ -28,8 +28,6 @@ from paimon_pyds.types import (
     walk_fields,
 )
 
-__all__ = ["ColumnEditor", "ColumnType", "NewColumns", "new_columns"]
-
 ColumnType: TypeAlias = "DataType | pa.DataType | str"
 NewColumns: TypeAlias = "Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
 

@@ -9,16 +9,14 @@ from itertools import count
 
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import AlreadyExistsError, OptionError
-from paimon_pyds.formats.base import LEGACY_TYPE, holds_instants
+from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_no_secrets
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
-
-__all__ = ["TableDefinition", "create_table", "fresh_ids", "numbered", "texts"]
 
 
 @dataclass(frozen=True, slots=True)

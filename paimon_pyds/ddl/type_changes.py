@@ -24,8 +24,6 @@ from paimon_pyds.types import (
     RowType,
 )
 
-__all__ = ["evolve_type", "may_cast"]
-
 _FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _NUMERIC = INTEGER_KINDS | _FLOATS | {Kind.DECIMAL}
 _DATETIME = TIMESTAMP_KINDS | {Kind.DATE, Kind.TIME}

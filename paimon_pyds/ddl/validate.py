@@ -21,8 +21,6 @@ from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataF
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 
-__all__ = ["check_new_fields", "validate_schema"]
-
 _COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns")
 
 

@@ -22,9 +22,7 @@ from paimon_pyds.metadata.paths import file_paths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.storage.base import FileSource, discard
-
-__all__ = ["NewVectors", "VectorFiles"]
+from paimon_pyds.storage import FileSource, discard
 
 
 @dataclass(frozen=True, slots=True)

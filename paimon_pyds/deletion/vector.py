@@ -24,10 +24,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, read_layout
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["MAGIC_32", "MAGIC_64", "VECTOR_OVERHEAD", "DeletionVector", "VectorRange", "decode_vector",
-           "encode_vector", "read_vector", "write_vectors"]  # fmt: skip
+from paimon_pyds.storage import ByteSource
 
 VERSION = 1
 MAGIC_32 = 1581511376

@@ -23,8 +23,6 @@ from paimon_pyds.types import (
 )
 from paimon_pyds.types.java_text import java_float_text
 
-__all__ = ["PARSERS", "STORAGE", "decimal_text", "formatter", "parser", "time_text", "timestamp_texts"]
-
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 

@@ -38,8 +38,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = ["cast_atomic", "cast_keeps_nulls", "can_cast"]
-
 NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 _EXACT = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)

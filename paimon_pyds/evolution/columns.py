@@ -52,8 +52,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["Evolution", "plan_evolution"]
-
 _Convert = Callable[[pa.Array], pa.Array]
 
 

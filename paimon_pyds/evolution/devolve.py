@@ -30,8 +30,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = ["devolve_leaf"]
-
 _Floor = Callable[[Any], tuple[Any, bool]]
 """From a literal of the new type: the greatest value of the old type whose cast is not greater (None when there is
 none), and whether its cast equals the literal."""

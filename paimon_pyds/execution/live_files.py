@@ -22,7 +22,7 @@ from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, planned_files
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
-from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
+from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
 __all__ = ["data_batches", "file_specs", "index_source", "live_in", "live_of", "planned_live_files"]

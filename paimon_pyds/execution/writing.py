@@ -9,15 +9,16 @@ import pyarrow.compute as pc
 from paimon_pyds import formats
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
+from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
 from paimon_pyds.scan.planned_files import planned_files
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN
 
 __all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
@@ -30,11 +31,17 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
         OptionError: an unknown option, or one that would shape the table otherwise.
     """
     schema = store.latest_schema()
-    check_known(options or (), own=False)
+    check_known(options or (), (ROW_KIND_COLUMN,), own=False)
     check_branch(schema, store.branch, store.root)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    if schema.primary_keys:
+        from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
+
+        check_merge_options(schema)
+        for own in (context.at_level(0), context.of_changelog()):
+            check_files(own.layout.physical, own.raw_options)
     check_files(schema.fields, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)
     return context

@@ -17,6 +17,7 @@ __all__ = [
     "ExplainedScan",
     "ExplainedFile",
     "PagePlan",
+    "RunPlan",
     "TopNVisit",
     "counted",
     "human_bytes",
@@ -76,8 +77,33 @@ class TopNVisit:
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Where a file of a table with a primary key stands among the sorted runs of its bucket, and what that means.
+
+    Attributes:
+        level: 0 for files as writers leave them, then higher as they are compacted.
+        section: numbers the sections of the plan; no key is in two of them.
+        files, runs: files of the section that are read, and the sorted runs that these make.
+        merged: whether its rows are merged with those of the section's other files; else it is read raw.
+        before: the part of the filter that acts on the file itself, as SQL.
+        after: the part that waits until rows are merged, as a newer version may hide a row that it keeps.
+    """
+
+    level: int
+    section: int
+    files: int
+    runs: int
+    merged: bool
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Actual:
-    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds."""
+    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds.
+
+    Of a file whose rows are merged, ``rows`` are those that were given to merging.
+    """
 
     rows: int
     rows_decoded: int
@@ -95,8 +121,8 @@ class ExplainedFile:
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
     were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.result.row_strip`). ``pages`` is None for a
-    file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order. ``spared``: the scan
-    was run, and had all its rows without reading the file. Times in milliseconds.
+    file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with
+    a primary key. ``spared``: the scan was run, and had all its rows without reading the file. Times in milliseconds.
     """
 
     path: str
@@ -111,6 +137,7 @@ class ExplainedFile:
     pages: PagePlan | None = None
     actual: Actual | None = None
     top_n: TopNVisit | None = None
+    run: RunPlan | None = None
     spared: bool = False
     index_millis: float = 0.0
     pages_millis: float = 0.0
@@ -180,8 +207,9 @@ class ExplainedScan:
     def files_to_arrow(self) -> pa.Table:
         """A row per file: what happened to it, its rows before and after, and what decided.
 
-        ``leaves`` has what each index said to each leaf of the filter; ``pages`` how the file would be read; ``actual``
-        what reading it took, where the scan was run. Files that planning left out are named without their directory.
+        ``leaves`` has what each index said to each leaf of the filter; ``run`` the sorted run that it belongs to;
+        ``pages`` how the file would be read; ``actual`` what reading it took, where the scan was run. Files that
+        planning left out are named without their directory.
         """
         rows = [_file_row(f) for f in self.files] + [_skip_row(s) for s in self.skips]
         return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
@@ -237,14 +265,15 @@ _LEAF = pa.struct(
 _TYPES = {"bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string()}
 
 
-def _struct_of(record: type[TopNVisit | PagePlan | Actual]) -> pa.StructType:
+def _struct_of(record: type[RunPlan | TopNVisit | PagePlan | Actual]) -> pa.StructType:
     return pa.struct([(f.name, _TYPES[str(f.type).removesuffix(" | None")]) for f in fields(record)])
 
 
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)), ("actual", _struct_of(Actual))]
+     ("run", _struct_of(RunPlan)), ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)),
+     ("actual", _struct_of(Actual))]
 )  # fmt: skip
 
 
@@ -254,7 +283,7 @@ def _without_user(path: str) -> str:
 
 def _file_row(file: ExplainedFile) -> dict[str, Any]:
     plain = {name: getattr(file, name) for name in _FILE_SCHEMA.names[:7]}
-    details = {name: getattr(file, name) for name in ("top_n", "pages", "actual")}
+    details = {name: getattr(file, name) for name in ("run", "top_n", "pages", "actual")}
     return {
         **plain,
         "leaves": _leaf_rows(file.index_answers),

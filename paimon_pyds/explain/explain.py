@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted
-from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits
+from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits, run_plans
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.text import to_text
 from paimon_pyds.predicate.show import to_sql
@@ -90,6 +90,10 @@ def explain_run(
     spent = sum(a.bytes for a in by_path.values()) if bytes_read is None else bytes_read
     decoded = sum(a.rows_decoded for a in by_path.values())
     detail = f"{decoded:,} rows decoded; bytes include footers and indexes"
+    merged = {f.path for f in explained.files if f.run is not None and f.run.merged}
+    if merged:
+        versions = sum(actual.rows for path, actual in by_path.items() if path in merged)
+        detail = f"{counted(versions, 'version')} of rows merged; {detail}"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
     files = tuple(
         replace(f, actual=by_path.get(f.path), spared=bool(f.rows_to_read) and f.path not in by_path)
@@ -120,10 +124,11 @@ def _actual(trace: FileTrace) -> Actual:
 
 def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int) -> list[ExplainedFile]:
     """Asks the files on threads: what takes time is waiting for a storage."""
+    runs = run_plans(plan)
 
     def ask(number: int, file: PlannedFile) -> ExplainedFile:
-        embedded = plan.index_answers.get(file.name, ())
-        return explain_file(plan.spec, file, embedded, visits.get(file.path), footer=number < footers)
+        embedded, path = plan.index_answers.get(file.name, ()), file.path
+        return explain_file(plan.spec, file, embedded, visits.get(path), runs.get(path), footer=number < footers)
 
     if len(plan.files) < 2:
         return list(map(ask, range(len(plan.files)), plan.files))
@@ -135,7 +140,7 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
     """The steps that look into single files. Their times are summed over the files, several of which run at a time."""
     gone = [s for s in plan.skips if s.step == "deletion vectors"]
     limited = [s for s in plan.skips if s.step == "limit"]
-    steps = []
+    steps = _sections_step(files)
     if any(file.index_path for file in plan.files) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
         kept = [f for f in files if f.rows_after_index]
         extra = (len(gone) + len(limited), *_sums(gone + limited))
@@ -156,6 +161,20 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
     if any(f.pages or f.top_n for f in files):
         steps.append(_pages_step(left))
     return steps
+
+
+def _sections_step(files: Sequence[ExplainedFile]) -> list[PruneStep]:
+    """How the files of a table with a primary key are read: raw, or merged with one another."""
+    parts = []
+    for merged in (False, True):
+        chosen = [f.run for f in files if f.run is not None and f.run.merged is merged]
+        if chosen:
+            runs = sum({run.section: run.runs for run in chosen}.values())
+            sections = counted(len({run.section for run in chosen}), "section")
+            of = f"{counted(len(chosen), 'file')}, {counted(runs, 'sorted run')}"
+            parts.append(f"{sections} {'merged' if merged else 'read raw'} ({of})")
+    rows, size = sum(f.rows for f in files), sum(f.size for f in files)
+    return [PruneStep("sections", len(files), rows, size, 0.0, "; ".join(parts))] if parts else []
 
 
 def _pages_step(left: Sequence[ExplainedFile]) -> PruneStep:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.data import ExplainedFile, PagePlan, TopNVisit, counted
-from paimon_pyds.formats.base import GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.explain.data import ExplainedFile, PagePlan, RunPlan, TopNVisit, counted
+from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
 from paimon_pyds.query.answer import IndexedFile
 from paimon_pyds.query.top_n_rows import best_possible, by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
@@ -26,7 +27,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
 
-__all__ = ["PlannedVisit", "explain_file", "in_visiting_order", "planned_visits"]
+__all__ = ["PlannedVisit", "explain_file", "in_visiting_order", "planned_visits", "run_plans"]
 
 _MOST_NAMES = 3
 
@@ -36,6 +37,7 @@ def explain_file(
     file: PlannedFile,
     embedded: Sequence[IndexAnswer] = (),
     visit: PlannedVisit | None = None,
+    run: RunPlan | None = None,
     *,
     footer: bool = True,
 ) -> ExplainedFile:
@@ -46,16 +48,21 @@ def explain_file(
         file: one of its files.
         embedded: what its embedded index said when it was planned.
         visit: when it is asked for the first rows in an order.
+        run: its place among the sorted runs, see `run_plans`.
         footer: look into the data file's footer and page indexes too.
 
     Raises:
         SnapshotNotFoundError: the file, or its index, is gone.
         CorruptFileError: an index, a deletion vector or the footer is damaged.
     """
-    if visit is not None:  # sort columns are all that is read of most files
+    if file.merged:
+        from paimon_pyds.read.merged_files import before_merging
+
+        spec, file = before_merging(spec, file)
+    elif visit is not None:  # sort columns are all that is read of most files
         spec = replace(spec, fields=visit.query.fields)
     try:
-        return _explain(LiveRows(spec, file), tuple(embedded), visit, footer)
+        return replace(_explain(LiveRows(spec, file), tuple(embedded), visit, footer), run=run)
     except FileNotFoundError as error:
         path = error.filename or file.path
         raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
@@ -183,6 +190,27 @@ def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
     return "; ".join([*by_name, *reasons])
 
 
+def run_plans(plan: ScanPlan) -> Mapping[str, RunPlan]:
+    """The sorted runs of a plan's files, by path; none for append tables."""
+    sections: dict[tuple[PartitionBucket, int], list[PlannedFile]] = {}
+    for file in plan.files:
+        if file.run is not None:
+            sections.setdefault((file.bucket_id, file.run.section), []).append(file)
+    whole, merging = _sql(plan.spec.predicate), plan.spec.merging
+    found = {}
+    for number, files in enumerate(sections.values(), 1):
+        levels = [file.run.level for file in files if file.run is not None]
+        runs = levels.count(0) + len(set(levels) - {0})
+        for file, level in zip(files, levels, strict=True):
+            filters = (_sql(merging.filter.before), _sql(merging.filter.after)) if merging and file.merged else (whole,)
+            found[file.path] = RunPlan(level, number, len(files), runs, file.merged, *filters)
+    return found
+
+
+def _sql(predicate: Predicate) -> str:
+    return "" if predicate is Const.TRUE else to_sql(predicate, shorten=True)
+
+
 STEP = "top n"
 
 
@@ -199,7 +227,7 @@ class PlannedVisit:
         key, field = self.query.keys[0], self.query.fields[0]
         bounds, file = self.file.bounds_of(field.name), IndexedFile(self.query.spec, self.file)
         exact = file.rows is not None and len(self.query.keys) == 1
-        if bounds.constant:
+        if bounds.constant and not self.file.merged:
             return TopNVisit(self.number, self.bound(), "statistics", not exact)
         kinds = [kind for kind in ORDERING if file.columns(field, (kind,))]
         by = f"{kinds[0]}({field.name})" if kinds else ""
@@ -220,6 +248,7 @@ class PlannedVisit:
 def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
     """The files that may hold one of the first rows, by path, in the order in which they are asked."""
     files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
+    files.sort(key=lambda file: file.merged)
     return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
 
 

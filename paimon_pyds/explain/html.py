@@ -33,6 +33,8 @@ _COLOURS = {
     "manifests": "#7d8897",
     "partitions": "#8f9aa8",
     "buckets": "#6f8fb0",
+    "not compacted": "#9a8fb8",
+    "keys": "#5f8fd0",
     "statistics": "#4f8ac9",
     "embedded index": "#2f9fb5",
     "side index": "#2fa36b",

@@ -11,6 +11,7 @@ from paimon_pyds.explain.data import (
     ExplainedFile,
     ExplainedScan,
     PagePlan,
+    RunPlan,
     TopNVisit,
     counted,
     human_bytes,
@@ -71,9 +72,21 @@ def _files(e: ExplainedScan) -> Iterator[str]:
 
 
 def interesting(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
-    """The files that something narrowed down: in turn, or those of which most is read first, else in plan order."""
-    chosen = [f for f in files if f.index_answers or f.top_n or f.rows_to_read != f.rows or (f.pages and f.pages.pages)]
-    return sorted(chosen, key=lambda f: (not f.rows_to_read, f.top_n.number if f.top_n else -f.rows_to_read))
+    """The files that something narrowed down, and all of tables with a primary key.
+
+    They are in the order in which they are asked for the first rows, or by sections, else those of which most is read
+    come first.
+    """
+    chosen = [
+        f
+        for f in files
+        if f.index_answers or f.run or f.top_n or f.rows_to_read != f.rows or (f.pages and f.pages.pages)
+    ]
+
+    def place(f: ExplainedFile) -> int:
+        return f.top_n.number if f.top_n else f.run.section if f.run else -f.rows_to_read
+
+    return sorted(chosen, key=lambda f: (not f.rows_to_read, place(f)))
 
 
 def _file(f: ExplainedFile, table: str) -> Iterator[str]:
@@ -85,7 +98,7 @@ def _file(f: ExplainedFile, table: str) -> Iterator[str]:
 
 def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
     """What was decided on a file: what decided, a leaf of the filter that it is about, the result, bytes read."""
-    lines = []
+    lines = [] if f.run is None else _run_lines(f.run)
     for v in f.index_answers:
         index = "no index" if v.index is None else f"{v.index}({v.column})"
         kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{_positions_text(v.positions, v.rows)}"
@@ -93,7 +106,8 @@ def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
     if f.rows_after_index != f.rows_kept:
         lines.append(("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", ""))
     if f.top_n is not None:
-        lines.append(("top n", "", _visit_text(f.top_n), ""))
+        merged = f.run is not None and f.run.merged
+        lines.append(("top n", "", _visit_text(f.top_n, merged), ""))
     if f.pages is not None and f.pages.rows != f.rows_kept:
         lines.append(("row groups and pages", "", f"their statistics keep {rows_text(f.pages.rows, f.rows_kept)}", ""))
     if f.pages is not None and f.pages.rows:
@@ -103,14 +117,34 @@ def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
     if f.spared:
         lines.append(("not read", "", "all rows wanted were found in other files", ""))
     if f.actual is not None:
-        lines.append(("read", "", _actual_text(f.actual), ""))
+        lines.append(("read", "", _actual_text(f.actual, f.run is not None and f.run.merged), ""))
     return lines or ([(f.reason, "", "", "")] if f.reason else [])
 
 
-def _visit_text(t: TopNVisit) -> str:
+def _run_lines(run: RunPlan) -> list[tuple[str, str, str, str]]:
+    """Where the file stands among the sorted runs, and what of the filter may act on it."""
+    where = f"level {run.level}, section {run.section}"
+    if not run.merged:
+        alone = "no other file has its keys" if run.files == 1 else "no other file has versions of its live rows"
+        return [(where, "", f"read raw: {alone}", "")]
+    if run.files == 1:
+        lines = [(where, "", "merged: it has rows that delete others", "")]
+    else:
+        of = f"{counted(run.files, 'file')} in {counted(run.runs, 'sorted run')}"
+        lines = [(where, "", f"merged: {of} may have versions of one row", "")]
+    if run.before:
+        lines.append(("filter before merging", run.before, "on keys: all versions of a row agree", ""))
+    if run.after:
+        lines.append(("filter after merging", run.after, "no pruning by it: a newer version may differ", ""))
+    return lines
+
+
+def _visit_text(t: TopNVisit, merged: bool) -> str:
     """When a file is asked for the first rows, and by what."""
     bound = f"no row before {t.bound}" if t.bound else "bounds not known"
-    if not t.by:
+    if merged:
+        how = "rows are merged before they are compared"
+    elif not t.by:
         how = "sort columns are read"
     else:
         how = f"{t.by} {'tell' if t.by == 'statistics' else 'tells'} the best rows"
@@ -128,12 +162,12 @@ def _cost_text(p: PagePlan) -> str:
     return "; ".join([chosen, *reasons])
 
 
-def _actual_text(a: Actual) -> str:
+def _actual_text(a: Actual, merged: bool) -> str:
     """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
     requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
     return (
-        f"{counted(a.rows, 'row')} given out, {a.rows_decoded:,} decoded{pages}, "
+        f"{counted(a.rows, 'row')} given {'to merging' if merged else 'out'}, {a.rows_decoded:,} decoded{pages}, "
         f"{human_bytes(a.bytes)}{requests}, {a.millis:,.1f} ms"
     )
 

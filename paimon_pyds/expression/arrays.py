@@ -15,12 +15,6 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 
-__all__ = [
-    "LONGEST_TEXT", "MOST_TEXT", "NARROW", "Datum", "Ints", "Kernel", "arrays", "by_distinct", "by_distinct_rows",
-    "check_one", "check_text", "filled", "from_unscaled", "in_unit", "rescale", "spread", "text_bytes", "unscaled",
-    "valid", "wide",
-]  # fmt: skip
-
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
 Kernel: TypeAlias = "Callable[..., pa.Array]"

@@ -30,8 +30,6 @@ from paimon_pyds.types import (
     fields_named,
 )
 
-__all__ = ["Binder", "Scope"]
-
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
 
 

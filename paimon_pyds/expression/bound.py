@@ -39,11 +39,6 @@ from paimon_pyds.types import (
     scalar_to_internal,
 )
 
-__all__ = [
-    "BoundExpression", "Operand", "RowBinder", "assign", "bind_condition", "bind_expression", "bind_tree",
-    "check_assignable", "checked_condition", "computed",
-]  # fmt: skip
-
 Operand: TypeAlias = Any
 """What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""
 

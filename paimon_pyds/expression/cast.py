@@ -46,8 +46,6 @@ from paimon_pyds.types import (
 )
 from paimon_pyds.types.java_text import java_float_text
 
-__all__ = ["can_cast", "cast_array"]
-
 _DAY = 86_400
 _Cast = Callable[[pa.Array, AtomicType, AtomicType, str], pa.Array]
 

@@ -22,11 +22,6 @@ from paimon_pyds.types import (
     Kind,
 )
 
-__all__ = [
-    "EXACT", "NUMBERS", "TIMESTAMP", "TIMESTAMP_NTZ", "Type", "as_decimal", "common_type", "decimal", "decimal_result",
-    "normal", "same",
-]  # fmt: skip
-
 Type: TypeAlias = DataType | None
 """A type; None for NULL."""
 

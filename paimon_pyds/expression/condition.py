@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
     from paimon_pyds.expression.bound import RowBinder
 
-__all__ = ["bind_filter", "bind_rows_condition", "predicate_of"]
-
 
 def bind_filter(
     text: str,

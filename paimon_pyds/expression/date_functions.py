@@ -19,8 +19,6 @@ from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, AtomicType, Kind, arr
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["DATE_FUNCTIONS"]
-
 _INT, _DATE = casts.INT, casts.DATE
 _FIELDS = {
     "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,

@@ -32,8 +32,6 @@ from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicTy
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["FUNCTIONS", "char_length", "spelled", "without_blanks"]
-
 
 def spelled(name: str) -> str:
     """A function as errors name it."""

@@ -27,8 +27,6 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
 
-__all__ = ["JoinCondition", "JoinKey", "Residual", "SourceKeys", "expand", "split_join"]
-
 _Ints = npt.NDArray[np.int64]
 
 

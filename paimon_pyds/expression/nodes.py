@@ -26,11 +26,6 @@ from paimon_pyds.types import AtomicType, DataType, arrow_type
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = [
-    "ANY", "Apply", "Cast", "Choice", "Column", "Constant", "Function", "Logic", "Node", "Part", "Resolve", "arrow_of",
-    "columns", "spread_on", "typed",
-]  # fmt: skip
-
 
 def arrow_of(type_: Type) -> pa.DataType:
     """The Arrow type of values; null for NULL."""

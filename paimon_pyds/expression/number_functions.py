@@ -30,8 +30,6 @@ from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_K
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["NUMBER_FUNCTIONS"]
-
 _DOUBLE = casts.DOUBLE
 _MOST_DIGITS = 400
 _EXACT_CONTEXT = Context(prec=2 * _MOST_DIGITS, traps=[InvalidOperation])

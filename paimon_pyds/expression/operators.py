@@ -13,11 +13,6 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import NARROW, Datum, arrays, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.types import AtomicType, Kind
 
-__all__ = [
-    "among", "bitwise", "compare", "compare_padded", "decimal_math", "divide", "extreme", "integer_divide", "math",
-    "negative", "null_safe",
-]  # fmt: skip
-
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _COMPARE = {
     "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,

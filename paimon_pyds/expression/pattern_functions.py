@@ -17,8 +17,6 @@ from paimon_pyds.sql import casts
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["PATTERN_FUNCTIONS"]
-
 _TEXT, _BOOLEAN = casts.STRING, casts.BOOLEAN
 _REFERENCE = re.compile(r"\\(?P<kept>.)|\$(?P<group>[0-9])(?![0-9])|(?P<wrong>[\\$])|(?P<plain>[^\\$]+)", re.DOTALL)
 

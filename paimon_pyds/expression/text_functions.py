@@ -28,8 +28,6 @@ from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-__all__ = ["TEXT_FUNCTIONS"]
-
 _INT, _TEXT, _BOOLEAN = casts.INT, casts.STRING, casts.BOOLEAN
 
 

@@ -1,11 +1,248 @@
-"""Data file formats, found by name or by a file's suffix, each loaded when it is first used."""
+"""Data file formats: what each has to do (`FileFormat`), found by name or by a file's suffix, loaded when first used.
+
+Formats know nothing of tables: they are given the columns as the *file's* schema names them, and give Arrow batches of
+exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`.
+"""
 
 from __future__ import annotations
 
-from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import TRAITS, FileFormat, FormatTraits
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["by_name", "by_path", "traits_of"]
+import pyarrow as pa
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage import FileIO
+from paimon_pyds.types import DataField, DataType, Kind
+
+__all__ = [
+    "LEGACY_TYPE",
+    "LEGACY_ZONE",
+    "TRAITS",
+    "FileFormat",
+    "FormatReader",
+    "FormatTraits",
+    "FormatWriter",
+    "GroupPlan",
+    "InstantBounds",
+    "PlansGroups",
+    "ReadCounters",
+    "ReadHints",
+    "by_name",
+    "by_path",
+    "has_kind",
+    "holds_instants",
+    "is_legacy",
+    "traits_of",
+]
+
+InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
+"""Paimon's option: whether instants are stored by the clocks of the writer's zone."""
+LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
+"""An option of this package: the zone of the writers of stripes that name none, UTC by default."""
+
+
+def is_legacy(options: Mapping[str, str]) -> bool:
+    """Whether a table's instants are stored by the clocks of the writer's zone."""
+    return options.get(LEGACY_TYPE, "true").strip().lower() != "false"
+
+
+def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
+    """Whether new files of a table are ORC files with instants in them."""
+    is_orc = options.get("file.format", "").strip().lower() == "orc"
+    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
+
+
+def has_kind(type_: DataType, kind: Kind) -> bool:
+    """Whether a type is of a kind, or has one inside."""
+    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHints:
+    """What a reader may have to know beside the file.
+
+    Attributes:
+        options: the table's.
+        instants: bounds that the manifest has.
+        read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    instants: InstantBounds = ()
+    read_ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTraits:
+    """What a format can and can't do, to be looked up without loading it.
+
+    Attributes:
+        trims_char: CHAR values are read without the blanks at their end. Who wrote the file may have had them there:
+            Java's indexes and buckets are of the values before.
+        reads_windows: a part of a file's rows is read without decoding those before it.
+        has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
+        counts_nested: Java's statistics of a file count the NULLs of nested columns.
+        bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
+        timestamp_digits: digits of a second's fraction that timestamps may have.
+        group: what is read of a file at least.
+    """
+
+    trims_char: bool = False
+    reads_windows: bool = False
+    has_page_statistics: bool = False
+    counts_nested: bool = True
+    bounds_digits: int = 9
+    timestamp_digits: int = 9
+    group: str = "file"
+
+
+TRAITS: Mapping[str, FormatTraits] = {
+    "parquet": FormatTraits(
+        reads_windows=True, has_page_statistics=True, counts_nested=False, bounds_digits=6, group="row groups"
+    ),
+    "orc": FormatTraits(trims_char=True, group="stripes"),
+    "avro": FormatTraits(timestamp_digits=6, group="blocks"),
+}
+"""By the names of formats."""
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What reading cost. Bytes are what was read from the storage, footers and indexes included."""
+
+    bytes_read: int = 0
+    footer_bytes: int = 0
+    index_bytes: int = 0
+    requests: int = 0
+    rows_decoded: int = 0
+    pages_read: int = 0
+    pages_total: int = 0
+    row_groups_read: int = 0
+    row_groups_total: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: ReadCounters) -> None:
+        """Sum another count into this one."""
+        for name in self.__slots__:
+            if name == "notes":
+                self.notes.extend(other.notes)
+            else:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """How one row group with wanted rows would be read.
+
+    ``bytes`` of data would be read, of ``whole_bytes`` that the columns have in the row group.
+    ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in
+    microseconds, are what decided; they are None where there was no choice, and ``reason`` says why.
+    """
+
+    number: int
+    rows: int
+    wanted: int
+    bytes: int
+    whole_bytes: int
+    whole_columns: tuple[str, ...] = ()
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    reason: str = ""
+
+
+@runtime_checkable
+class PlansGroups(Protocol):
+    """A reader that can tell how it would read."""
+
+    def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
+        """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
+
+
+class FormatReader(Protocol):
+    """One open data file. Methods raise CorruptFileError when it is damaged, StorageError when it can't be read, and
+    UnsupportedError for what can't be decoded here."""
+
+    row_count: int
+
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
+
+    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
+        """Rows that may match, by the file's own statistics: a superset of what matches.
+
+        ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
+        """
+
+    def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows in file order, in batches of at most ``batch_rows`` rows of `arrow_schema(fields)`.
+
+        ``fields`` carry the file's own names and types. A field the file does not have raises CorruptFileError.
+        """
+
+    def close(self) -> None:
+        """Release the file."""
+
+
+class FormatWriter(Protocol):
+    """One data file being written. All methods raise StorageError when it can't be."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with.
+
+        Raises:
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column.
+            UnsupportedError: a value that the format can't hold.
+        """
+
+    @property
+    def bytes_written(self) -> int:
+        """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes. When that fails the file is removed."""
+
+    def abort(self) -> None:
+        """Drop the file."""
+
+
+class FileFormat(Protocol):
+    """Parquet, ORC, Avro: found by name or by a file's suffix."""
+
+    name: str
+    traits: FormatTraits
+
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> FormatReader:
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some.
+
+        Raises:
+            CorruptFileError: not a file of this format, or a broken footer or header.
+            StorageError: the file can't be read.
+            UnsupportedError: it is encrypted, or compressed by an unknown codec.
+        """
+
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raise what `open_writer` would of columns and options, without a file."""
+
+    def open_writer(
+        self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
+    ) -> FormatWriter:
+        """Create a data file with these columns. ``options`` are the table's options (file.compression, …).
+
+        Raises:
+            OptionError: a value that does not parse.
+            UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
+        """
+
 
 _FORMATS: dict[str, FileFormat] = {}
 _NO_TRAITS = FormatTraits()

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-__all__ = ["list_window", "rebuild", "resized"]
-
 
 def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
     """A list, map or struct array with the validity and offsets of ``array`` and other children.

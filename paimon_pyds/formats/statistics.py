@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.formats.base import TRAITS, FormatTraits
+from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import (
@@ -39,10 +39,6 @@ from paimon_pyds.types import (
     is_system_name,
     scalar_to_internal,
 )
-
-__all__ = [
-    "KEY_STATS_EMPTY", "ColumnStats", "StatsCollector", "encode_stats", "stats_modes", "truncate_max", "truncate_min"
-]  # fmt: skip
 
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""

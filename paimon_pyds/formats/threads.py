@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["all_of", "in_order"]
-
 _T = TypeVar("_T")
 _Source = Generator[_T, None, None]
 

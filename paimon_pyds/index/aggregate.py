@@ -23,10 +23,8 @@ from paimon_pyds.index.keys import KeyCodec, key_codec
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import STRING_KINDS, DataType
-
-__all__ = ["COUNTING", "ORDERING", "SUMMING", "IndexedColumn", "index_columns"]
 
 ORDERING = (RANGE_BITMAP, BSI, BITMAP)
 """Index types by what they cost for a top n or a minimum, cheapest first."""

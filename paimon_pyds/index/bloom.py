@@ -23,9 +23,7 @@ from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["BloomBuilder", "BloomReader", "hash_binary", "hash_longs"]
+from paimon_pyds.storage import ByteSource
 
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075
 _WHOLE = 64 << 10

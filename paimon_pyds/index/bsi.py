@@ -17,18 +17,15 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.bitmap_writer import check_limits
-from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
-from paimon_pyds.index.source import ByteCache, Cursor, Held, corrupt
+from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
 from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["BsiReader", "BsiSlices", "write_bsi"]
+from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
 _LEAST = 7
@@ -70,7 +67,7 @@ def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list
 class BsiSlices(BitSlices):
     """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
 
-    def __init__(self, data: bytes, source: Held, start: int, row_count: int, cache: ByteCache) -> None:
+    def __init__(self, data: bytes, source: LoadedBytes, start: int, row_count: int, cache: ByteCache) -> None:
         cursor = Cursor(source, start, step=17)
         version, self.low, self.high = cursor.u8("version"), cursor.i64("min"), cursor.i64("max")
         if version != _VERSION:
@@ -98,7 +95,7 @@ class BsiSlices(BitSlices):
         return rows_between(self, max(low - self.low, 0), top)
 
 
-def _measure(data: bytes, source: Held, start: int) -> tuple[int, int]:
+def _measure(data: bytes, source: LoadedBytes, start: int) -> tuple[int, int]:
     """Where the bitmap that starts there lies, as offset and length."""
     return start, read_layout(data, start, path=source.name, origin=source.origin).size
 
@@ -114,7 +111,7 @@ class BsiReader:
         data = source.read(0, source.size)
         if len(data) < _LEAST:
             raise corrupt(source, f"{len(data)} bytes are too few for a bsi index", offset=0, field="version")
-        held = Held(data, source, 0)
+        held = LoadedBytes(data, source, 0)
         cursor = Cursor(held, step=7)
         version = cursor.u8("version")
         if version != _VERSION:

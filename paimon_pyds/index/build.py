@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.bitmap_writer import write_bitmap
+from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
 from paimon_pyds.index.config import (
@@ -30,10 +30,8 @@ from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.range_bitmap import write_range_bitmap
-from paimon_pyds.storage.base import ByteSource
+from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import DataField, DataType
-
-__all__ = ["FileIndexBuilder", "IndexPlan", "map_values", "merged_container", "plan_indexes"]
 
 
 class FileIndexBuilder:

@@ -27,9 +27,6 @@ from paimon_pyds.types import (
     fields_named,
 )
 
-__all__ = ["BITMAP", "BLOOM_FILTER", "BSI", "INDEX_TYPES", "RANGE_BITMAP", "IndexSpec", "bloom_size",
-           "parse_index_specs", "supports", "value_type"]  # fmt: skip
-
 BLOOM_FILTER = "bloom-filter"
 BITMAP = "bitmap"
 BSI = "bsi"

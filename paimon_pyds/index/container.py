@@ -15,7 +15,7 @@ Containers written here have checksums, as an index has none and a flipped bit i
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
     after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
-That of the head is of `paimon_pyds.checksum`. Those of the bodies are the low four bytes of XXH3 of 64 bits: on two
+That of the head is of `paimon_pyds.buffers`. Those of the bodies are the low four bytes of XXH3 of 64 bits: on two
 levels, so that a short read takes few bytes more, and a long one few checksums.
 """
 
@@ -28,13 +28,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["MAGIC", "CheckedBlocks", "ContainerHead", "IndexRange", "blocks_in", "checked", "decode_modified_utf8",
-           "encode_checksums", "encode_modified_utf8", "parse_head", "write_container"]  # fmt: skip
+from paimon_pyds.storage import ByteSource
 
 MAGIC = 1493475289347502
 VERSION = 1

@@ -25,8 +25,6 @@ from paimon_pyds.index.slice_codec import numbers_of
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
 
-__all__ = ["DecodedIndex", "bloom_difference", "codes_in", "decode_index"]
-
 _AT_ONCE = 4_096
 NULL, NOWHERE, FOREIGN = -1, -2, -3
 

@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, scalar, to_numpy
+from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
-
-__all__ = ["ColumnDictionary", "EncodedColumn", "is_dense", "ranked", "sorted_rows"]
 
 _DENSE = 2
 _WORD = 64
@@ -222,16 +221,16 @@ class ColumnDictionary:
     def _encode(self, keys: pa.Array) -> None:
         if not self._keep:
             repeated = _distinct_share(keys, _SHORT_RUN) < _REPEATED_SHARE
-            self._tell(keys.unique().drop_null() if repeated else keys.drop_null())
+            self._notify_listeners(keys.unique().drop_null() if repeated else keys.drop_null())
             return
         dictionary, codes = _encoded(self.codec, keys)
-        self._tell(dictionary)
+        self._notify_listeners(dictionary)
         self._parts.append((dictionary, codes))
         self._distinct += len(dictionary)
         if self._distinct > 2 * self._merged + (_ROWS << 1):
             self._merge()
 
-    def _tell(self, keys: pa.Array) -> None:
+    def _notify_listeners(self, keys: pa.Array) -> None:
         for listener in self._listeners:
             listener(keys)
 
@@ -311,3 +310,12 @@ def _merge_binary(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:
     rank = np.empty(len(distinct), np.int32)
     rank[to_numpy(order)] = np.arange(len(distinct), dtype=np.int32)
     return distinct.take(order), np.split(rank[codes], np.cumsum(lengths)[:-1])
+
+
+def check_limits(index_type: str, rows: int, size: int) -> None:
+    """Raises SchemaError when rows or bytes of an index exceed what its int32 fields can count."""
+    if max(rows, size) > 0x7FFFFFFF:
+        raise SchemaError(
+            f"a {index_type} index can't hold {rows} rows in {size} bytes",
+            hint="lower target-file-size, or don't index this column",
+        )

@@ -29,11 +29,8 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource, BytesSource, FileIO, FileSource
+from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataType
-
-__all__ = ["DEFAULT_CACHE", "FileIndex", "IndexResult", "LeafTrace", "OPEN_INDEXES", "open_embedded_index",
-           "open_side_index"]  # fmt: skip
 
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192

@@ -38,8 +38,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["Key", "KeyCodec", "KeyPosition", "OrderCodec", "key_codec", "order_codec"]
-
 Key: TypeAlias = int | bytes
 
 _WIDTHS = {

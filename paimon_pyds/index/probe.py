@@ -19,8 +19,6 @@ from paimon_pyds.predicate.tree import Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataType
 
-__all__ = ["Answer", "BOUNDS", "ColumnIndexes", "IndexReader", "Interval", "Nulls", "Points", "Probe", "make_probe"]
-
 
 class Points(NamedTuple):
     """Rows whose key is one of ``keys``; ``negated``: rows that are not null and whose key is none of them."""

@@ -17,8 +17,7 @@ import struct
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_pyds.index.bitmap_writer import check_limits
-from paimon_pyds.index.dictionary import EncodedColumn
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
@@ -27,9 +26,7 @@ from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
 from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["RangeBitmapReader", "write_range_bitmap"]
+from paimon_pyds.storage import ByteSource
 
 _VERSION = 1
 _SLICES_OF_NOTHING = 64

@@ -23,13 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.index.bitmap_writer import fixed_binary, join_binary
+from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec
-from paimon_pyds.index.source import ByteCache, Cursor, Held, Window, corrupt
-
-__all__ = ["RangeDictionary", "read_key", "write_dictionary", "write_key"]
+from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
 _HEADER = 13
@@ -142,7 +139,7 @@ class RangeDictionary:
         at = cursor.position
         tables = source.read(at, offsets_length + chunks_length)
         offsets = np.frombuffer(tables, ">i4", count).astype(np.int64)
-        chunks = Held(tables[offsets_length:], source, at + offsets_length)
+        chunks = LoadedBytes(tables[offsets_length:], source, at + offsets_length)
         read = self._variable_heads if codec.is_binary else self._fixed_heads
         self._firsts, numbers = read(chunks, offsets)
         self._codes, self._offsets, self._sizes = numbers[:, 0], numbers[:, 1], numbers[:, 2]
@@ -150,7 +147,7 @@ class RangeDictionary:
         self._keys_at = at + offsets_length + chunks_length
         self._check(at, cardinality)
 
-    def _fixed_heads(self, chunks: Held, offsets: I64) -> tuple[Any, I64]:
+    def _fixed_heads(self, chunks: LoadedBytes, offsets: I64) -> tuple[Any, I64]:
         kind = _chunk_dtype(self._codec)
         if chunks.size != len(offsets) * kind.itemsize or not np.array_equal(
             offsets, np.arange(len(offsets)) * kind.itemsize
@@ -163,7 +160,7 @@ class RangeDictionary:
         columns = (heads["code"], heads["offset"], heads["size"], zeros, heads["keys_length"])
         return self._codec.deserialize(heads["key"]), np.stack([c.astype(np.int64) for c in columns], axis=1)
 
-    def _variable_heads(self, chunks: Held, offsets: I64) -> tuple[Any, I64]:
+    def _variable_heads(self, chunks: LoadedBytes, offsets: I64) -> tuple[Any, I64]:
         cursor = Cursor(chunks, step=chunks.size)
         firsts: list[bytes] = []
         tails: list[bytes] = []
@@ -207,7 +204,7 @@ class RangeDictionary:
             return keys
         offset = self._keys_at + int(self._offsets[number])
         table, length = int(self._table_lengths[number]), int(self._keys_lengths[number])
-        data = Held(self._source.read(offset, table + length), self._source, offset)
+        data = LoadedBytes(self._source.read(offset, table + length), self._source, offset)
         count = int(self._sizes[number])
         if self._codec.is_binary:
             keys = self._variable_keys(data, count, table)
@@ -218,7 +215,7 @@ class RangeDictionary:
         self._cache.put((self._owner, number), keys, length + 64 * count if self._codec.is_binary else 8 * count)
         return keys
 
-    def _variable_keys(self, data: Held, count: int, table: int) -> list[bytes]:
+    def _variable_keys(self, data: LoadedBytes, count: int, table: int) -> list[bytes]:
         offsets = np.frombuffer(data.read(0, table), ">i4").astype(np.int64)
         cursor = Cursor(data, table, step=max(data.size - table, 1))
         keys, _ = cursor.strings(count, 0, "key")

@@ -19,8 +19,6 @@ from pyroaring import BitMap
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
-__all__ = ["RowOrder", "encode_slices", "numbers_of", "order_rows"]
-
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
     """The serialized bitmaps of the ``count`` lowest bits of non-negative values; rows without a value are 0."""

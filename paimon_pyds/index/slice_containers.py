@@ -23,9 +23,7 @@ from paimon_pyds.roaring.layout import (
     MAX_CONTAINERS,
     NO_OFFSETS_BELOW,
 )
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["containers_of", "head_bytes", "read_containers"]
+from paimon_pyds.storage import ByteSource
 
 _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""

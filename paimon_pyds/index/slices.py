@@ -17,9 +17,7 @@ from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring.codec import decode_bitmap
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["BitSlices", "best_rows", "first_of", "rows_between", "slice_counts", "slice_total", "slice_values"]
+from paimon_pyds.storage import ByteSource
 
 ByteRange = tuple[int, int]
 

@@ -10,9 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.storage.base import ByteSource
-
-__all__ = ["ByteCache", "Cursor", "Held", "MeteredSource", "Window", "corrupt", "views"]
+from paimon_pyds.storage import ByteSource
 
 _WHOLE = 64 << 10
 _PREFIX = 16 << 10
@@ -63,7 +61,7 @@ class Window:
         return views(self._source, self._moved(ranges))
 
 
-class Held:
+class LoadedBytes:
     """A ByteSource over bytes already read, that still tells where in the file they come from."""
 
     __slots__ = ("_data", "name", "origin", "size")
@@ -82,7 +80,7 @@ class Held:
         return [self.read(offset, length) for offset, length in ranges]
 
 
-def _check_inside(source: Window | Held, offset: int, length: int) -> None:
+def _check_inside(source: Window | LoadedBytes, offset: int, length: int) -> None:
     if offset < 0 or length < 0 or offset + length > source.size:
         raise corrupt(source, f"{length} bytes wanted, {max(source.size - offset, 0)} are left", offset=offset)
 

@@ -45,8 +45,6 @@ from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
-__all__ = ["Advice", "AdviceReport", "index_advise"]
-
 _ANSWERS = {
     BITMAP: frozenset({POINT, NULLS}),
     RANGE_BITMAP: frozenset({POINT, RANGE, NULLS}),

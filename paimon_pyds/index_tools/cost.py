@@ -31,11 +31,8 @@ from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_schema
-
-__all__ = ["CostReport", "FileSample", "FilterCost", "IndexCost", "build_one", "index_cost", "index_options",
-           "read_sample", "sample_files"]  # fmt: skip
 
 _MOST_ROWS = 2_000_000
 """Rows taken of one file at most: bounds memory."""

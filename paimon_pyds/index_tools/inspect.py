@@ -26,10 +26,8 @@ from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import ByteSource, BytesSource
+from paimon_pyds.storage import ByteSource, BytesSource
 from paimon_pyds.types import AtomicType, Kind
-
-__all__ = ["IndexDump", "dump_container", "dump_table", "index_eval", "java_answer"]
 
 _CHUNK = 1 << 20
 

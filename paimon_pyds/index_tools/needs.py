@@ -32,8 +32,6 @@ from paimon_pyds.predicate.tree import (
 )
 from paimon_pyds.types import DataField, DataType
 
-__all__ = ["NULLS", "POINT", "RANGE", "Need", "RecordedFilter", "column_name", "read_recorded", "useful_parts"]
-
 POINT, RANGE, NULLS = "=", "range", "null"
 _KINDS = {
     Op.EQ: POINT, Op.IN: POINT, Op.IS_NULL: NULLS, Op.LT: RANGE, Op.LE: RANGE, Op.GT: RANGE, Op.GE: RANGE,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.retry import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import (
@@ -37,12 +37,10 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_branch, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_without_key, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import ByteSource, FileIO, discard
-
-__all__ = ["RewriteSummary", "next_index_name", "rewrite_file_index"]
+from paimon_pyds.storage import ByteSource, FileIO, discard
 
 _CONFLICTS = 10
 _NAMES = 1_000
@@ -138,6 +136,7 @@ def rewrite_file_index(
     started = time.perf_counter()
     schema = store.latest_schema()
     check_branch(schema, store.branch, store.root)
+    check_without_key(schema, "rewrite_file_index")
     check_writable(schema)
     options = TableOptions(schema.options)
     specs = parse_index_specs(schema.options, schema.fields)

@@ -23,8 +23,7 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
-from paimon_pyds.index.bitmap import BitmapReader
-from paimon_pyds.index.bitmap_writer import write_bitmap
+from paimon_pyds.index.bitmap import BitmapReader, write_bitmap
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.build import map_values, plan_indexes
@@ -39,10 +38,8 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, MapType
-
-__all__ = ["FAULTS", "Finding", "VerifyReport", "verify_indexes"]
 
 FAULTS = frozenset({"missing", "stale", "corrupt", "row-count", "data"})
 

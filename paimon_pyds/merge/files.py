@@ -21,8 +21,8 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
 __all__ = [
-    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "is_older", "keep_sections", "merge_keys",
-    "not_merged", "with_merged", "without_common",
+    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
+    "keep_sections", "merge_keys", "not_merged", "with_merged", "without_common",
 ]  # fmt: skip
 
 MERGED = "merged"
@@ -45,6 +45,12 @@ def hides_level_0(options: TableOptions) -> bool:
     if options.get("merge-engine") == "first-row":
         return True
     return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
+
+
+def highest_level(options: TableOptions) -> int:
+    """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
+    levels = options.get("num-levels")
+    return int(options.get("num-sorted-run.compaction-trigger") if levels is None else levels - 1)
 
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:

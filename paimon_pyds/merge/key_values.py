@@ -1,6 +1,6 @@
 """The columns that files of tables with a primary key have beside the table's own.
 
-Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key DataFile".
+Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key DataFile"; Java: class SpecialFields.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.types import AtomicType, DataField, Kind
 
 __all__ = [
-    "DELETE", "INSERT", "KEY_PREFIX", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE", "VALUE_KIND", "is_retract",
-    "key_column", "without_deletes",
+    "DELETE", "INSERT", "KEY_PREFIX", "KEY_VALUE_FIELDS", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE",
+    "VALUE_KIND", "is_retract", "key_column", "key_field", "without_deletes",
 ]  # fmt: skip
 
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+
+KEY_VALUE_FIELDS = (
+    DataField(2_147_483_646, SEQUENCE_NUMBER, AtomicType(Kind.BIGINT, nullable=False)),
+    DataField(2_147_483_645, VALUE_KIND, AtomicType(Kind.TINYINT, nullable=False)),
+)
+"""The columns that stand between those of the key and the table's own."""
+_FIRST_KEY_ID = 1_073_741_823
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 """Row kinds as ``_VALUE_KIND`` holds them: +I, -U, +U, -D."""
@@ -27,6 +35,11 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 def key_column(name: str) -> str:
     """The column of the file that holds a column of the primary key."""
     return KEY_PREFIX + name
+
+
+def key_field(field: DataField) -> DataField:
+    """The column of the file that holds a column of the primary key, with its type and an id of its own."""
+    return DataField(_FIRST_KEY_ID + field.id, key_column(field.name), field.type)
 
 
 def is_retract(kinds: pa.Array) -> npt.NDArray[np.bool_]:

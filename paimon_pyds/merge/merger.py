@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch
@@ -67,3 +68,10 @@ class RowMerger:
         versions = sort_versions(rows, self.keys, self._sequence)
         needed = self._engine.needed(rows, versions)
         return rows if len(needed) == rows.num_rows else rows.take(from_numpy(needed))
+
+    def needed_in_order(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that `needed` gives, key by key in their order, and of each key from the oldest to the newest."""
+        versions = sort_versions(rows, self.keys, self._sequence)
+        kept = np.zeros(rows.num_rows, np.bool_)
+        kept[self._engine.needed(rows, versions)] = True
+        return rows.take(from_numpy(versions.order[kept[versions.order]]))

@@ -8,8 +8,6 @@ from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
-__all__ = ["JsonObject", "to_java_json"]
-
 _INT64 = range(-(2**63), 2**63)
 
 

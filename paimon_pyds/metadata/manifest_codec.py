@@ -16,12 +16,8 @@ from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata import manifest_schemas
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, entry_schema
-from paimon_pyds.metadata.manifest_schemas import MANIFEST_VERSION
+from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, MANIFEST_VERSION, FileKind, entry_schema
 from paimon_pyds.metadata.record_codec import Misfit, check_version
-
-__all__ = ["decode_manifest", "encode_manifest"]
 
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
@@ -67,14 +63,14 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
     for field, column in zip(fields, arrays, strict=True):
         if column.null_count and not field.nullable:
             raise CorruptFileError(
-                "an entry lacks a value", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
+                "an entry lacks a value", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
             )
         if field.name == "kind" and not _are_kinds(to_numpy(column)):
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
         least = _LEAST.get(field.name)
         if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
             raise CorruptFileError(
-                f"an entry says {found}", path=path, field=manifest_schemas.ENTRY_PATHS[field.name].rpartition(".")[2]
+                f"an entry says {found}", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
             )
     return pa.RecordBatch.from_arrays(arrays, schema=entries)
 
@@ -110,7 +106,7 @@ def _present(schema: Record, columns: tuple[str, ...]) -> frozenset[str]:
         raise Misfit("_VERSION", "there is no version")
     places = {"_VERSION"} if schema.field(BRANCH) is None else {"_VERSION", BRANCH}
     for name in columns:
-        place = manifest_schemas.ENTRY_PATHS[name]
+        place = ENTRY_PATHS[name]
         field = ENTRY_SCHEMA.field(name)
         node = _resolve(schema, place)
         if node is None and not field.nullable:
@@ -152,7 +148,7 @@ def _read_arrays(
             raise CorruptFileError("an entry is null", path=container.path, field="record")
     arrays = []
     for field in fields:
-        place = manifest_schemas.ENTRY_PATHS[field.name]
+        place = ENTRY_PATHS[field.name]
         if place in wanted:
             arrays.append(to_arrow(walk.captured[place], field.type, data))
         else:
@@ -170,7 +166,7 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
     _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:
-        place = manifest_schemas.ENTRY_PATHS[field.name]
+        place = ENTRY_PATHS[field.name]
         if place not in wanted:
             arrays.append(pa.nulls(len(records), field.type))
             continue
@@ -201,18 +197,18 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     else:
         batches = [entries]
     blocks = [block for batch in batches if batch.num_rows for block in blocks_of(join(_entry_pieces(batch)))]
-    return write_container(manifest_schemas.ENTRY, codec, blocks)
+    return write_container(ENTRY, codec, blocks)
 
 
 @functools.lru_cache(maxsize=1)
 def _entry_schema() -> Record:
-    return cast(Record, parse_schema(manifest_schemas.ENTRY))
+    return cast(Record, parse_schema(ENTRY))
 
 
 def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
     from paimon_pyds.avro.encode import encode_field
 
-    columns = {place: entries.column(name) for name, place in manifest_schemas.ENTRY_PATHS.items()}
+    columns = {place: entries.column(name) for name, place in ENTRY_PATHS.items()}
     columns["_VERSION"] = from_numpy(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))
     pieces: list[pa.Array] = []
 

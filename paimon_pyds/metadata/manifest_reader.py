@@ -28,8 +28,6 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, ma
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import FLOAT_KINDS, NESTED_KINDS, DataType, Kind, scalar_to_internal
 
-__all__ = ["EntryFilter", "ManifestReader", "RowStatistics"]
-
 
 class ManifestReader:
     """Reads what manifests say of some partitions and buckets of a table.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +19,16 @@ from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.types import DataField, arrow_schema
 from paimon_pyds.types.java_text import partition_text
 
-__all__ = [
-    "PartitionBucket",
-    "partition_directory",
-    "partition_mask",
-    "partition_scalars",
-    "partition_texts",
-    "partition_values",
-]
-
 
 class PartitionBucket(NamedTuple):
     """Where rows and files of a table are: the row of the partition (arity + BinaryRow), and the bucket in it."""
 
     partition: bytes
     bucket: int
+
+
+FileKey: TypeAlias = tuple[PartitionBucket, str]
+"""Partition, bucket and name of a data file."""
 
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:

@@ -20,30 +20,12 @@ from typing import TYPE_CHECKING, Any
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.options.option import Kind, comma_separated, parse_value
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.storage import normalise_location
-from paimon_pyds.storage.base import scheme_of
+from paimon_pyds.storage import normalise_location, scheme_of
 from paimon_pyds.types import DataField
 from paimon_pyds.types.java_text import partition_text
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
-
-__all__ = [
-    "ALLOW",
-    "DEFAULT_PARTITION_NAME",
-    "MAIN_BRANCH",
-    "POSTPONE_BUCKET",
-    "TRUST",
-    "ExternalPaths",
-    "TablePaths",
-    "check_names",
-    "checked_name",
-    "escape_path_name",
-    "file_paths",
-    "is_absolute",
-    "lies_below",
-    "partition_path",
-]
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2

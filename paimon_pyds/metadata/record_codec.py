@@ -12,25 +12,18 @@ from typing import Any, TypeVar
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import decode_records, encode_records, read_container
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.metadata import manifest_schemas
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
+    INDEX_ENTRY,
+    INDEX_MANIFEST_VERSION,
+    MANIFEST_FILE,
+    MANIFEST_VERSION,
     DeletionRange,
     GlobalIndex,
     IndexEntry,
     ManifestFile,
     SimpleStats,
 )
-from paimon_pyds.metadata.manifest_schemas import INDEX_MANIFEST_VERSION, MANIFEST_VERSION
-
-__all__ = [
-    "Misfit",
-    "check_version",
-    "decode_index_manifest",
-    "decode_manifest_list",
-    "encode_index_manifest",
-    "encode_manifest_list",
-]
 
 _T = TypeVar("_T")
 
@@ -54,7 +47,7 @@ def encode_manifest_list(files: Iterable[ManifestFile], compression: str) -> byt
         {"_VERSION": MANIFEST_VERSION, **_members(file), "_PARTITION_STATS": _members(file.partition_stats)}
         for file in files
     )
-    return encode_records(manifest_schemas.MANIFEST_FILE, codec_name(compression), records)
+    return encode_records(MANIFEST_FILE, codec_name(compression), records)
 
 
 def _manifest_file(record: dict[str, Any]) -> ManifestFile:
@@ -91,7 +84,7 @@ def decode_index_manifest(data: bytes, path: str) -> list[IndexEntry]:
 def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> bytes:
     """The bytes of an index manifest; ``compression`` is the value of the option ``manifest.compression``."""
     records = (_index_record(entry) for entry in entries)
-    return encode_records(manifest_schemas.INDEX_ENTRY, codec_name(compression), records)
+    return encode_records(INDEX_ENTRY, codec_name(compression), records)
 
 
 def _index_entry(record: dict[str, Any]) -> IndexEntry:

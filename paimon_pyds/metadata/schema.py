@@ -1,21 +1,39 @@
-"""The schema file: ``schema/schema-N`` (specification: Paimon documentation, concepts/spec/schema)."""
+"""Schema files, ``schema/schema-N``, and `SchemaStore`, those of one branch of a table (specification: Paimon
+documentation, concepts/spec/schema).
+
+A schema is kept by its number as long as the table is the same: one that was dropped and created again has others under
+the same numbers, so each operation reads one of them again.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import (
+    BranchNotFoundError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+    NotFoundError,
+    PaimonError,
+    SchemaError,
+    TableNotFoundError,
+    suggest,
+)
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.redaction import RedactedDict
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
-__all__ = ["CURRENT_SCHEMA_VERSION", "TableSchema", "parse_schema", "schema_digest", "schema_to_json"]
-
 CURRENT_SCHEMA_VERSION = 3
+T = TypeVar("T")
+_READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +172,191 @@ def schema_to_json(schema: TableSchema) -> str:
 def schema_digest(schema: TableSchema) -> str:
     """A short text that tells a schema from every other one, those of the same number in another table included."""
     return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _SchemaFile:
+    """A schema, and the bytes that it was read from."""
+
+    data: bytes
+    schema: TableSchema
+
+
+class SchemaStore:
+    """The schemas of one branch of one table."""
+
+    def __init__(self, io: FileIO, root: str, branch: str) -> None:
+        self.io = io
+        self.root = root
+        self.branch = branch
+        self.paths = TablePaths(root, branch)
+        self._schemas: dict[int, _SchemaFile] = {}
+        self._schemas_checked = False
+        """Whether one of these was read again in this operation."""
+
+    def schema_ids(self) -> list[int]:
+        """The numbers of all schemas, ascending; empty when there is no table."""
+        return self.file_numbers(self.paths.schema_dir, "schema-")
+
+    def latest_schema(self) -> TableSchema:
+        """The schema of the highest number. Raises TableNotFoundError (BranchNotFoundError for a branch)."""
+        ids = self.schema_ids()
+        if not ids:
+            raise self.no_table()
+        self._schemas_checked = False
+        return self.schema(ids[-1])
+
+    def schema(self, id_: int) -> TableSchema:
+        """The schema of that number.
+
+        Raises:
+            NotFoundError: there is none, or the table was dropped and created again since its first schema was read.
+            CorruptFileError: the file is not a schema.
+        """
+        cached = self._schemas
+        if self._schemas_checked and id_ in cached:
+            return cached[id_].schema
+        found = self._read_schema(id_, cached.get(id_))
+        if found is not cached.get(id_):
+            if id_ in cached or not self._is_same_table(cached):
+                if self._schemas_checked:
+                    raise NotFoundError(
+                        "the table was dropped and created again while it was looked at",
+                        path=self.root,
+                        hint="run the operation again on the table that is there now",
+                    )
+                cached = {}
+            cached[id_] = found
+        self._schemas, self._schemas_checked = cached, True
+        return found.schema
+
+    def _read_schema(self, id_: int, cached: _SchemaFile | None) -> _SchemaFile:
+        path = self.paths.schema(id_)
+
+        def parse(data: bytes, path: str) -> _SchemaFile:
+            return cached if cached is not None and data == cached.data else _SchemaFile(data, parse_schema(data, path))
+
+        try:
+            found = self.parse_file(path, parse)
+        except FileNotFoundError as error:
+            ids = self.schema_ids()
+            if not ids:
+                raise self.no_table() from error
+            raise NotFoundError(f"schema {id_} is not there; schemas {ids[0]} to {ids[-1]} are", path=path) from error
+        if found.schema.id != id_:
+            raise CorruptFileError(f"the schema says it is number {found.schema.id}", path=path, field="id")
+        return found
+
+    def _is_same_table(self, cached: Mapping[int, _SchemaFile]) -> bool:
+        """Whether the newest of these schemas still is what it was; each holds the time when it was made."""
+        if not cached:
+            return True
+        newest = max(cached)
+        try:
+            return self.io.read_bytes(self.paths.schema(newest)) == cached[newest].data
+        except FileNotFoundError:
+            return False
+
+    def schemas(self) -> list[TableSchema]:
+        """All schemas, oldest first."""
+        return [self.schema(id_) for id_ in self.schema_ids()]
+
+    def try_create_schema(self, schema: TableSchema) -> bool:
+        """Publish a schema under its number; False when that number is taken, also by a writer that replaced it just
+        now: Java Paimon on a local disk looks first and then moves.
+
+        Raises:
+            CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
+        """
+        path, data = self.paths.schema(schema.id), utf8_bytes(schema_to_json(schema), "a schema file")
+        try:
+            created = self.io.create_if_absent(path, data)
+            with suppress(OSError):
+                return created and self.io.read_bytes(path) == data
+            return created
+        except OSError as error:
+            try:
+                if self.io.read_bytes(path) == data:
+                    return True  # the storage failed after all was done
+            except FileNotFoundError:
+                pass
+            except OSError:
+                raise CommitOutcomeUnknownError(
+                    f"the storage did not say whether schema {schema.id} was published ({error})",
+                    path=self.root,
+                    hint="look at the table's schema before changing it again",
+                ) from error
+            raise
+
+    def branches(self) -> list[str]:
+        """The names of all branches but main, by name."""
+        entries = self.io.list(self.paths.branches_dir)
+        return sorted(s.name[7:] for s in entries if s.name.startswith("branch-") and s.is_dir)
+
+    # ------------------------------------------------------------------------------------ helpers of stores
+
+    def parse_file(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+        """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
+        for pause in _READ_AGAIN_SECONDS:
+            try:
+                return parse(self.io.read_bytes(path), path)
+            except CorruptFileError:
+                time.sleep(pause)
+        return parse(self.io.read_bytes(path), path)
+
+    def file_numbers(self, directory: str, prefix: str) -> list[int]:
+        """The numbers of the files of a directory that are named by a prefix and a number, ascending."""
+        start = len(prefix)
+        names = (status.name for status in self.io.list(directory))
+        found = (name[start:] for name in names if name.startswith(prefix))
+        return sorted(int(n) for n in found if n.isascii() and n.isdigit() and len(n) < 19)
+
+    def no_table(self) -> NotFoundError:
+        """The error for a location without a table, or without this branch of it."""
+        main = TablePaths(self.root)
+        if self.branch != MAIN_BRANCH and self.io.list(main.schema_dir):
+            return BranchNotFoundError(
+                f"the table has no branch {self.branch!r:.100}",
+                path=self.root,
+                hint=suggest(self.branch, self.branches(), "branches"),
+            )
+        return TableNotFoundError(
+            "no Paimon table is here: there is no schema/schema-N",
+            path=self.root,
+            hint=_missing_table_hint(self.io, self.root),
+        )
+
+
+def utf8_bytes(json: str, what: str) -> bytes:
+    """The bytes of JSON text. Raises SchemaError for half of a surrogate pair."""
+    try:
+        return json.encode()
+    except UnicodeEncodeError as error:
+        shown = json[max(0, error.start - 40) : error.end]
+        raise SchemaError(
+            f"half of a surrogate pair can't be written to {what}: {shown!r}", hint="correct the text"
+        ) from None
+
+
+def _missing_table_hint(io: FileIO, root: str) -> str:
+    """What lies at a location that is no table, and tables of a similar name nearby."""
+    try:
+        here = io.list(root)
+        if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
+            return f"this is a warehouse: name a table in it, such as {root}/DATABASE.db/TABLE"
+        parent, _, name = root.rpartition("/")
+        table, _, part = name.partition("$")
+        if part and io.exists(f"{parent}/{table}/schema"):
+            branch = part.removeprefix("branch_")
+            then = f"give branch {branch!r} too" if branch != part else f"ask for its system table {part!r}"
+            return f"name the table, {parent}/{table}, and {then}"
+        inside = [e.name for e in here if e.is_dir and io.exists(f"{root}/{e.name}/schema")]
+        if inside:
+            return suggest(name, inside, "the tables in it") or ""
+        beside = [e.name for e in io.list(parent or "/")[:1000] if e.is_dir]
+        tables = [n for n in beside if n != name and io.exists(f"{parent}/{n}/schema")]
+        found = "there is no such directory" if not here else "the directory holds something else"
+        similar = suggest(name, tables, "tables beside it")
+        return f"{found}; {similar}" if similar else found
+    except PaimonError as error:
+        return str(error)

@@ -12,16 +12,6 @@ from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
 
-__all__ = [
-    "BATCH_COMMIT_IDENTIFIER",
-    "CommitKind",
-    "Operation",
-    "Snapshot",
-    "SnapshotPublisher",
-    "parse_snapshot",
-    "snapshot_to_json",
-]
-
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The commit identifier of every batch commit (Java's Long.MAX_VALUE)."""
 

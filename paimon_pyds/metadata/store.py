@@ -25,11 +25,10 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
-from paimon_pyds.metadata.schema_store import SchemaStore, utf8_bytes
+from paimon_pyds.metadata.schema import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import is_path, open_file_io
-from paimon_pyds.storage.base import FileIO, discard
+from paimon_pyds.storage import FileIO, discard, is_path, open_file_io
 
 if TYPE_CHECKING:
     import os
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher
-
-__all__ = ["METADATA_CACHE", "TableStore"]
 
 T = TypeVar("T")
 

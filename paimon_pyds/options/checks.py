@@ -21,6 +21,7 @@ __all__ = [
     "check_no_secrets",
     "check_readable",
     "check_shape",
+    "check_without_key",
     "check_writable",
     "describe_options",
     "refused_kind",
@@ -30,10 +31,13 @@ __all__ = [
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
-_NO_PRIMARY_KEYS = (
-    "tables with a primary key can't be {} yet: their rows have to be merged by key",
-    "use Java Paimon for this table, or an append table (no primary key)",
-)
+_WRITTEN_BY_KEY = {
+    "changelog-producer": ("none", "input"),
+    "deletion-vectors.enabled": (False,),
+    "merge-engine": ("deduplicate", "partial-update", "aggregation"),
+    "primary-key.nullable": (False,),
+}
+"""Values of options that tables with a primary key are written with."""
 
 
 class SchemaLike(Protocol):
@@ -59,8 +63,6 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
 def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
     """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for."""
-    if schema.primary_keys:
-        raise UnsupportedError(_NO_PRIMARY_KEYS[0].format("written"), hint=_NO_PRIMARY_KEYS[1])
     for field in schema.fields:
         refused = refused_kind(field.type)
         if refused is not None:
@@ -77,14 +79,42 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
             "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
             hint="create another table and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
         )
-    bucket = typed.get("bucket")
-    if bucket == 0 or bucket < -1:
-        raise UnsupportedError(
-            f"a table without primary key can't have bucket={bucket}", hint="bucket is -1 (none), or 1 and more"
-        )
+    _check_buckets(schema, typed)
     if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
+        )
+
+
+def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
+    """Also what else of a primary key can't be written."""
+    bucket = options.get("bucket")
+    if not schema.primary_keys:
+        if bucket == 0 or bucket < -1:
+            raise UnsupportedError(
+                f"a table without primary key can't have bucket={bucket}", hint="bucket is -1 (none), or 1 and more"
+            )
+        return
+    if bucket < 1:
+        raise UnsupportedError(
+            f"a table with a primary key and bucket={bucket} can't be written yet",
+            hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
+        )
+    for key, values in _WRITTEN_BY_KEY.items():
+        if options.get(key) not in values:
+            works = ", ".join(str(value).lower() for value in values)
+            raise UnsupportedError(
+                f"a table with a primary key and {key}={options[key]} can't be written yet",
+                hint=f"what works: {works}; or use Java Paimon for this table",
+            )
+
+
+def check_without_key(schema: SchemaLike, operation: str) -> None:
+    """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
+    if schema.primary_keys:
+        raise UnsupportedError(
+            f"{operation} is not supported yet for tables with a primary key",
+            hint="use Java Paimon for that, or an append table (no primary key)",
         )
 
 
@@ -215,8 +245,6 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
 
 
 def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Status, str]:
-    if option.primary_key_only and schema.primary_keys:
-        return Status.REFUSED, _NO_PRIMARY_KEYS[0].format("read")
     if option.status is Status.REFUSED:
         try:
             works = text is None or option.accepts(text)

@@ -41,8 +41,6 @@ from paimon_pyds.types import (
     fields_named,
 )
 
-__all__ = ["TableBinder", "bind", "bind_as_written", "internal_literal"]
-
 MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
 

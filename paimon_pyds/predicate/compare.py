@@ -11,12 +11,10 @@ from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.literal_bounds import Cut, cut, domain, from_step, mismatch, skipped_hour
+from paimon_pyds.predicate.literal_bounds import LiteralBounds, bounds_of, domain, from_step, mismatch, skipped_hour
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and, make_or
 from paimon_pyds.sql import casts, values
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
-
-__all__ = ["NUMBERS", "bytes_or_text", "compare", "compare_char", "compare_literals"]
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""
@@ -50,16 +48,16 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
         return Leaf(op, column, (bytes_or_text(literal, type_),))
     if type_.kind in FLOAT_KINDS:
         return _compare_float(op, column, _float(literal, type_), type_)
-    place = cut(literal, type_, zone, as_double=as_double)
+    place = bounds_of(literal, type_, zone, as_double=as_double)
     found = _compare_steps(op, column, place, type_)
     skipped = skipped_hour(literal, type_, zone)
     if skipped is None:
         return found
-    start, stop = (Cut(step, step + 1) for step in (skipped.start, skipped.stop))
+    start, stop = (LiteralBounds(step, step + 1) for step in (skipped.start, skipped.stop))
     before, behind = _compare_steps(Op.LT, column, start, type_), _compare_steps(Op.GE, column, stop, type_)
     inside = make_and(
         _compare_steps(Op.GE, column, start, type_), _compare_steps(Op.LT, column, stop, type_),
-        _compare_steps(op, column, skipped.cut, type_),
+        _compare_steps(op, column, skipped.bounds, type_),
     )  # fmt: skip
     return make_or(make_and(make_or(before, behind), found), inside)
 
@@ -116,7 +114,7 @@ def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) 
     return Leaf(Op.GE, column, (above,))
 
 
-def _compare_steps(op: Op, column: ColumnRef, place: Cut, type_: AtomicType) -> Predicate:
+def _compare_steps(op: Op, column: ColumnRef, place: LiteralBounds, type_: AtomicType) -> Predicate:
     """A comparison with a place among the ordered values of a type."""
     low, high = domain(type_)
     lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)

@@ -31,8 +31,6 @@ from paimon_pyds.predicate.tree import (
 )
 from paimon_pyds.types import INTEGER_BITS, TIMESTAMP_KINDS, AtomicType, Kind
 
-__all__ = ["any_of", "sort_key"]
-
 _MANY = 64
 """So many conditions are evaluated one by one."""
 _BRANCHES = 16

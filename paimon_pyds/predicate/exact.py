@@ -37,8 +37,6 @@ from paimon_pyds.predicate.tree import (
 )
 from paimon_pyds.types import arrow_type
 
-__all__ = ["column_values", "matches"]
-
 _Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 _POSITIVE = {

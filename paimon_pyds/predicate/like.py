@@ -9,8 +9,6 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.tree import Op
 
-__all__ = ["ANY", "ONE", "escape_like", "like_parts", "like_prefix", "like_regex", "normal_like"]
-
 ANY = 0
 """A ``%`` among the parts of a pattern."""
 ONE = 1

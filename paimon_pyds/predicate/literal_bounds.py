@@ -2,8 +2,9 @@
 
 A comparison between a column and a literal is done in a common type (Spark's AnsiTypeCoercion), which may hold more
 values than the column, or fewer: an INT is compared with 1.5 as DECIMAL, a BIGINT with 1e18 as DOUBLE. Either way the
-cast of the column is monotone, so a literal cuts the column's ordered values into those below, equal and above. `Cut`
-holds the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time, DOUBLEs in order.
+cast of the column is monotone, so a literal parts the column's ordered values into those below, equal and above.
+`LiteralBounds` are the two places, in the *steps* of the column: integers, unscaled decimals, days, units of time,
+DOUBLEs in order.
 """
 
 from __future__ import annotations
@@ -36,15 +37,13 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = ["Cut", "SkippedHour", "cut", "domain", "from_step", "mismatch", "skipped_hour", "steps_of", "to_step"]
-
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 _MAGNITUDE = 2**63 - 1
 _INFINITY: int = struct.unpack("<q", struct.pack("<d", math.inf))[0]
 
 
-class Cut(NamedTuple):
+class LiteralBounds(NamedTuple):
     """Steps below ``lower`` compare as less than the literal, from ``upper`` on as greater, between them as equal."""
 
     lower: int
@@ -108,8 +107,8 @@ def steps_of(values: pa.Array) -> npt.NDArray[np.int64]:
     return steps
 
 
-def cut(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool = False) -> Cut:
-    """Where a literal cuts the values of a column (of BOOLEAN, integer, DECIMAL, DATE, TIME or timestamp type).
+def bounds_of(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool = False) -> LiteralBounds:
+    """Where a literal parts the values of a column (of BOOLEAN, integer, DECIMAL, DATE, TIME or timestamp type).
 
     Args:
         literal: not NULL.
@@ -125,24 +124,24 @@ def cut(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool = Fal
     assert literal.type is not None
     kind, given = type_.kind, literal.type.kind
     if kind in _EXACT:
-        return _number_cut(literal, type_, as_double)
+        return _number_bounds(literal, type_, as_double)
     if given in STRING_KINDS:
         literal = casts.cast_literal(literal, _compared(type_), zone)
         assert literal.type is not None
         given = literal.type.kind
     if kind is Kind.BOOLEAN and given is Kind.BOOLEAN:
-        return Cut(int(literal.value), int(literal.value) + 1)
+        return LiteralBounds(int(literal.value), int(literal.value) + 1)
     if kind is Kind.TIME and given is Kind.TIME:
-        return _ratio_cut(casts.literal_nanos(literal), 1_000_000)
+        return _ratio_bounds(casts.literal_nanos(literal), 1_000_000)
     if kind is Kind.DATE:
         if given is Kind.DATE:
-            return Cut(literal.value, literal.value + 1)
+            return LiteralBounds(literal.value, literal.value + 1)
         if given is Kind.TIMESTAMP:
-            return _ratio_cut(casts.literal_nanos(literal), _DAY_NANOS)
+            return _ratio_bounds(casts.literal_nanos(literal), _DAY_NANOS)
         if given is Kind.TIMESTAMP_LTZ:
-            return _midnight_cut(casts.literal_nanos(literal), zone)
+            return _midnight_bounds(casts.literal_nanos(literal), zone)
     if kind in TIMESTAMP_KINDS and given in TIMESTAMP_KINDS | {Kind.DATE}:
-        return _timestamp_cut(literal, type_, zone)
+        return _timestamp_bounds(literal, type_, zone)
     raise mismatch(literal, type_)
 
 
@@ -165,15 +164,15 @@ def _compared(type_: AtomicType) -> AtomicType:
     return AtomicType(type_.kind, precision=9) if type_.kind is Kind.TIME else type_
 
 
-def _ratio_cut(numerator: int, denominator: int) -> Cut:
-    """The cut of an exact number of steps."""
-    return Cut(-(-numerator // denominator), numerator // denominator + 1)
+def _ratio_bounds(numerator: int, denominator: int) -> LiteralBounds:
+    """The bounds of an exact number of steps."""
+    return LiteralBounds(-(-numerator // denominator), numerator // denominator + 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers
 
 
-def _number_cut(literal: Literal, type_: AtomicType, as_double: bool) -> Cut:
+def _number_bounds(literal: Literal, type_: AtomicType, as_double: bool) -> LiteralBounds:
     assert literal.type is not None
     given, value = literal.type.kind, literal.value
     if given in STRING_KINDS:
@@ -189,27 +188,27 @@ def _number_cut(literal: Literal, type_: AtomicType, as_double: bool) -> Cut:
     elif given not in _EXACT:
         raise mismatch(literal, type_)
     if as_double:
-        return _double_cut(float(value), type_)
+        return _double_bounds(float(value), type_)
     if isinstance(value, int) and not type_.scale:
-        return Cut(value, value + 1)
+        return LiteralBounds(value, value + 1)
     sign, digits, exponent = Decimal(value).as_tuple()
     assert isinstance(exponent, int)
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     shift = exponent + (type_.scale or 0)
-    return _ratio_cut(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
+    return _ratio_bounds(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
 
 
-def _double_cut(value: float, type_: AtomicType) -> Cut:
+def _double_bounds(value: float, type_: AtomicType) -> LiteralBounds:
     low, high = domain(type_)
     if math.isnan(value):  # greater than every number
-        return Cut(high + 1, high + 1)
+        return LiteralBounds(high + 1, high + 1)
     scale = type_.scale or 0
 
     def as_double(step: int) -> float:
         return float(f"{step}e-{scale}") if scale else float(step)
 
     lower = _first(low, high, lambda step: as_double(step) >= value)
-    return Cut(lower, _first(lower, high, lambda step: as_double(step) > value))
+    return LiteralBounds(lower, _first(lower, high, lambda step: as_double(step) > value))
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
@@ -227,7 +226,7 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 # -------------------------------------------------------------------------------------------------------------- times
 
 
-def _midnight_cut(instant: int, zone: str) -> Cut:
+def _midnight_bounds(instant: int, zone: str) -> LiteralBounds:
     """Days, each beginning at midnight in a zone, against an instant in nanoseconds."""
     where = values.time_zone(zone)
     near = values.instant_to_local(instant // 1000, where) // values.DAY_MICROS
@@ -236,10 +235,10 @@ def _midnight_cut(instant: int, zone: str) -> Cut:
         return values.local_to_instant(day * values.DAY_MICROS, where) * 1000
 
     lower = _first(near - 2, near + 2, lambda day: begins(day) >= instant)
-    return Cut(lower, _first(lower, near + 2, lambda day: begins(day) > instant))
+    return LiteralBounds(lower, _first(lower, near + 2, lambda day: begins(day) > instant))
 
 
-def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
+def _timestamp_bounds(literal: Literal, type_: AtomicType, zone: str) -> LiteralBounds:
     assert literal.type is not None
     given, unit = literal.type.kind, NANOS_PER_UNIT[timestamp_unit(type_)]
     if given is Kind.DATE:
@@ -255,8 +254,8 @@ def _timestamp_cut(literal: Literal, type_: AtomicType, zone: str) -> Cut:
         if change is not None and change.at <= instant < change.at + change.before - change.after:
             # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
             ends = -(-(change.at + change.before) * 1000 // unit)
-            return Cut(ends, ends)
-    return _ratio_cut(micros * 1000 + rest, unit)
+            return LiteralBounds(ends, ends)
+    return _ratio_bounds(micros * 1000 + rest, unit)
 
 
 def _micros(literal: Literal, type_: AtomicType) -> tuple[int, int]:
@@ -266,11 +265,11 @@ def _micros(literal: Literal, type_: AtomicType) -> tuple[int, int]:
 
 
 class SkippedHour(NamedTuple):
-    """Steps ``start`` … ``stop - 1`` of a TIMESTAMP column are times that clocks skipped; ``cut`` is theirs."""
+    """Steps ``start`` … ``stop - 1`` of a TIMESTAMP column are times that clocks skipped; ``bounds`` are theirs."""
 
     start: int
     stop: int
-    cut: Cut
+    bounds: LiteralBounds
 
 
 def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour | None:
@@ -288,7 +287,7 @@ def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour 
         return None
     unit = NANOS_PER_UNIT[timestamp_unit(type_)]
     start, stop = ((change.at + offset) * 1000 // unit for offset in (change.before, change.after))
-    return SkippedHour(start, stop, _ratio_cut((micros + change.before) * 1000 + rest, unit))
+    return SkippedHour(start, stop, _ratio_bounds((micros + change.before) * 1000 + rest, unit))
 
 
 class _OffsetChange(NamedTuple):

@@ -35,8 +35,6 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, names
 from paimon_pyds.types import STRING_KINDS, DataField, fields_named
 
-__all__ = ["RowEvaluator", "Table", "normal_form", "parse_filter"]
-
 MAX_GROWTH = 16
 """So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
 MANY_LEAVES = 1000

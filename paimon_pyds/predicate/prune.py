@@ -30,8 +30,6 @@ from paimon_pyds.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
-__all__ = ["ColumnStats", "StatisticsEvaluation", "always_true", "may_match", "text_successor"]
-
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Counts: TypeAlias = npt.NDArray[np.int64]
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS

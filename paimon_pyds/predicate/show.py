@@ -16,8 +16,6 @@ from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Li
 from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
 
-__all__ = ["column_text", "literal_sql", "to_sql"]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({
     "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "TRUE", "FALSE", "NULL",

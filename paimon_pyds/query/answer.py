@@ -116,7 +116,7 @@ class IndexedFile:
     @property
     def bytes_read(self) -> int:
         """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
-        if "_live" not in self.__dict__:  # metadata told all
+        if "_live" not in self.__dict__:  # metadata had the answer
             return 0
         counters = self._live.trace.counters
         return counters.bytes_read - counters.index_bytes + max(self._index_bytes, self._live.index_bytes)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.index.keys import Key, OrderCodec
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.split import ColumnBounds, PlannedFile
+from paimon_pyds.split import ColumnBounds, PlannedFile, sections
 from paimon_pyds.sql.order import SortColumn
 
 __all__ = ["BestRows", "Rank", "SortKey", "best_possible", "by_best_value", "files_that_matter"]
@@ -64,13 +64,16 @@ class BestRows:
         self.worst: Rank | None = None
         """What the first sort column has in the last of n rows; None while there are fewer."""
 
-    def add(self, keys: Sequence[pa.Array], file: int, rows: npt.NDArray[np.int64]) -> None:
+    def add(self, keys: Sequence[pa.Array], file: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Take rows in.
 
         Args:
             keys: order keys, one array a sort column.
             file: number of their file.
             rows: their positions.
+
+        Returns:
+            The positions of those that may be among the best.
         """
         columns: dict[str, Any] = {}
         for i, array in enumerate(keys):
@@ -81,12 +84,14 @@ class BestRows:
         part = pa.table(columns)
         if self.worst is not None:
             part = part.filter(self._may_enter(part))
-        if not part.num_rows:
-            return
+        entered: npt.NDArray[np.int64] = part.column("row").to_numpy()
+        if not len(entered):
+            return entered
         self._parts.append(part)
         self._rows += part.num_rows
         if self._rows >= self._n + max(self._n, _PENDING) or (self.worst is None and self._rows >= self._n):
             self._compact()
+        return entered
 
     def _may_enter(self, part: pa.Table) -> Any:
         """Rows whose first key is better than the worst one kept, or equal where other columns decide."""
@@ -169,7 +174,8 @@ def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tup
     """The files that may hold one of the first ``n`` rows.
 
     Where the files with the best bounds have n rows for certain, files whose best possible value comes after all of
-    theirs are left out. Rows count as certain where no filter and no deletion of unknown extent is in the way.
+    theirs are left out. Rows count as certain where no filter and no deletion of unknown extent is in the way. Files
+    that are merged with one another are left out together.
     """
     certain: list[tuple[Rank, int]] = []
     for file in files:
@@ -183,7 +189,12 @@ def files_that_matter(key: SortKey, files: Sequence[PlannedFile], n: int) -> tup
     for worst, rows in certain:
         total += rows
         if total >= n:
-            return tuple(file for file in files if not _after(key, file, worst))
+            return tuple(
+                file
+                for section in sections(files)
+                if not all(_after(key, file, worst) for file in section)
+                for file in section
+            )
     return tuple(files)
 
 

@@ -5,6 +5,9 @@ better than the n-th best so far is left out, and files whose bounds are not kno
 index answers exactly and whose sort column has a range bitmap, BSI or bitmap index, the best rows are found without
 reading data: with one sort column for good, with several by the first one, ties included, and reading decides. Other
 files are read: their filter and sort columns only. All columns are read for the n rows that are left.
+
+Files of a table with a primary key whose rows have to be merged come last: their rows are merged as in any read, and
+the n best are kept as they come.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +27,8 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.index.slices import first_of
+from paimon_pyds.merge.files import merge_keys
+from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.options.arguments import integer
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.query.answer import IndexedFile, Tally
@@ -31,7 +36,7 @@ from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_be
 from paimon_pyds.read import FileTrace, read_file, read_splits
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema, sections
 from paimon_pyds.sql.order import EXAMPLE, TopN
 from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField, Kind, scalar_to_internal
 
@@ -106,28 +111,42 @@ class _Run:
         self._one = len(query.keys) == 1
         self._best = BestRows(query.keys, query.n)
         self._unsorted: BitMap | None = None
+        self._merged = _MergedRows(query, self._best)
 
     def rows(self) -> pa.Table:
         self._tally.left_out(self._query.left_out)
+        merged = []
         if self._query.n:
             for number in by_best_value(self._first, self._query.files):
-                if self._can_matter(self._query.files[number]):
+                file = self._query.files[number]
+                if file.merged:
+                    merged.append(file)
+                elif self._can_matter(file):
                     self._look_into(number)
                 else:
                     self._tally.left_out()
+        unknown = [file for file in merged if best_possible(self._first, self._bounds_of(file)) is None]
+        for files in (unknown, *sections(merged[len(unknown) :])):  # those not known come first
+            if any(map(self._can_matter, files)):
+                self._merged.read(files, self._bound(), self._tally)
+            else:
+                self._tally.left_out(len(files))
         if self._unsorted is not None:
             return self._read_unsorted(_positions(self._unsorted))
         return self._read_as(self._query.spec, *self._best.result())
 
+    def _bounds_of(self, file: PlannedFile) -> ColumnBounds:
+        return file.bounds_of(self._first.column.name)
+
     def _can_matter(self, file: PlannedFile) -> bool:
-        possible, worst = best_possible(self._first, file.bounds_of(self._first.column.name)), self._best.worst
+        possible, worst = best_possible(self._first, self._bounds_of(file)), self._best.worst
         if possible is None or worst is None:
             return True
         return possible.before(worst) if self._one else not worst.before(possible)
 
     def _look_into(self, number: int) -> None:
         file = IndexedFile(self._query.spec, self._query.files[number])
-        column = file.file.bounds_of(self._first.column.name)
+        column = self._bounds_of(file.file)
         rows = file.rows
         if file.candidates.is_none:
             self._tally.answered(file)
@@ -269,12 +288,73 @@ class _Run:
         tasks = [
             self._query.files[number].selecting(RowSelection.of(rows[files == number].astype(np.uint32)))
             for number in np.unique(files).tolist()
+            if number != self._merged.number
         ]
         threads = os.cpu_count() or 1
         batches = read_splits(spec, tasks, _BATCH_ROWS, threads=threads, on_file=self._tally.read)
         table = pa.Table.from_batches(batches, schema=schema)
+        if len(merged := np.sort(rows[files == self._merged.number])):
+            table = pa.concat_tables([table, self._merged.at(merged).cast(schema)])
         in_file_order = np.lexsort((rows, files))
         return table.take(pa.array(np.argsort(in_file_order)))
+
+
+class _MergedRows:
+    """Rows of sections that were merged, of which those are held that may be among the best.
+
+    Attributes:
+        number: what they have for the number of a file; it is after those of all files.
+    """
+
+    def __init__(self, query: TopNQuery, best: BestRows) -> None:
+        self.number = len(query.files)
+        self._query = query
+        self._best = best
+        self._parts: list[pa.Table] = []
+        self._positions: list[npt.NDArray[np.int64]] = []
+        self._seen = 0
+        self._held = 0
+        self._prune_at = 2 * _BATCH_ROWS
+
+    def read(self, files: Sequence[PlannedFile], bound: Predicate, tally: Tally) -> None:
+        """Take the rows of whole sections in; those for which ``bound`` is not true may be left out."""
+        spec = self._query.spec
+        more = tuple(field for field in self._query.fields if field not in spec.fields)
+        spec = replace(_narrowed(spec, bound), fields=(*spec.fields, *more))
+        at = [spec.fields.index(field) for field in self._query.fields]
+        returned = [i for i in range(len(result_schema(spec))) if not 0 <= i - len(self._query.spec.fields) < len(more)]
+        for batch in read_splits(spec, files, _BATCH_ROWS, threads=os.cpu_count() or 1, on_file=tally.read):
+            keys = [key.codec.array(batch.column(i)) for i, key in zip(at, self._query.keys, strict=True)]
+            rows = np.arange(self._seen, self._seen + batch.num_rows)
+            entered = self._best.add(keys, self.number, rows)
+            if len(entered):
+                kept = pa.Table.from_batches([batch]).select(returned).take(pa.array(entered - self._seen))
+                self._hold(kept, entered)
+            self._seen += batch.num_rows
+
+    def _hold(self, rows: pa.Table, positions: npt.NDArray[np.int64]) -> None:
+        self._parts.append(rows)
+        self._positions.append(positions)
+        self._held += len(positions)
+        if self._held >= self._prune_at:
+            files, best = self._best.result()
+            left = np.sort(best[files == self.number])
+            self._parts, self._positions = [self.at(left)], [left]
+            self._held = len(left)
+            self._prune_at = 2 * max(_BATCH_ROWS, self._held)
+
+    def at(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        """The rows at some positions, which ascend."""
+        held = np.concatenate(self._positions)
+        return pa.concat_tables(self._parts).take(pa.array(np.searchsorted(held, positions)))
+
+
+def _narrowed(spec: ReadSpec, bound: Predicate) -> ReadSpec:
+    """How to read merged rows that pass the filter, and for which ``bound`` is true."""
+    assert spec.merging is not None
+    predicate = make_and(spec.predicate, bound)
+    filter_ = merge_filter(predicate, merge_keys(spec.merging.schema))
+    return replace(spec, predicate=predicate, merging=replace(spec.merging, filter=filter_))
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.int64]:

@@ -20,7 +20,7 @@ from pyroaring import BitMap
 from paimon_pyds import formats
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.formats.base import FormatReader, ReadCounters
+from paimon_pyds.formats import FormatReader, ReadCounters
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const

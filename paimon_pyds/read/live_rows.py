@@ -15,14 +15,14 @@ from paimon_pyds import formats
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
 from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import DeletionFile, PlannedFile, ReadSpec
-from paimon_pyds.storage.base import FileIO, FileSource
+from paimon_pyds.storage import FileIO, FileSource
 from paimon_pyds.types import DataField
 
 __all__ = ["FileTrace", "LiveRows", "deleted_rows", "file_evolution", "live_rows"]

@@ -1,27 +1,31 @@
 """Reading a section of a bucket: files of which several may hold versions of one row → rows merged by the merge engine.
 
 Filters on keys act on each file as it is read, with its statistics, indexes and pages; what is left of the filter acts
-on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes.
+on merged rows. Memory holds a window of a few batches of each sorted run, whatever the files' sizes; very many runs are
+merged in rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
 from paimon_pyds.merge.files import OLDER
-from paimon_pyds.merge.key_values import VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
+from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
 from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
@@ -29,12 +33,14 @@ from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.split import SYSTEM_FIELDS, Merging, PlannedFile, ReadSpec, result_schema, with_system_fields
 
-__all__ = ["read_merged"]
+__all__ = ["before_merging", "read_merged"]
 
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
-"""Rows of all runs that windows hold, about: with more runs their batches are smaller."""
-_LEAST_BATCH = 1 << 10
+_HELD_BYTES = 128 << 20
+"""What a batch of each run may hold together, about: with more runs, or longer rows, these are shorter."""
+_EXPANSION = 4
+"""Bytes of rows in memory for one in a file, about."""
 
 
 def read_merged(
@@ -60,11 +66,64 @@ def read_merged(
         UnsupportedError: a metadata column that merged rows don't have; or what the merge engine refuses.
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
-    assert spec.merging is not None
-    section = _Section(spec, spec.merging)
-    for rows in section.rows(files, traces, batch_rows):
+    for rows in _given(spec, files, traces, batch_rows):
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
+
+
+def _given(
+    spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """What `Merging.gives` says of the files, as the result has it."""
+    assert spec.merging is not None
+    section = _Section(spec, spec.merging, files, traces)
+    found: Iterator[pa.RecordBatch]
+    match spec.merging.gives:
+        case "versions":
+            found = section.batches([0], batch_rows)
+        case "difference":
+            found = _difference(section, batch_rows)
+        case _:
+            found = section.merged(batch_rows)
+    for rows in found:
+        yield section.result(rows)
+
+
+def _difference(section: _Section, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The merged rows of newer files, unless older ones give the same; deletes of those that only these give."""
+    schema = section.merging.schema
+    with ExitStack() as stack:
+        runs = []
+        for older in (True, False):
+            found = section.of_state(older=older).merged(batch_rows)
+            stack.enter_context(closing(found))
+            runs.append(SortedBatches(_marked(found, older=older), section.files[0].path))
+        for window in windows(runs, schema.trimmed_primary_keys):
+            yield changed_rows(window, schema)
+
+
+def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.RecordBatch]:
+    """Rows of one state, with the column `OLDER`."""
+    for batch in batches:
+        yield batch.append_column(pa.field(OLDER, pa.bool_()), from_numpy(np.full(batch.num_rows, older)))
+
+
+def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
+    """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Args:
+        spec: of the plan.
+        file: one whose rows are merged.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
+
+
+def _alone(file: PlannedFile) -> PlannedFile:
+    return file._replace(run=None, bounds=None)
 
 
 @dataclass
@@ -73,6 +132,8 @@ class _Section:
 
     spec: ReadSpec
     merging: Merging
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -99,82 +160,110 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
+        system = [field for name, field in SYSTEM_FIELDS.items() if name != SEQUENCE_NUMBER or not self.in_sequence]
         return replace(
             self.spec,
             schemas=with_system_fields(self.spec.schemas),
-            fields=(*(f for f in schema.fields if f.name in required), *SYSTEM_FIELDS.values()),
+            fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
             metadata_columns=(),
             merging=None,
+            read_ahead=_HELD_BYTES // self.open_runs,
         )
 
-    def rows(
-        self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of the result."""
-        if self.merging.gives == "versions":
-            for batch in self._batches(list(zip(files, traces, strict=True)), batch_rows):
-                yield self.result(batch, files[0])
-            return
-        merge = self.newer if self.merging.gives == "difference" else self.merged
-        for window in windows(self.runs(files, traces, batch_rows), self.merger.keys, self.merger.needed):
-            yield self.result(merge(window), files[0])
-
-    def runs(self, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int) -> list[SortedBatches]:
-        """The sorted runs of the section, the oldest first."""
-        files_of: dict[tuple[int, ...], list[int]] = {}  # a level above 0 is one run, older the higher it is
-        for number, file in enumerate(files):
+    @cached_property
+    def runs(self) -> list[list[int]]:
+        """The numbers of the files of each sorted run, the oldest run first."""
+        files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
+        for number, file in enumerate(self.files):
             assert file.run is not None
             level = file.run.level
             run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
-            files_of.setdefault((not file.run.older, *run), []).append(number)
-        rank = self._ranks_of_least_keys(files) if len(files_of) < len(files) else range(len(files))
-        rows = max(_LEAST_BATCH, min(batch_rows, _HELD_ROWS // len(files_of)))
-        runs = [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
-        return [
-            SortedBatches(self._batches([(files[n], traces[n]) for n in run], rows), files[run[0]].path) for run in runs
-        ]
+            files_of.setdefault(run, []).append(number)
+        several = len(files_of) < len(self.files)
+        rank = self._ranks_of_least_keys() if several else range(len(self.files))
+        return [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
 
-    def _ranks_of_least_keys(self, files: Sequence[PlannedFile]) -> Sequence[int]:
+    @cached_property
+    def in_sequence(self) -> bool:
+        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read, where
+        the result has none."""
+        if any(field.name == SEQUENCE_NUMBER for field in self.spec.fields):
+            return False
+        reached = None
+        for run in self.runs:
+            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
+            known = [range_ for range_ in ranges if range_ is not None]
+            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
+                return False
+            reached = max(last for _, last in known)
+        return True
+
+    @property
+    def open_runs(self) -> int:
+        """How many runs are read at a time."""
+        return min(MOST_RUNS, len(self.runs))
+
+    def rows_at_once(self, batch_rows: int) -> int:
+        """Rows in a batch of each run."""
+        size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
+        return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
+
+    def _ranks_of_least_keys(self) -> Sequence[int]:
         """Numbers that compare as the files' least keys do."""
         schema = self.merging.schema
         types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-        least = array([file.run.key_range[0] for file in files if file.run is not None], pa.binary())
+        least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def _batches(self, run: Sequence[tuple[PlannedFile, FileTrace]], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, run: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a sorted run.
+
+        Args:
+            run: the numbers of its files.
+            rows: in a batch at most.
+        """
         keys = self.merging.schema.trimmed_primary_keys
-        for file, trace in run:
-            alone = file._replace(run=None, bounds=None)
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=trace):
-                names = [*batch.schema.names, *map(key_column, keys)]
+        names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
+        same: npt.NDArray[np.int64] | None = None
+        if self.in_sequence:
+            names.append(SEQUENCE_NUMBER)
+            same = np.full(rows, self.runs.index(list(run)))
+        for number in run:
+            alone = _alone(self.files[number])
+            for batch in read_file(self.reading, alone, batch_rows=rows, trace=self.traces[number]):
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
-                if self.merging.gives == "difference":
-                    names.append(OLDER)
-                    columns.append(from_numpy(np.full(batch.num_rows, file.run is not None and file.run.older)))
+                if same is not None:
+                    columns.append(from_numpy(same[: batch.num_rows]))
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
-        """One row for each key of a window."""
-        rows = self.merger.merge(window, self.columns)
-        return rows if self.keeps_deletes else without_deletes(rows)
+    def of_state(self, *, older: bool) -> _Section:
+        """The same of the files of one of two states."""
+        numbers = [n for n, file in enumerate(self.files) if file.run is not None and file.run.older is older]
+        return replace(self, files=[self.files[n] for n in numbers], traces=[self.traces[n] for n in numbers])
 
-    def newer(self, window: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that newer files give, unless older ones give the same; deletes of those that only these give."""
-        sides = pc.invert(window.column(OLDER)), window.column(OLDER)
-        newer, older = (self.merged(window.filter(side)) for side in sides)
-        return changed_rows(older, newer, self.merging.schema)
+    def merged(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """One row for each key, with `columns`: deletes are among them where they are given."""
+        if not self.files:
+            return
+        rows_at_once = self.rows_at_once(batch_rows)
+        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        runs = [SortedBatches(self.batches(run, rows_at_once), self.files[run[0]].path) for run in self.runs]
+        with closing(windows_in_rounds(runs, self.merger, rows_at_once, compression)) as found:
+            for window in found:
+                rows = self.merger.merge(window, self.columns)
+                yield rows if self.gives_deletes else without_deletes(rows)
 
     @property
-    def keeps_deletes(self) -> bool:
+    def gives_deletes(self) -> bool:
         """Whether rows that take others away are given too: where the result says which do."""
         return any(field.name == VALUE_KIND for field in self.spec.fields)
 
-    def result(self, rows: pa.RecordBatch, file: PlannedFile) -> pa.RecordBatch:
+    def result(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that the filter keeps, with the result's columns."""
-        if not self.keeps_deletes:
+        if not self.gives_deletes:
             rows = without_deletes(rows)
         after = self.merging.filter.after
         if after is not Const.TRUE:
@@ -185,5 +274,5 @@ class _Section:
         columns = [rows.column(field.name) for field in self.spec.fields]
         if self.spec.metadata_columns:
             nowhere = np.zeros(rows.num_rows, np.int64)
-            columns += [metadata_column(name, self.spec, file, nowhere) for name in self.spec.metadata_columns]
+            columns += [metadata_column(name, self.spec, self.files[0], nowhere) for name in self.spec.metadata_columns]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

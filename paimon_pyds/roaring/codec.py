@@ -64,7 +64,7 @@ def decode_bitmap(
     if len(raw) < _LEAST:
         raise CorruptFileError(f"{len(raw)} bytes are no bitmap", path=path, offset=origin, field="cookie")
     try:
-        # Members out of order, or not as many as told, are errors. Any buffer will do.
+        # Members out of order, or not as many as announced, are errors. Any buffer will do.
         bitmap = BitMap.deserialize(raw)  # type: ignore[arg-type]
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None

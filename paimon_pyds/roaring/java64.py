@@ -27,8 +27,6 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_bitmap, encode_header
 from paimon_pyds.roaring.layout import ARRAY_MAX, BITMAP_BYTES, read_layout
 
-__all__ = ["decode_java64", "encode_java64"]
-
 _EMPTY, _NOT_EMPTY = 0, 1
 _LEAF = 4
 _KEY_BYTES = 6

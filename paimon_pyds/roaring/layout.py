@@ -12,9 +12,6 @@ import numpy.typing as npt
 
 from paimon_pyds.errors import CorruptFileError
 
-__all__ = ["ARRAY_MAX", "BITMAP_BYTES", "COOKIE_PLAIN", "COOKIE_RUNS", "MAX_CONTAINERS", "NO_OFFSETS_BELOW",
-           "RoaringLayout", "read_layout"]  # fmt: skip
-
 COOKIE_PLAIN = 12346
 COOKIE_RUNS = 12347
 ARRAY_MAX = 4096

@@ -24,8 +24,6 @@ from paimon_pyds.row.layout import (
 )
 from paimon_pyds.types import DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 
-__all__ = ["DecodedColumn", "decode_column", "decode_row", "decode_rows"]
-
 _Mask = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.int64]
 _LOW_32 = np.uint64(0xFFFFFFFF)

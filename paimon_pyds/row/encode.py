@@ -25,8 +25,6 @@ from paimon_pyds.row.layout import (
 )
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
-__all__ = ["EMPTY_ROW", "encode_row", "encode_rows", "row_words"]
-
 EMPTY_ROW = bytes(12)
 """The row without fields, in manifest form: the partition of an unpartitioned table, the keys of an append table."""
 

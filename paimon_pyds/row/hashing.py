@@ -12,8 +12,6 @@ from paimon_pyds.row.encode import row_words
 from paimon_pyds.row.layout import Words
 from paimon_pyds.types import DataType
 
-__all__ = ["hash_rows"]
-
 _SEED = np.uint32(42)
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)

@@ -13,23 +13,6 @@ from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import AtomicType, DataType, Kind
 
-__all__ = [
-    "FIXED",
-    "INLINE_LIMIT",
-    "LONGER",
-    "Form",
-    "Words",
-    "binary_parts",
-    "build",
-    "form_of",
-    "header_words",
-    "slices",
-    "unaligned_words",
-    "unsigned_varints",
-    "valid_mask",
-    "zigzag_decoded",
-]
-
 Words = npt.NDArray[np.uint64]
 
 INLINE_LIMIT = 7

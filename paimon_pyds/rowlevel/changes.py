@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
-from paimon_pyds.commit.retry import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, removing_unpublished
 from paimon_pyds.deletion.files import NewVectors
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
@@ -48,7 +48,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 
 __all__ = ["Published", "RowSummary", "change_rows", "publish"]
 

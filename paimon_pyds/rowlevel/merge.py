@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.commit.retry import removing_unfinished
+from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor

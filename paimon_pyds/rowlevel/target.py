@@ -21,7 +21,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_without_key, check_writable
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
@@ -87,7 +87,7 @@ class RowEdits:
         removed: one per data file.
         messages: new data files; they are removed again when nothing comes of it.
         given: new data files that the caller had before: published too, and never removed here.
-        operation: what the snapshot is told to come from.
+        operation: that the snapshot names.
         deleted, updated, inserted: how many rows.
         reads: true for every row that could have made a difference, wherever it lies.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
@@ -141,6 +141,7 @@ class RowTarget:
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
         check_branch(self.schema, store.branch, store.root)
+        check_without_key(self.schema, "DELETE, UPDATE or MERGE")
         check_writable(self.schema, own)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})

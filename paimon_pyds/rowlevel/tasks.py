@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.commit.retry import removing_unfinished
+from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages

@@ -183,7 +183,7 @@ def _update(task: _UpdateTask) -> CommitMessage:
 
 def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
-    names = [f.name for f in task.context.layout.incoming]
+    names = [f.name for f in task.context.layout.values]
     for candidate, rows in task.files:
         for batch in read_file(task.spec, candidate.file.selecting(RowSelection.from_bitmap(rows))):
             yield _assigned(batch, task.assignments, names)

@@ -26,8 +26,8 @@ from paimon_pyds.predicate.prune import ColumnStats, always_true
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.planned_files import FileDetails
+from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.statistics import StatisticsGroup, statistics_groups
 from paimon_pyds.split import ColumnBounds, FileBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
@@ -105,10 +105,17 @@ class _BoundsPlanner(Planner):
         for group in statistics_groups([field], entries, self.fields_of):
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
-        if self.schema.primary_keys:  # merging may give values that lie beyond those of any file
+        keys = merge_keys(self.schema)
+        if keys is not None:  # merging may give other columns values that lie beyond those of any file
             merged = is_true(entries.column(MERGED)).tolist()
-            found = [ColumnBounds() if m else bounds for m, bounds in zip(merged, found, strict=True)]
+            is_key = field.name in keys
+            found = [_merged_bounds(b, is_key) if m else b for m, b in zip(merged, found, strict=True)]
         return found
+
+
+def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
+    """What is known of a column where rows are merged: of keys, that they are within the bounds of their files."""
+    return ColumnBounds(bounds.low, bounds.high, bounds.nulls) if is_key else ColumnBounds()
 
 
 def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:

@@ -28,6 +28,7 @@ from paimon_pyds.merge.files import (
     all_merged,
     by_state,
     hides_level_0,
+    highest_level,
     is_older,
     keep_sections,
     merge_keys,
@@ -38,19 +39,19 @@ from paimon_pyds.merge.files import (
 from paimon_pyds.merge.filter import MergeFilter, merge_filter
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, FileKey, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out
+from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
+from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.statistics import statistics_mask
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
-from paimon_pyds.split import SYSTEM_FIELDS, MergedRows, Merging, PlannedFile, ReadSpec, with_system_fields
+from paimon_pyds.split import SYSTEM_FIELDS, MergedRows, Merging, PlannedFile, ReadSpec, sections, with_system_fields
 from paimon_pyds.types import DataField
 
-__all__ = ["Planner", "ScanRequest", "plan_scan"]
+__all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -64,6 +65,7 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """The entries that a step keeps of some, and what to tell of it."""
+_NOT_COMPACTED = "batch reads see it when it is compacted"
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -81,6 +83,8 @@ class ScanRequest:
     limit: int | None = None
     between: Incremental | None = None
     """Read what some snapshots added, or leave out the files of an older state, instead of reading the state whole."""
+    read_optimized: bool = False
+    """Read what compactions left on the highest level only, where rows have versions."""
     explain: bool = False
     """Note which step left out which file, and what indexes said."""
 
@@ -224,7 +228,7 @@ class Planner:
         """Hold the rows of all live files against what the snapshot counts.
 
         Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
-        must not make a table unreadable. So a difference is told of, and row counts are then taken from data files.
+        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
         """
         snapshot = self.request.state.snapshot
         total = None if snapshot is None else snapshot.total_record_count
@@ -261,12 +265,23 @@ class Planner:
     def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """The files that a batch read of a table with a primary key looks at."""
         keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
+        levels = to_numpy(entries.column("level"))
+        if self.request.read_optimized:
+            keep &= levels == highest_level(self.request.options)
         if hides_level_0(self.request.options):
-            keep &= to_numpy(entries.column("level")) > 0
+            keep &= levels > 0
         if keep.all():
             return entries
         visible = entries.filter(from_numpy(keep))
         self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
+        if self.request.explain:
+            reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
+            hidden = entries.filter(from_numpy(~keep))
+            columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
+            self.skips += [
+                SkippedFile(name, rows, size, reason, "not compacted")
+                for name, rows, size in zip(*columns, strict=True)
+            ]
         return visible
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -291,10 +306,12 @@ class Planner:
         return self.statistics_of(self.merge_filter(predicate).before, entries)
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
-        mask = self.statistics_of(self.request.predicate, entries)
+        mask, detail = self.statistics_of(self.request.predicate, entries), ""
         if self.schema.primary_keys:
-            mask = keep_sections(mask, entries, self.request.options)
-        return (entries, "") if mask.all() else (entries.filter(from_numpy(mask)), "")
+            alone, mask = mask, keep_sections(mask, entries, self.request.options)
+            if (held := int((mask & ~alone).sum())) and self.request.explain:
+                detail = f"{held} more could go, but are merged with others"
+        return (entries, detail) if mask.all() else (entries.filter(from_numpy(mask)), detail)
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which entries a predicate keeps by their statistics."""
@@ -363,16 +380,25 @@ class Planner:
         limit = self.request.limit
         if limit is None or self.request.predicate is not Const.TRUE:
             return files
-        left, kept = limit, []
-        for file in files:
-            if left <= 0:
-                break
-            kept.append(file)
-            left -= file.live_row_count or 0
+        kept, rest = first_files(files, limit)
         if self.request.explain:
-            rest = [(f.name, f.row_count, f.size) for f in files[len(kept) :]]
-            self.skips += [SkippedFile(*of, f"LIMIT {limit}", "limit") for of in rest]
+            self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
         return kept
+
+
+def first_files(files: Sequence[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
+    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+
+    Files whose rows are merged come last, and together with all that they are merged with.
+    """
+    kept: list[PlannedFile] = []
+    in_order = sections(sorted(files, key=lambda file: file.merged))
+    for number, section in enumerate(in_order):
+        if limit <= 0:
+            return kept, [file for rest in in_order[number:] for file in rest]
+        kept += section
+        limit -= sum(file.live_row_count or 0 for file in section)
+    return kept, []
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

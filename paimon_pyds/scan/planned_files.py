@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
+from paimon_pyds.metadata.partition import FileKey, PartitionBucket, partition_directory
 from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -21,24 +21,20 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.checks import zoned_partitions
 from paimon_pyds.row import decode_row
-from paimon_pyds.scan.statistics import instant_bounds
+from paimon_pyds.scan.prune import instant_bounds
 from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
 from paimon_pyds.sql.values import parse_timestamp
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
 
 __all__ = [
     "FileDetails",
-    "FileKey",
     "deletion_files",
     "file_locations",
     "has_stray_vectors",
     "index_file_paths",
     "planned_files",
 ]
-
-FileKey: TypeAlias = tuple[PartitionBucket, str]
-"""Partition, bucket and name of a data file."""
 
 
 class FileLocations(NamedTuple):
@@ -176,9 +172,12 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
         entries.column(name).to_pylist() if name in names else repeat(default)
         for name, default in ((MERGED, True), (SECTION, 0), (OLDER, False))
     )
-    levels, *keys = (entries.column(name).to_pylist() for name in ("level", "min_key", "max_key"))
-    for file, level, low, high, *of in zip(files, levels, *keys, merged, section, older, strict=False):
-        yield file._replace(run=SortedRun(level, (low, high), *of))
+    names = ("level", "min_key", "max_key", "min_sequence_number", "max_sequence_number")
+    columns = (entries.column(name).to_pylist() for name in names)
+    for file, merge, part, old, level, low, high, *numbers in zip(
+        files, merged, section, older, *columns, strict=False
+    ):
+        yield file._replace(run=SortedRun(level, (low, high), merge, part, (numbers[0], numbers[1]), old))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -119,19 +118,15 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
     """
     group: list[PlannedFile] = []
     weight = 0
-    for file in itertools.chain.from_iterable(sections(files)):
-        cost = max(file.read_size, open_file_cost)
-        if group and weight + cost > target_size and not _merged_together(group[-1], file):
+    for section in sections(files):
+        cost = sum(max(file.read_size, open_file_cost) for file in section)
+        if group and weight + cost > target_size:
             yield group
             group, weight = [], 0
-        group.append(file)
+        group += section
         weight += cost
     if group:
         yield group
-
-
-def _merged_together(one: PlannedFile, other: PlannedFile) -> bool:
-    return one.merged_with is not None and one.merged_with == other.merged_with
 
 
 def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:

@@ -73,13 +73,17 @@ class RowSorter:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget what is spilled."""
         if self._runs is not None:
             self._runs.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows, all of one schema. Raises StorageError when the local disk is full."""
         if self._rows and self._size + batch.nbytes > self._spec.limit:
-            self._spill()
+            self.spill()
         self._rows.append(batch)
         self._size += batch.nbytes
 
@@ -92,7 +96,7 @@ class RowSorter:
         if self._runs is None:
             batches = self._in_order(_BATCH_ROWS)
         else:
-            self._spill()
+            self.spill()
             batches = self._merged(self._runs)
         for batch in batches:
             yield batch.select(range(batch.num_columns - len(self._key_fields)))
@@ -113,8 +117,17 @@ class RowSorter:
         for start in range(0, whole.num_rows, batch_rows):
             yield whole.take(order.slice(start, batch_rows))
 
-    def _spill(self) -> None:
-        """Write the rows in memory to disk as one more run; of many runs one is made first."""
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes on the local disk."""
+        return 0 if self._runs is None else self._runs.size
+
+    def spill(self) -> None:
+        """Write the rows in memory to disk as one more run; of many runs one is made first.
+
+        Raises:
+            StorageError: the local disk is full.
+        """
         if not self._rows:
             return
         runs = self._runs

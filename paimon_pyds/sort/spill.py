@@ -12,11 +12,16 @@ import pyarrow as pa
 
 from paimon_pyds.errors import PaimonError, StorageError
 
-__all__ = ["SPILL_CODECS", "SpillFile"]
+__all__ = ["SPILL_CODECS", "SpillFile", "spill_codec"]
 
 SPILL_CODECS = ("zstd", "lz4", "none")
 
 _K = TypeVar("_K", bound=Hashable)
+
+
+def spill_codec(name: str) -> str:
+    """The codec that an option names, or the first of those here for one that only Java has."""
+    return name.lower() if name.lower() in SPILL_CODECS else SPILL_CODECS[0]
 
 
 class SpillFile(Generic[_K]):

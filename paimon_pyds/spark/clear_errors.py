@@ -11,8 +11,6 @@ from typing import TypeVar
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.redaction import redact
 
-__all__ = ["clear_errors", "clear_iterator"]
-
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., object])
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["SUPPORTS_PUSHDOWN", "plans_once", "pushdown_leaks", "target_schema", "time_type", "version_text"]
-
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
 

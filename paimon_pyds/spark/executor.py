@@ -17,8 +17,6 @@ from paimon_pyds.errors import OptionError, PaimonError, StorageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkExecutor"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -18,8 +18,6 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Pred
 from paimon_pyds.spark.arrow import find_name
 from paimon_pyds.types import NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, RowType, timestamp_unit
 
-__all__ = ["PushedColumn", "to_predicate"]
-
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "GreaterThan": Op.GT,

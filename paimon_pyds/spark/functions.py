@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
 
-__all__ = ["compact", "delete", "merge", "rewrite_file_index", "update", "write"]
-
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
 

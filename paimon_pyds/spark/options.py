@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.redaction import RedactedDict
 
-__all__ = ["ReadOptions", "WriteOptions", "parse_read_options", "parse_write_options"]
-
 WHERE = ("path", "warehouse", "database", "table", "branch")
-READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", "timezone")
+OF_SCANS = ("timezone", "read-optimized")
+READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
 WRITE = (
     "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
     "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys",
@@ -25,7 +24,7 @@ TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
-_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", *TRAVEL)
+_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
@@ -43,7 +42,7 @@ class ReadOptions:
         metadata_columns: names of hidden columns to add.
         pushdown: whether Spark's filters are taken.
         explain: ``log``, or the path of a ``.txt``, ``.html`` or ``.json`` file.
-        scan: options of Paimon for the scan, and ``timezone``.
+        scan: options of Paimon for the scan, ``timezone`` and ``read-optimized``.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
 
@@ -125,7 +124,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         metadata_columns=_names(given, "metadata-columns") or (),
         pushdown=_flag(given, "pushdown", pushdown),
         explain=_log_or_path(given),
-        scan=_of_paimon(given) | ({"timezone": given["timezone"]} if "timezone" in given else {}),
+        scan=_of_paimon(given) | {name: given[name] for name in OF_SCANS if name in given},
         storage=_of_storage(given),
     )
 
@@ -277,7 +276,9 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
     if name.system is not None:
         raise UnsupportedError(
             f"{name} is a system table, which Spark can't read",
-            hint=f'paimon_pyds.Table.open(…).system("{name.system}") gives it as an Arrow table',
+            hint="the option read-optimized gives its rows"
+            if name.system == "ro"
+            else f'paimon_pyds.Table.open(…).system("{name.system}") gives it as an Arrow table',
         )
     if name.branch is not None and branch not in (None, name.branch):
         raise OptionError(f"the option table names the branch {name.branch!r}, the option branch {branch!r}")

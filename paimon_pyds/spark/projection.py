@@ -13,8 +13,6 @@ from paimon_pyds.types import DataField, RowType, arrow_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["resolve_schema", "select_columns", "split_names"]
-
 
 def split_names(text: str) -> list[tuple[str, ...]]:
     """``a, b.c, `odd,name` `` → paths. Commas and dots inside back quotes belong to the name.

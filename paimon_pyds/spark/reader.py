@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from paimon_pyds.split import Split
     from paimon_pyds.table_scan import Scan
 
-__all__ = ["PaimonPushdownReader", "PaimonReader", "SplitPartition", "TopNPartition", "planned", "rows_of"]
-
 BATCH_ROWS = 65_536
 """Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
 _TASK_BYTES = 16 << 20

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
-__all__ = ["RefreshingPartition", "RefreshingReader"]
-
 _log = logging.getLogger("paimon_pyds.spark")
 
 

@@ -18,6 +18,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
+from paimon_pyds.options import check_without_key
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_pyds.spark.options import WriteOptions
-
-__all__ = ["PaimonRowMessage", "PaimonRowWriter", "open_row_writer"]
 
 _POSITION_FIELDS = (
     pa.field("__paimon_file_path", pa.string(), nullable=False),
@@ -199,6 +198,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = Table.open(options.path, options.branch, options.storage)
+    check_without_key(table.schema, f"operation={operation}")
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):

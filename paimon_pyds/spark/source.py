@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
-__all__ = ["PaimonDataSource", "PaimonPydsDataSource", "register"]
-
 _LEAK_WARNING = (
     "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
     "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.table_scan import Scan
 
-__all__ = ["Loaded", "ReadState", "open_state", "state_schema", "try_load"]
-
 _HINT = "load the table again, or create the view again"
 _INTEGERS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
 _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR})

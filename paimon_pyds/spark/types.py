@@ -33,8 +33,6 @@ from paimon_pyds.types import (
     parse_type,
 )
 
-__all__ = ["fields_from_spark", "spark_field", "spark_schema"]
-
 _MAX_LENGTH = 2_147_483_647
 _MAX_COLUMNS = 1 << 30
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.commit.earlier import check_same_table
-from paimon_pyds.commit.retry import removing_unpublished
+from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
@@ -39,8 +39,6 @@ from paimon_pyds.write.conform import match_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-__all__ = ["PaimonCommitMessage", "PaimonWriter", "TwoPhaseWriter", "dynamic_options", "open_writer"]
 
 _log = logging.getLogger("paimon_pyds.spark")
 

@@ -24,12 +24,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = [
-    "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "LONG", "STRING", "cast_literal", "date_text", "from_python",
-    "integer", "is_number", "literal_nanos", "literal_text", "number", "time_text", "timestamp_literal",
-    "timestamp_text",
-]  # fmt: skip
-
 BOOLEAN = AtomicType(Kind.BOOLEAN)
 INT = AtomicType(Kind.INT)
 LONG = AtomicType(Kind.BIGINT)

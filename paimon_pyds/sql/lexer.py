@@ -16,8 +16,6 @@ from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, Kind
 
-__all__ = ["MAX_DEPTH", "MAX_TEXT", "RESERVED", "SUFFIXES", "TYPES", "Cursor", "SqlText", "Token", "tokenize"]
-
 MAX_TEXT = 16 * 1024 * 1024
 """Longest text, in characters: room for an IN list of a million values."""
 MAX_DEPTH = 100

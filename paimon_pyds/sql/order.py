@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from paimon_pyds.sql.lexer import Cursor, SqlText
 
-__all__ = ["EXAMPLE", "SortColumn", "TopN", "parse_top_n"]
-
 EXAMPLE = "write it like 'amount desc nulls last, id, 10': sort columns as in ORDER BY, then how many rows"
 
 

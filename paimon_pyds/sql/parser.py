@@ -8,10 +8,8 @@ from typing import TypeVar
 
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
-from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, is_large
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
-
-__all__ = ["MAX_NODES", "MAX_STEPS", "Parser", "parse"]
 
 MAX_STEPS = 150
 """How many operators and calls may work on each other's results, as in ``a + b + c``."""
@@ -77,7 +75,7 @@ class Parser(Cursor):
     def expression(self) -> Expression:
         """One expression from here on, as far as it reaches."""
         found = self._expression(0)
-        if is_large(found, MAX_STEPS, MAX_NODES):
+        if _is_large(found, MAX_STEPS, MAX_NODES):
             self.fail(found, f"the {self.source.kind} is nested deeper than {MAX_STEPS} steps, or too large")
         return found
 
@@ -338,3 +336,16 @@ class Parser(Cursor):
         else:
             self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM")
         return call("NOT", found) if negated else found
+
+
+def _is_large(expression: Expression, depth: int, size: int) -> bool:
+    """Whether a way down has more nodes than ``depth``, or all ways together more than ``size``; without recursion.
+
+    What is written once and evaluated twice (the operand of BETWEEN) counts twice.
+    """
+    level, nodes = [expression], 0
+    while level and depth >= 0 and nodes <= size:
+        depth -= 1
+        nodes += len(level)
+        level = [child for node in level for child in children(node)]
+    return bool(level)

@@ -14,11 +14,6 @@ from typing import Any
 
 from paimon_pyds.types import AtomicType, DataType
 
-__all__ = [
-    "Call", "Case", "CastTo", "Expression", "Item", "Literal", "Name", "Value", "children", "conjuncts",
-    "count_operations", "is_large", "names",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -99,19 +94,6 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         branches = (node for branch in expression.branches for node in branch)
         return (*branches, *(() if expression.otherwise is None else (expression.otherwise,)))
     return ()
-
-
-def is_large(expression: Expression, depth: int, size: int) -> bool:
-    """Whether a way down has more nodes than ``depth``, or all ways together more than ``size``; without recursion.
-
-    What is written once and evaluated twice (the operand of BETWEEN) counts twice.
-    """
-    level, nodes = [expression], 0
-    while level and depth >= 0 and nodes <= size:
-        depth -= 1
-        nodes += len(level)
-        level = [child for node in level for child in children(node)]
-    return bool(level)
 
 
 def count_operations(expression: Expression) -> int:

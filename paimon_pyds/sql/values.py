@@ -13,12 +13,6 @@ import struct
 
 from paimon_pyds.errors import PredicateError
 
-__all__ = [
-    "DAY_MICROS", "FLOAT_MAX", "UTC", "boolean_from_text", "civil_from_days", "days_from_civil", "double_from_text",
-    "float32", "float32_from_text", "float32_neighbour", "instant_to_local", "integer_from_text", "local_to_instant",
-    "offset_micros", "parse_date", "parse_time", "parse_timestamp", "time_zone",
-]  # fmt: skip
-
 UTC = dt.timezone.utc
 DAY_MICROS = 86_400_000_000
 FLOAT_MAX = 3.4028234663852886e38

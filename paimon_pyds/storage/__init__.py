@@ -6,17 +6,62 @@ As in Java Paimon, nothing in a URI is percent-decoded: partition directories ho
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol, runtime_checkable
 
-from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.storage.base import SCHEME, FileIO, scheme_of
+import pyarrow as pa
 
-__all__ = ["is_path", "normalise_location", "open_file_io", "options_of_store"]
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.redaction import redact, scrubbed
 
+__all__ = [
+    "SCHEME",
+    "ByteSource",
+    "BytesSource",
+    "FileIO",
+    "FileSource",
+    "FileStatus",
+    "OutputFile",
+    "check_range",
+    "discard",
+    "is_path",
+    "normalise_location",
+    "open_file_io",
+    "options_of_store",
+    "read_coalesced",
+    "scheme_of",
+    "storage_error",
+    "storage_faults",
+]
+
+_HINTS = {
+    errno.ENOSPC: "free some space or write to another place; nothing was published",
+    errno.EDQUOT: "your quota is used up: free some space or ask for more; nothing was published",
+    errno.EFBIG: "the file system does not allow files of this size: lower target-file-size",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check the permissions of this path for the user of this process"),
+    errno.EROFS: "the file system is mounted read-only: write to another place",
+    errno.EIO: "the device or its network failed: look at the system's log, then try again",
+    errno.EMFILE: "too many open files in this process: raise ulimit -n or lower the parallelism"
+    " (for writers write-max-writers-to-spill)",
+    errno.ENFILE: "too many open files on this machine",
+    errno.ESTALE: "the network file system lost the file: try again",
+    errno.ENAMETOOLONG: "the path is too long for this file system: a shorter table path or partition value helps",
+    errno.ENOENT: "the table or one of its directories was removed meanwhile",
+    errno.ENOTDIR: "a file is in the way where a directory is needed",
+    errno.EISDIR: "a directory is in the way where a file is needed",
+    errno.EEXIST: "another writer made it meanwhile",
+    errno.ETIMEDOUT: "the storage did not answer in time: try again",
+}
+"""What can be done about an error of the operating system."""
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+"""What a URI begins with."""
 _ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
-
 _ALTERNATIVES = {
     **dict.fromkeys(
         ("oss", "obs", "cosn"), "mount the bucket, or reach it by its S3-compatible endpoint (s3://… with s3.endpoint)"
@@ -25,6 +70,250 @@ _ALTERNATIVES = {
     **dict.fromkeys(("http", "https"), "download the table first"),
 }
 """Of schemes that are not supported: what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """One entry of a directory listing. ``modified_ms`` is milliseconds since the epoch, 0 where unknown."""
+
+    path: str
+    name: str
+    size: int
+    is_dir: bool
+    modified_ms: int
+
+
+class OutputFile(Protocol):
+    """A new file being written. It counts as written only after `close`; `abort` removes what there is."""
+
+    @property
+    def sink(self) -> BinaryIO:
+        """The writable binary stream (pyarrow accepts it)."""
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+
+    def close(self) -> int:
+        """Flush, make durable, close; the size in bytes. A failure removes the file and raises StorageError."""
+
+    def abort(self) -> None:
+        """Close and remove. Never raises for a file that is gone."""
+
+
+@runtime_checkable
+class FileIO(Protocol):
+    """Byte storage. Paths are absolute, as `open_file_io` normalised them; errors are StorageError and its kin.
+
+    Implementations pickle: Spark sends them to tasks. They hash, and are equal when they reach the same files with the
+    same rights: what one has read of a table's metadata is kept for those that equal it.
+    """
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError when it is not there."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) ranges; those close to one another are read in one request."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new file; parent directories are made. Raises StorageError when it exists."""
+
+    def size(self, path: str) -> int:
+        """The file's size in bytes. Raises FileNotFoundError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Entries of a directory, by name; empty when it does not exist."""
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory and its parents; fine when it is there."""
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the file with this content in one atomic step, or return False when it is there already."""
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create a file of a unique name, durably. Raises StorageError when it exists."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or replace a small file (hints) in one atomic step."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone are fine."""
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; fine when gone."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a directory or file. Raises AlreadyExistsError when the target is there."""
+
+
+class ByteSource(Protocol):
+    """Random access to one run of bytes: a side file, or bytes embedded in a manifest."""
+
+    @property
+    def name(self) -> str:
+        """For error messages: a path."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes. Raises CorruptFileError past the end."""
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several ranges, coalesced."""
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSource:
+    """A ByteSource over bytes in memory."""
+
+    data: bytes
+    name: str = "<memory>"
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        check_range(self.name, offset, length, len(self.data))
+        return self.data[offset : offset + length]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read(o, n) for o, n in ranges]
+
+
+class FileSource:
+    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested."""
+
+    def __init__(self, io: FileIO, path: str, size: int | None = None) -> None:
+        self._io = io
+        self.name = path
+        self._size = size
+        self.bytes_read = 0
+
+    @property
+    def size(self) -> int:
+        if self._size is None:
+            self._size = self._io.size(self.name)
+        return self._size
+
+    def read(self, offset: int, length: int) -> bytes:
+        self.bytes_read += length
+        return self._io.read_range(self.name, offset, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.bytes_read += sum(n for _, n in ranges)
+        return self._io.read_ranges(self.name, ranges)
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a path in lower case; ``"file"`` for a path without one."""
+    match = SCHEME.match(path)
+    return match[1].lower() if match else "file"
+
+
+def check_range(path: str, offset: int, length: int, size: int) -> None:
+    """Raises CorruptFileError unless the range lies inside a file of ``size`` bytes."""
+    if offset < 0 or length < 0 or offset + length > size:
+        raise CorruptFileError(
+            f"{length} bytes wanted at {offset}, the file has {size}: it is truncated or something points past its end",
+            path=path,
+            offset=offset,
+        )
+
+
+def read_coalesced(
+    read: Callable[[int, int], bytes], ranges: Sequence[tuple[int, int]], gap: int, max_request: int
+) -> list[bytes]:
+    """The bytes of each (offset, length), in the order given.
+
+    Ranges at most ``gap`` bytes apart are read in one request of at most ``max_request`` bytes (a single range may be
+    longer). Ranges may overlap and come in any order.
+    """
+    order = sorted(range(len(ranges)), key=lambda i: ranges[i])
+    result = [b""] * len(ranges)
+    first = 0
+    while first < len(order):
+        start, length = ranges[order[first]]
+        stop, after = start + length, first + 1
+        while after < len(order):
+            offset, length = ranges[order[after]]
+            end = max(stop, offset + length)
+            if offset - stop > gap or end - start > max_request:
+                break
+            stop, after = end, after + 1
+        data = read(start, stop - start)
+        for i in order[first:after]:
+            offset, length = ranges[i]
+            result[i] = data if after == first + 1 else data[offset - start : offset - start + length]
+        first = after
+    return result
+
+
+def discard(io: FileIO, paths: Iterable[str]) -> None:
+    """Remove files, best effort: what stays harms nobody, and the error that led here is the one to report."""
+    listed = list(paths)
+    try:
+        io.delete(listed)
+    except OSError:
+        for path in listed:  # the storage may have stopped at the first that it could not remove
+            with suppress(OSError):
+                io.delete([path])
+
+
+def storage_error(error: OSError, action: str, path: str, secrets: Collection[str] = ()) -> StorageError:
+    """A StorageError for ``action`` ("write", "list", …) on ``path``; ``errno`` is kept, ``secrets`` are blanked."""
+    if isinstance(error, StorageError):
+        return error
+    reason = (os.strerror(error.errno) if error.errno else redact(str(error), secrets)) or type(error).__name__
+    fault = StorageError(f"can't {action}: {reason}", path=path, hint=_HINTS.get(error.errno or 0))
+    fault.errno = error.errno
+    return fault
+
+
+class storage_faults:  # of the kind of suppress; a generator would take a fifth of the time of a short read
+    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError.
+
+    Neither they nor their causes show secrets: those given, and what looks like one.
+    """
+
+    __slots__ = ("_action", "_missing_passes", "_path", "_secrets")
+
+    def __init__(self, action: str, path: str, *, missing_passes: bool = False, secrets: Collection[str] = ()) -> None:
+        self._action = action
+        self._path = path
+        self._missing_passes = missing_passes
+        self._secrets = secrets
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, PaimonError):
+            return
+        secrets = self._secrets
+        if isinstance(error, OSError):
+            if self._missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
+                missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(self._path, secrets))
+                raise missing from scrubbed(error, secrets)
+            if self._missing_passes and isinstance(error, FileNotFoundError):
+                return
+            raise storage_error(error, self._action, self._path, secrets) from scrubbed(error, secrets)
+        if isinstance(error, pa.ArrowException | UnicodeEncodeError):
+            # What pyarrow has no OSError for; a name without bytes.
+            reason = redact(str(error).partition("\n")[0], secrets)
+            raise StorageError(
+                f"can't {self._action}: {reason}", path=self._path, hint="check the storage options and the path"
+            ) from scrubbed(error, secrets)
 
 
 def is_path(text: str) -> bool:

@@ -19,9 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
-from paimon_pyds.storage.base import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
-
-__all__ = ["ArrowFileIO", "concerns"]
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
 
 _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20

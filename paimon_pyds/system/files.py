@@ -17,7 +17,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.travel import stored_state
 from paimon_pyds.split import PlannedFile
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.java_text import partition_text
 

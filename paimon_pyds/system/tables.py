@@ -328,4 +328,4 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
 }
 """Each system table by its name."""
 
-_JAVA_ONLY = frozenset({"ro", "table_indexes", "row_tracking"})
+_JAVA_ONLY = frozenset({"table_indexes", "row_tracking"})

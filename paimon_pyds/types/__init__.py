@@ -40,12 +40,15 @@ from paimon_pyds.types.model import (
     MapType,
     MultisetType,
     RowType,
+    field_from_json,
+    field_to_json,
     fields_named,
     is_system_name,
+    parse_type,
     positions_named,
+    type_to_json,
     walk_fields,
 )
-from paimon_pyds.types.schema_json import field_from_json, field_to_json, parse_type, type_to_json
 
 __all__ = [
     "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "MAX_LENGTH", "NANOS_PER_UNIT", "NESTED_KINDS",

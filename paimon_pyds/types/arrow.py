@@ -26,11 +26,6 @@ from paimon_pyds.types.model import (
     RowType,
 )
 
-__all__ = [
-    "arrow_schema", "arrow_type", "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "scalar_to_internal",
-    "timestamp_unit",
-]  # fmt: skip
-
 _ARROW_ATOMS: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.TINYINT: pa.int8(),

@@ -26,8 +26,6 @@ from paimon_pyds.types.model import (
     Kind,
 )
 
-__all__ = ["java_float_text", "partition_text"]
-
 _DAY_MILLIS = 86_400_000
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.write.context import SEQUENCE_NUMBER, WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
+from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 __all__ = ["AppendBucketWriter", "BucketWriter", "open_bucket_writer"]
 
@@ -19,11 +20,22 @@ class BucketWriter(Protocol):
     """Writes the rows of one bucket; keys, sequence numbers, levels and row kinds are its to give."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows with the columns `RowLayout.incoming`."""
+        """Take rows with the columns `RowLayout.values`."""
 
     @property
     def held_bytes(self) -> int:
         """Bytes of memory that `flush` would free, about: rows that wait, and those of files being written."""
+
+    def spill(self) -> bool:
+        """Move rows from memory to the local disk; False where none of these wait, and only `flush` frees memory.
+
+        Raises:
+            StorageError: the local disk is full.
+        """
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes on the local disk that `flush` would free."""
 
     def flush(self) -> None:
         """Finish what is open: afterwards the writer holds neither rows nor a file descriptor."""
@@ -35,15 +47,22 @@ class BucketWriter(Protocol):
         """Remove every file written so far."""
 
 
-def open_bucket_writer(context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> BucketWriter:
+def open_bucket_writer(
+    context: WriteContext, bucket: BucketFiles, threads: WriterThreads, numbers: SequenceNumbers | None = None
+) -> BucketWriter:
     """The writer of a bucket that the table's kind asks for.
 
     Args:
         context: the table as it is written to.
         bucket: which one, without files yet.
         threads: where files are encoded and measured.
+        numbers: of rows, in a table with a primary key; else None.
     """
-    return AppendBucketWriter(context, bucket, threads)
+    if numbers is None:
+        return AppendBucketWriter(context, bucket, threads)
+    from paimon_pyds.write.key_writer import KeyBucketWriter  # other tables do without merging
+
+    return KeyBucketWriter(context, bucket, threads, numbers)
 
 
 class AppendBucketWriter:
@@ -74,6 +93,15 @@ class AppendBucketWriter:
     def held_bytes(self) -> int:
         """See `BucketWriter`."""
         return self._rolling.gathered_bytes
+
+    def spill(self) -> bool:
+        """See `BucketWriter`."""
+        return False
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See `BucketWriter`."""
+        return 0
 
     def flush(self) -> None:
         """See `BucketWriter`."""

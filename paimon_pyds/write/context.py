@@ -17,12 +17,13 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.formats import by_name, traits_of
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, key_field
 from paimon_pyds.metadata.paths import TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 from paimon_pyds.write.conform import Conformer, without_defaults
 
@@ -36,7 +37,6 @@ __all__ = [
     "check_files",
 ]
 
-SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 ROW_ID_FIELDS = tuple(METADATA_FIELDS[name] for name in ("_ROW_ID", SEQUENCE_NUMBER))
 """The columns in which rows keep their row ids."""
 
@@ -57,14 +57,14 @@ class RowLayout:
     leading: tuple[DataField, ...] = ()
 
     @property
-    def incoming(self) -> tuple[DataField, ...]:
-        """The columns of the rows that a writer is given."""
+    def values(self) -> tuple[DataField, ...]:
+        """The columns that statistics and file indexes are made of."""
         return (*self.table, *self.trailing)
 
     @property
     def physical(self) -> tuple[DataField, ...]:
         """All columns of the files."""
-        return (*self.leading, *self.table, *self.trailing)
+        return (*self.leading, *self.values)
 
     @property
     def trailing_names(self) -> tuple[str, ...]:
@@ -74,12 +74,18 @@ class RowLayout:
     @property
     def written_columns(self) -> tuple[str, ...] | None:
         """``_WRITE_COLS`` of the manifest: None where files have the columns of their schema."""
-        return tuple(field.name for field in self.incoming) if self.trailing else None
+        return tuple(field.name for field in self.values) if self.trailing else None
 
 
 FILE_SOURCE_APPEND = 0
 FILE_SOURCE_COMPACT = 1
 _APPEND_TARGET_SIZE = 256 << 20
+_KEYS_TARGET_SIZE = 128 << 20
+_PER_LEVEL = ("file.format", "file.compression", "metadata.stats-mode")
+_OF_CHANGELOG = {
+    "prefix": "data-file.prefix", "format": "file.format", "compression": "file.compression",
+    "stats-mode": "metadata.stats-mode",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class WriteContext:
     Attributes:
         existing_rows: the rows were in the table before: their NULLs stay what they are, whatever defaults columns
             have, and they keep their row ids, which they bring along.
+        changelog: the files are those of a changelog.
         schema_digest: `schema_digest` of the table's schema with all its options.
     """
 
@@ -101,6 +108,7 @@ class WriteContext:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     file_source: int = FILE_SOURCE_APPEND
     existing_rows: bool = False
+    changelog: bool = False
     schema_digest: str = ""
 
     def __post_init__(self) -> None:
@@ -129,25 +137,48 @@ class WriteContext:
     @cached_property
     def layout(self) -> RowLayout:
         """The columns of the data files."""
-        if not self.existing_rows:
-            return RowLayout(self.schema.fields)
-        trailing = ROW_ID_FIELDS if self.options.get("row-tracking.enabled") else ()
-        return RowLayout(without_defaults(self.schema.fields), trailing)
+        fields = without_defaults(self.schema.fields) if self.existing_rows else self.schema.fields
+        if self.schema.primary_keys:
+            keys = () if self.options.get("data-file.thin-mode") else self.key_fields
+            return RowLayout(fields, leading=(*keys, *KEY_VALUE_FIELDS))
+        trailing = ROW_ID_FIELDS if self.existing_rows and self.options.get("row-tracking.enabled") else ()
+        return RowLayout(fields, trailing)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The columns that the files of a table with a primary key have its key in; none for other tables."""
+        return tuple(key_field(self.schema.field(name)) for name in self.schema.trimmed_primary_keys)
+
+    def at_level(self, level: int) -> WriteContext:
+        """How the files of one level of a table with a primary key are written (options ``….per.level``)."""
+        return self._with({key: self.options.get(f"{key}.per.level").get(str(level)) for key in _PER_LEVEL})
+
+    def of_changelog(self) -> WriteContext:
+        """How changelog files are written: with options of their own, and without file indexes."""
+        own = {key: self.options.get(f"changelog-file.{name}") for name, key in _OF_CHANGELOG.items()}
+        return replace(self.at_level(0)._with(own), changelog=True)
+
+    def _with(self, options: Mapping[str, str | None]) -> WriteContext:
+        given = {key: value for key, value in options.items() if value is not None}
+        return replace(self, dynamic_options={**self.dynamic_options, **given})
 
     def conformer(self) -> Conformer:
-        """What brings rows to the columns `RowLayout.incoming`."""
+        """What brings rows to the columns `RowLayout.values`."""
         trims = traits_of(self.file_suffix).trims_char
         keys = self.schema.partition_keys
-        return Conformer(self.layout.incoming, self.root, trims_char=trims, partition_keys=keys)
+        return Conformer(self.layout.values, self.root, trims_char=trims, partition_keys=keys)
 
     @cached_property
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
-        return int(self.options.get("target-file-size") or _APPEND_TARGET_SIZE)
+        default = _KEYS_TARGET_SIZE if self.schema.primary_keys else _APPEND_TARGET_SIZE
+        return int(self.options.get("target-file-size") or default)
 
     @cached_property
     def target_file_rows(self) -> int:
         """Rows at which a file is rolled. Raises OptionError when there are none."""
+        if self.changelog or (self.schema.primary_keys and self.file_source == FILE_SOURCE_COMPACT):
+            return 2**63 - 1  # Java: class KeyValueFileWriterFactory
         rows = int(self.options.get("target-file-row-num"))
         if rows < 1:
             raise OptionError(f"target-file-row-num must be at least 1, it is {rows}", path=self.root)
@@ -165,7 +196,7 @@ class WriteContext:
     @cached_property
     def index_specs(self) -> Sequence[IndexSpec]:
         """The file indexes to build."""
-        return parse_index_specs(self.raw_options, self.layout.table)
+        return () if self.changelog else parse_index_specs(self.raw_options, self.layout.table)
 
     @cached_property
     def stats_modes(self) -> Sequence[str]:

@@ -16,12 +16,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from paimon_pyds import formats
-from paimon_pyds.formats.base import FormatWriter
+from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.storage.base import discard
+from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["RollingWriter", "RowMetadata", "RowMetadataCollector", "WriterThreads"]
@@ -202,8 +202,8 @@ class _OpenFile:
         self._writer = writer
         self._collector = collector
         self._leading = len(layout.leading)
-        self._stats = StatsCollector(layout.incoming, context.stats_modes, str(context.options.get("file.format")))
-        self._index = FileIndexBuilder(context.index_specs, layout.incoming) if context.index_specs else None
+        self._stats = StatsCollector(layout.values, context.stats_modes, str(context.options.get("file.format")))
+        self._index = FileIndexBuilder(context.index_specs, layout.values) if context.index_specs else None
         self._encode = _TaskQueue(threads.encode)
         self._measure = _TaskQueue(threads.measure)
         self._unchecked = 0

@@ -23,10 +23,12 @@ from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW, encode_rows
-from paimon_pyds.sort.spill import SPILL_CODECS, SpillFile
+from paimon_pyds.sort.spill import SpillFile, spill_codec
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.incoming import IncomingRows
 from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 __all__ = ["Router", "TableWriter", "joined_batches"]
 
@@ -80,17 +82,27 @@ def joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 class TableWriter:
-    """Writes rows into new data files of an append table. Nothing is visible until the message is committed.
+    """Writes rows into new data files of a table. Nothing is visible until the message is committed.
 
     Use as ``with TableWriter(context) as writer``: leaving on an error aborts and removes the files.
 
     Args:
         context: the table as it is written to.
+        task: index of the task among those of one job; None for the only writer. Tasks of a job may write to the same
+            buckets: their rows get numbers of their own in a table with a primary key.
+
+    Raises:
+        OptionError: options that don't fit the table, or an index that is out of range.
     """
 
-    def __init__(self, context: WriteContext) -> None:
+    def __init__(self, context: WriteContext, task: int | None = None) -> None:
         self._context = context
-        self._conformer = context.conformer()
+        self._numbers: SequenceNumbers | None = None
+        self._most_held = _OPEN_BYTES
+        if context.schema.primary_keys:
+            self._numbers = SequenceNumbers(context, task)
+            self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
+        self._incoming = IncomingRows(context)
         self._assigner = bucket_assigner(context.schema, context.options)
         self._router = Router(context.schema, self._assigner)
         self._unrouted = _Gathered()
@@ -101,8 +113,8 @@ class TableWriter:
         self._recent: set[PartitionBucket] = set()
         self._most_open = max(1, int(context.options.get("write-max-writers-to-spill")))
         self._most_spilled = int(context.options.get("write-buffer-spill.max-disk-size"))
-        codec = str(context.options.get("spill-compression")).lower()
-        codec = codec if codec in SPILL_CODECS else SPILL_CODECS[0]
+        codec = spill_codec(str(context.options.get("spill-compression")))
+        self._spillable = bool(context.options.get("write-buffer-spillable"))
         self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
         self._threads = WriterThreads()
         self.rows_written = 0
@@ -126,8 +138,10 @@ class TableWriter:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            fitting = self._conformer.conform(batch)
-            self.rows_written += fitting.num_rows
+            self.rows_written += batch.num_rows
+            fitting = self._incoming.conform(batch)
+            if fitting.num_rows == 0:
+                continue
             if self._router.one_target:
                 for key, part in self._router.route(fitting):
                     self._gather(key, part)
@@ -141,10 +155,11 @@ class TableWriter:
         try:
             self._route_rows()
             self._write_all()
-            written = [bucket for writer in self._writers.values() if (bucket := writer.close()).files]
+            closed = [writer.close() for writer in self._writers.values()]
+            written = [bucket for bucket in closed if bucket.files or bucket.changelog_files]
             origin = self._origin() if written else None
             message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in written))
-            if message.row_count != self.rows_written:
+            if self._numbers is None and message.row_count != self.rows_written:
                 raise StorageError(
                     f"{self.rows_written:,} rows were given, {message.row_count:,} are in the files",
                     path=self._context.root,
@@ -238,10 +253,16 @@ class TableWriter:
         del self._open_bytes[key]
 
     def _bound_open_files(self, key: PartitionBucket) -> None:
-        """Close the fullest files when many buckets gather row groups at once: smaller files, bounded memory."""
+        """Free memory when many buckets hold rows at once: by spilling, or by smaller files."""
         self._open_bytes[key] = self._writers[key].held_bytes
-        while sum(self._open_bytes.values()) > _OPEN_BYTES:
-            self._close(max(self._open_bytes, key=lambda k: self._open_bytes[k]))
+        while sum(self._open_bytes.values()) > self._most_held:
+            fullest = max(self._open_bytes, key=lambda k: self._open_bytes[k])
+            if self._spillable and self._writers[fullest].spill():
+                self._open_bytes[fullest] = self._writers[fullest].held_bytes
+            else:
+                self._close(fullest)
+        while self._spillable and sum(self._writers[k].spilled_bytes for k in self._open_bytes) > self._most_spilled:
+            self._close(max(self._open_bytes, key=lambda k: self._writers[k].spilled_bytes))
 
     def _writer(self, key: PartitionBucket) -> BucketWriter:
         writer = self._writers.get(key)
@@ -250,7 +271,7 @@ class TableWriter:
             inner = partition_directory(self._context.schema, partition)
             directory = self._context.paths.bucket_dir(inner, bucket)
             empty = BucketFiles(partition, bucket, self._assigner.total_buckets(partition), directory, ())
-            writer = self._writers[key] = open_bucket_writer(self._context, empty, self._threads)
+            writer = self._writers[key] = open_bucket_writer(self._context, empty, self._threads, self._numbers)
         return writer
 
 

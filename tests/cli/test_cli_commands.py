@@ -13,6 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
+from support.fixtures import requires_shared, table_path
 
 
 @pytest.fixture
@@ -272,3 +273,18 @@ def test_output_that_takes_little_or_nothing(tmp_path: Path, shell: str, found: 
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert found in done.stdout
+
+
+@requires_shared
+def test_tables_whose_rows_are_merged(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(table_path("pk_dedup_mor"))
+    table = pp.Table.open(path)
+    where = ("--filter", "id < 50 AND v > 3")
+    rows = table.scan(where[1], ["id", "v"]).to_arrow()
+    found = _json(capsys, "read", path, *where, "--columns", "id,v", "--topn", "id, 1000")
+    assert found == rows.sort_by("id").to_pylist() != []
+    assert _json(capsys, "count", path, *where) == [{"count": rows.num_rows}]
+    assert _json(capsys, "max", path, "v", *where) == [{"max": max(rows.column("v").to_pylist())}]
+    assert "3 sections merged (12 files, 12 sorted runs)" in _run(capsys, "explain", path, "--analyze")
+    assert _json(capsys, "read", path, "--option", "read-optimized=true") == []
+    assert _json(capsys, "system", path, "ro") == []

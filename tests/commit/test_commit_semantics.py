@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import retry
+from paimon_pyds.commit import publisher
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.metadata.store import TableStore
@@ -127,7 +127,7 @@ def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkey
 
 def test_endless_races_end_in_one_clear_error(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TableStore, "try_create_snapshot", lambda self, snapshot: False)
-    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
     with pytest.raises(CommitError, match="other commits were faster"):
         table.append(_rows(("y", 1, 2)))
     assert not list(Path(table.path).rglob("data-*"))

@@ -114,7 +114,7 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
 
 def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
     from paimon_pyds.deletion.vector import read_vector
-    from paimon_pyds.storage.base import FileSource
+    from paimon_pyds.storage import FileSource
 
     source = FileSource(table.store.io, table.store.paths.index(entry.file_name))
     return {

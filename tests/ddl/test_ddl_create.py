@@ -14,7 +14,7 @@ import pytest
 
 from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids
 from paimon_pyds.errors import AlreadyExistsError, OptionError, SchemaError, UnsupportedError
-from paimon_pyds.formats.base import has_kind
+from paimon_pyds.formats import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO

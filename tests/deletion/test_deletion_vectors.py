@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import DeletionVector, decode_vector, encode_vector, read_vector, write_vectors
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from support.fixtures import DEV, json_lines
 
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "2000"))

@@ -10,7 +10,7 @@ from test_differential_tables import EXAMPLES
 
 from paimon_pyds import formats
 from paimon_pyds.execution.live_files import index_source
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches

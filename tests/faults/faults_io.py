@@ -13,7 +13,7 @@ import pyarrow as pa
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.storage.base import FileIO, FileStatus, OutputFile
+from paimon_pyds.storage import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
 from support.effort import sampled

@@ -17,7 +17,7 @@ from unittest import mock
 
 from faults_io import AFTER, BEFORE, HALF, FaultyIO, full_disk
 
-from paimon_pyds.commit import retry
+from paimon_pyds.commit import publisher
 from support.memory_io import MemoryIO
 
 _STUCK = 120.0
@@ -137,6 +137,6 @@ def repeatable(seed: str) -> Iterator[None]:
     rng = random.Random(seed)
     with (
         mock.patch.object(uuid, "uuid4", side_effect=lambda: uuid.UUID(int=rng.getrandbits(128), version=4)),
-        mock.patch.object(retry.time, "sleep"),
+        mock.patch.object(publisher.time, "sleep"),
     ):
         yield

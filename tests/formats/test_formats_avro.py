@@ -20,9 +20,9 @@ from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
 from paimon_pyds.avro.schema import put_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.avro.reader import AvroFormat
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
-from paimon_pyds.formats.base import ReadCounters
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds import formats
-from paimon_pyds.checksum import block_checksums
+from paimon_pyds.buffers import block_checksums
 from paimon_pyds.errors import CorruptFileError, PaimonError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import BLOCK_BYTES, BlockSums, OrcChecksums
 from paimon_pyds.formats.orc.input import CheckedRanges
 from paimon_pyds.formats.parquet.page_index import agrees

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.arrays import _booleans, _integers
 from paimon_pyds.formats.orc.encoding import unpack
 from paimon_pyds.formats.orc.reader import OrcFormat

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.reader import OrcFormat
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.reader import OrcFormat
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks
 from paimon_pyds.selection import RowSelection

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.formats.parquet.arrays import all_but, conform, rows_at_once, without_rows
 from paimon_pyds.selection import RowSelection

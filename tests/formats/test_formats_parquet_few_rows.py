@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat, page_picks, reader
 from paimon_pyds.formats.parquet import gather_values as gather_module
 from paimon_pyds.formats.parquet.gather_values import binary_bounds, binary_stride, gather_values, hybrid_at

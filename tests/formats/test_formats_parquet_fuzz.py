@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat, thrift
 from paimon_pyds.formats.parquet.footer import Footer, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_column_index, decode_locations

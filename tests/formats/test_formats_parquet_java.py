@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats import by_name, by_path
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters, by_name, by_path
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

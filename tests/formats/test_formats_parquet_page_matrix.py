@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.formats.base import GroupPlan, ReadCounters
+from paimon_pyds.formats import GroupPlan, ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io

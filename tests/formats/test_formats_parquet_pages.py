@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat, writer
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import ParquetFormat, writer
 from paimon_pyds.formats.parquet.settings import WriterOptions, choose_encodings
 from paimon_pyds.formats.parquet.source import ParquetSource

@@ -19,7 +19,7 @@ from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.effort import LONG
 from support.fixtures import DEV, json_lines

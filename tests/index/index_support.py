@@ -17,7 +17,7 @@ from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.index.source import ByteCache
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataType, arrow_type
 from support.oracle_filters import internal_value
 

@@ -22,7 +22,7 @@ from paimon_pyds.index.container import (
     parse_head,
     write_container,
 )
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

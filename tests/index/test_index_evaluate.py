@@ -14,7 +14,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 
 ROWS = 200_000

@@ -15,7 +15,7 @@ from paimon_pyds.index.aggregate import COUNTING
 from paimon_pyds.index.config import INDEX_TYPES
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4
 """Inputs of each codec; short runs share them out."""

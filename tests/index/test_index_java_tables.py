@@ -17,7 +17,7 @@ from paimon_pyds.index.config import IndexSpec, parse_index_specs
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType, arrow_schema
 from support.fixtures import DEV, json_lines, meta, table_fields, table_path
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart

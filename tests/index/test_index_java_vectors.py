@@ -14,7 +14,7 @@ from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, json_lines
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart

@@ -20,7 +20,7 @@ from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
 from support.effort import LONG
 from support.strategies import values

@@ -27,7 +27,7 @@ from paimon_pyds.index.slice_containers import read_containers
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.roaring.codec import decode_bitmap
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import parse_type
 from support.fixtures import DEV, json_lines
 

@@ -13,7 +13,7 @@ from paimon_pyds.index.config import bloom_size
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import arrow_type, parse_type
 
 

@@ -16,7 +16,7 @@ from paimon_pyds.index.probe import Interval, make_probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
 from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.predicate.tree import Op
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import parse_type
 
 ROWS = 20_000

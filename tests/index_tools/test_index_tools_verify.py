@@ -26,7 +26,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.inspect import dump_container
 from paimon_pyds.index_tools.verify import VerifyReport
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import DEV, requires_shared, table_path
 from support.live_files import live_files

@@ -122,7 +122,7 @@ def test_values_prune_no_file_that_may_hide_older_versions() -> None:
 def test_merged_rows_are_not_counted_by_metadata() -> None:
     plan = _plan("pk_dedup_mor")
     assert plan.live_row_count is None
-    assert _plan("pk_dedup_mor", limit=1).files == plan.files
+    assert set(_plan("pk_dedup_mor", limit=1).paths) == set(plan.paths)
     store = _store("pk_dedup_mor")
     request = _request(store, filter_="v IS NOT NULL OR v IS NULL OR id IS NULL")
     bounded = plan_with_bounds(store, request, [f for f in request.state.schema.fields if f.name in ("id", "v")])

@@ -20,8 +20,10 @@ from paimon_pyds.avro import container as container_module
 from paimon_pyds.avro.container import BLOCK_BYTES, Container, decode_records, read_container, write_container
 from paimon_pyds.avro.schema import Record, parse_schema
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.metadata import manifest_codec, manifest_schemas
+from paimon_pyds.metadata import manifest_codec
 from paimon_pyds.metadata.manifest import (
+    ENTRY,
+    ENTRY_PATHS,
     ENTRY_SCHEMA,
     DataFile,
     DeletionRange,
@@ -85,7 +87,7 @@ def records(entries: list[ManifestEntry]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for row in entries_to_batch(entries).to_pylist():
         record: dict[str, Any] = {"_VERSION": 2}
-        for column, place in manifest_schemas.ENTRY_PATHS.items():
+        for column, place in ENTRY_PATHS.items():
             inside = record
             *parents, last = place.split(".")
             for step in parents:
@@ -98,7 +100,7 @@ def records(entries: list[ManifestEntry]) -> list[dict[str, Any]]:
 def plain_schema() -> dict[str, Any]:
     """Java's schema, without the logical type that would make fastavro take times for datetimes."""
     return json.loads(  # type: ignore[no-any-return]
-        json.dumps(manifest_schemas.ENTRY).replace('{"type": "long", "logicalType": "timestamp-millis"}', '"long"')
+        json.dumps(ENTRY).replace('{"type": "long", "logicalType": "timestamp-millis"}', '"long"')
     )
 
 

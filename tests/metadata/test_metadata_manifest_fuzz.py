@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from paimon_pyds.avro.container import read_container, write_container
 from paimon_pyds.avro.schema import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.metadata import manifest_codec, manifest_schemas
-from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats, entries_to_batch
+from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata.manifest import ENTRY, DataFile, ManifestEntry, SimpleStats, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
 from paimon_pyds.row import encode_row
@@ -78,7 +78,11 @@ def test_damaged_files(number: int, changes: list[tuple[float, int, bytes]]) -> 
     if b"snappy" in data[:4000]:
         return
     try:
-        records = list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
+        reader = fastavro.reader(io.BytesIO(data))
+    except UnicodeDecodeError:  # in a name of the header that nobody needs
+        return
+    try:
+        records = list(reader)  # type: ignore[arg-type]
     except OverflowError:  # a creation time beyond Python's years
         return
     rows = found.to_pylist() if hasattr(found, "to_pylist") else [dataclasses.asdict(record) for record in found]
@@ -125,15 +129,13 @@ def read(data: bytes, one_by_one: int) -> Any:
 @given(edits())
 def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, int, bytes]]) -> None:
     block = damage(BLOCK, changes)
-    data = write_container(manifest_schemas.ENTRY, "null", [(60, block)])
+    data = write_container(ENTRY, "null", [(60, block)])
     at_once, one_by_one = read(data, 0), read(data, 10**9)
     assert at_once == one_by_one
     if isinstance(at_once, dict):
         stream = io.BytesIO(block)
         # Without the logical type: not every damaged time is a datetime of Python.
-        text = json.dumps(manifest_schemas.ENTRY).replace(
-            '{"type": "long", "logicalType": "timestamp-millis"}', '"long"'
-        )
+        text = json.dumps(ENTRY).replace('{"type": "long", "logicalType": "timestamp-millis"}', '"long"')
         schema = fastavro.parse_schema(json.loads(text))
         names = [fastavro.schemaless_reader(stream, schema, None)["_FILE"]["_FILE_NAME"] for _ in range(60)]  # type: ignore[call-overload,index]
         assert at_once["file_name"] == names
@@ -142,7 +144,7 @@ def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, i
 @settings(max_examples=200, deadline=5000)
 @given(st.binary(max_size=400), st.integers(0, 500))
 def test_noise_as_records(block: bytes, count: int) -> None:
-    data = write_container(manifest_schemas.ENTRY, "null", [(count, block)])
+    data = write_container(ENTRY, "null", [(count, block)])
     assert read(data, 0) == read(data, 10**9)
 
 
@@ -172,7 +174,7 @@ def test_lengths_that_lie_cost_neither_time_nor_memory() -> None:
     started = time.perf_counter()
     for at in range(0, len(BLOCK), 331):
         block = BLOCK[:at] + bytes(huge) + BLOCK[at:]
-        read(write_container(manifest_schemas.ENTRY, "null", [(60, block)]), 0)
+        read(write_container(ENTRY, "null", [(60, block)]), 0)
     seconds = time.perf_counter() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -184,9 +186,9 @@ def test_arrays_without_end_are_bounded() -> None:
     """Nested arrays of an invented schema, each with as many items as are read at once."""
     schema = {
         "type": "record", "name": "r", "fields": [
-            *manifest_schemas.ENTRY["fields"][:3],
+            *ENTRY["fields"][:3],
             {"name": "x", "type": {"type": "array", "items": {"type": "array", "items": "long"}}},
-            *manifest_schemas.ENTRY["fields"][3:],
+            *ENTRY["fields"][3:],
         ],
     }  # fmt: skip
     block = bytearray(b"\x04\x00\x18" + bytes(12))

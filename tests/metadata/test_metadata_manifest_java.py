@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.avro.container import read_container
-from paimon_pyds.metadata import manifest_codec, manifest_schemas
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, entries_to_batch
+from paimon_pyds.metadata import manifest_codec
+from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, INDEX_ENTRY, MANIFEST_FILE, entries_to_batch
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
@@ -59,7 +59,7 @@ def generic(data: bytes) -> list[dict[str, Any]]:
 def entry_columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Columns of ENTRY_SCHEMA from fastavro's records."""
     columns: dict[str, list[Any]] = {}
-    for name, place in manifest_schemas.ENTRY_PATHS.items():
+    for name, place in ENTRY_PATHS.items():
         values: list[Any] = records
         for step in place.split("."):
             values = [value[step] for value in values]
@@ -153,9 +153,9 @@ def test_index_manifests() -> None:
 
 def test_our_schemas_are_javas_to_the_byte() -> None:
     for paths, schema in (
-        (manifests(), manifest_schemas.ENTRY),
-        (files("manifest-list-"), manifest_schemas.MANIFEST_FILE),
-        (files("index-manifest-"), manifest_schemas.INDEX_ENTRY),
+        (manifests(), ENTRY),
+        (files("manifest-list-"), MANIFEST_FILE),
+        (files("index-manifest-"), INDEX_ENTRY),
     ):
         plain = [p for p in paths if "manifest_snappy" not in str(p)]
         assert java_schemas(plain[::7]) == {json.dumps(schema, separators=(",", ":"))}
@@ -180,7 +180,7 @@ def generic_of(entries: pa.RecordBatch) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for row in entries.to_pylist():
         record: dict[str, Any] = {"_VERSION": 2}
-        for name, place in manifest_schemas.ENTRY_PATHS.items():
+        for name, place in ENTRY_PATHS.items():
             value = row[name]
             if name == "creation_time" and value is not None:
                 value = _EPOCH + datetime.timedelta(milliseconds=value)

@@ -18,7 +18,7 @@ from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP, IndexSpec, suppo
 from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.storage.base import BytesSource
+from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, parse_type
 from support.strategies import ATOMS, column
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import retry
+from paimon_pyds.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
@@ -99,7 +99,7 @@ def _racing(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: i
         return create(self, snapshot)
 
     monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
     return came
 
 

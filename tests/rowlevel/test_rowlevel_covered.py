@@ -10,7 +10,7 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit.retry import Retries
+from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.rowlevel.changes import publish
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.storage.local import LocalFileIO

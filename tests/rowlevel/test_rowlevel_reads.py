@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import retry
+from paimon_pyds.commit import publisher
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 
@@ -52,7 +52,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[pp.Table, Action], N
             return bool(create(self, snapshot))
 
         monkeypatch.setattr(TableStore, "try_create_snapshot", creating)
-        monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
 
     return late
 

@@ -9,9 +9,9 @@ import pyarrow.fs as pafs
 import pytest
 
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.storage import FileIO
 from paimon_pyds.storage import arrow as arrow_module
 from paimon_pyds.storage.arrow import ArrowFileIO
-from paimon_pyds.storage.base import FileIO
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.storage import publish as publish_module
+from paimon_pyds.storage import local as publish_module
 from paimon_pyds.storage.local import LocalFileIO
 
 

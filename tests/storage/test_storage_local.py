@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
+from paimon_pyds.storage import FileIO, FileSource, read_coalesced
 from paimon_pyds.storage import local as local_module
-from paimon_pyds.storage import publish as publish_module
-from paimon_pyds.storage.base import FileIO, FileSource, read_coalesced
+from paimon_pyds.storage import local as publish_module
 from paimon_pyds.storage.local import LocalFileIO
 
 IO = LocalFileIO()

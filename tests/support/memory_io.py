@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.storage.base import BytesSource, FileStatus
+from paimon_pyds.storage import BytesSource, FileStatus
 
 
 class MemoryIO:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from paimon_pyds.formats import by_path
-from paimon_pyds.formats.base import ReadCounters, ReadHints
+from paimon_pyds.formats import ReadCounters, ReadHints, by_path
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.windows import SortedBatches, windows

@@ -20,8 +20,8 @@ from paimon_pyds.errors import (
     StorageError,
     redact,
 )
-from paimon_pyds.storage.base import storage_faults
-from paimon_pyds.types.schema_json import parse_type
+from paimon_pyds.storage import storage_faults
+from paimon_pyds.types.model import parse_type
 
 ROWS = pa.table({"id": range(50), "s": [f"text {i}" for i in range(50)]})
 HALF = "\ud800"

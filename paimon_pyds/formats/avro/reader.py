@@ -16,16 +16,14 @@ import pyarrow as pa
 from paimon_pyds.avro.compression import compressor
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.formats import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO, OutputFile
+from paimon_pyds.storage import FileIO, OutputFile
 from paimon_pyds.types import DataField, arrow_schema
-
-__all__ = ["AvroFormat"]
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""

@@ -40,8 +40,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["RecordDecoder", "encode_rows", "to_batch"]
-
 _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())
 _EMPTY = pa.scalar(b"", pa.binary())

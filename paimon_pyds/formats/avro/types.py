@@ -24,8 +24,6 @@ from paimon_pyds.types import (
     RowType,
 )
 
-__all__ = ["has_string_keys", "map_types", "plain_schema", "project", "write_schema"]
-
 _ROOT = "org.apache.paimon.avro.generated"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})

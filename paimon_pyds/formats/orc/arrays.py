@@ -36,8 +36,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["StripeStreams", "check_type", "decode_timestamps", "from_orc"]
-
 _DIRECT_V2 = 2
 _Words = npt.NDArray[np.uint64]
 

@@ -22,14 +22,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.avro.compression import compressor
-from paimon_pyds.checksum import block_checksums, checksum
+from paimon_pyds.buffers import block_checksums, checksum
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-
-__all__ = [
-    "BLOCK_BYTES", "MAX_SECTION", "RUN_WIDTHS", "BlockSums", "Field", "OrcChecksums", "as_bytes", "as_number",
-    "as_numbers", "checksums_of", "numbers_of", "pack", "read_message", "read_varint", "sealed_footer", "unpack",
-    "unzigzag", "varint", "write_message",
-]  # fmt: skip
 
 Field: TypeAlias = "tuple[int, int, int | bytes]"
 """Number, wire type, and value: whole numbers for varints (0) and fixed words (1, 5), bytes for the rest (2)."""

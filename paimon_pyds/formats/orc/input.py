@@ -9,15 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.checksum import block_checksums, checksum
+from paimon_pyds.buffers import block_checksums, checksum
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import storage_error
-
-__all__ = ["CheckedRanges", "CountedInput", "SingleStripeFile", "checked"]
+from paimon_pyds.storage import storage_error
 
 _KEPT_BLOCKS = 16
 """Blocks at the ends of what was read that are kept, as the next read goes on there: a megabyte at most."""

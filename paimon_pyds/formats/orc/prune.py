@@ -25,8 +25,6 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, DataType, arrow_type
 
-__all__ = ["prune"]
-
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints, has_kind, is_legacy
+from paimon_pyds.formats import TRAITS, FormatTraits, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
@@ -35,10 +35,8 @@ from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind, RowType, arrow_schema, arrow_type
-
-__all__ = ["OrcFormat"]
 
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
 

@@ -31,8 +31,6 @@ from paimon_pyds.formats.orc.encoding import (
 from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, Stripe, parse_stripe_footer, parse_tail
 from paimon_pyds.formats.orc.zones import ORC_EPOCH
 
-__all__ = ["Moments", "join_moments", "write_end", "splice_timestamps", "split_moments"]
-
 _RUN = 512
 _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""

@@ -25,11 +25,6 @@ from paimon_pyds.formats.orc.encoding import (
     unzigzag,
 )
 
-__all__ = [
-    "CODECS", "MAGIC", "OrcKind", "OrcTail", "OrcType", "Stream", "StreamKind", "Stripe", "StripeFooter",
-    "parse_stripe_footer", "parse_tail",
-]  # fmt: skip
-
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000
 _MAX_DEPTH = 100

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
+from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
 from paimon_pyds.formats.arrays import list_window, rebuild
-from paimon_pyds.formats.base import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
 from paimon_pyds.formats.orc.encoding import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
 from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
-from paimon_pyds.storage.base import FileIO, OutputFile
+from paimon_pyds.storage import FileIO, OutputFile
 from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     UNITS_PER_SECOND,
@@ -38,8 +38,6 @@ from paimon_pyds.types import (
     arrow_schema,
     arrow_type,
 )
-
-__all__ = ["OrcWriter", "check_instants", "orc_settings"]
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""

@@ -20,11 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import PredicateError, UnsupportedError
-from paimon_pyds.formats.base import LEGACY_ZONE, ReadHints, is_legacy
+from paimon_pyds.formats import LEGACY_ZONE, ReadHints, is_legacy
 from paimon_pyds.formats.orc.tail import OrcTail
 from paimon_pyds.sql.values import time_zone
-
-__all__ = ["ORC_EPOCH", "Clocks", "is_utc", "unnamed_zone"]
 
 ORC_EPOCH = 1_420_070_400
 """2015-01-01 00:00:00 UTC, in seconds since 1970."""

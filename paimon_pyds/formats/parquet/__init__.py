@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.formats.base import TRAITS, FormatTraits, ReadCounters, ReadHints
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.formats import TRAITS, FormatTraits, ReadCounters, ReadHints
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ParquetFormat:
     ) -> ParquetReader:
         from paimon_pyds.formats.parquet.reader import ParquetReader
 
-        return ParquetReader(io, path, size, counters)
+        return ParquetReader(io, path, size, counters, None if hints is None else hints.read_ahead)
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         from paimon_pyds.formats.parquet.settings import WriterOptions, file_schema

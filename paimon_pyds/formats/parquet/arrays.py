@@ -23,11 +23,6 @@ from paimon_pyds.formats.parquet.footer import require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
 from paimon_pyds.types import UNIT_DIGITS
 
-__all__ = [
-    "FIXED", "INT96", "INT96_BYTES", "all_but", "as_fixed", "conform", "conform_batch", "footer_without_int96",
-    "int96_leaves", "rows_at_once", "timestamp_bytes", "with_int96", "without_rows",
-]  # fmt: skip
-
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
 """What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     I32,
@@ -31,9 +31,7 @@ from paimon_pyds.formats.parquet.thrift import (
     varint,
     zigzag,
 )
-from paimon_pyds.storage.base import FileIO
-
-__all__ = ["MAGIC", "Chunk", "Footer", "Leaf", "Tail", "get", "read_footer", "require"]
+from paimon_pyds.storage import FileIO
 
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"

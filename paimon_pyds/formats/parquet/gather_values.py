@@ -39,8 +39,6 @@ from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, varint, write_varint
 from paimon_pyds.formats.threads import all_of
 
-__all__ = ["binary_bounds", "binary_stride", "gather_values", "hybrid_at"]
-
 _Int64s = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _Bytes: TypeAlias = bytes | memoryview
@@ -143,7 +141,7 @@ class _PageGatherer:
         count = len(pick.local)
         gathered = replace(
             pick, chunk=chunk, starts=len(prefix) + np.cumsum(sizes) - sizes, sizes=sizes, rows=rows,
-            local=np.arange(count), prefix=(0, len(prefix)), cut=b"gathered" + count.to_bytes(8, "big"),
+            local=np.arange(count), prefix=(0, len(prefix)), boundaries=b"gathered" + count.to_bytes(8, "big"),
         )  # fmt: skip
         return gathered, body
 

@@ -37,11 +37,6 @@ from paimon_pyds.formats.parquet.thrift import (
 )
 from paimon_pyds.row.layout import LONGER, unaligned_words, unsigned_varints, zigzag_decoded
 
-__all__ = [
-    "ColumnIndex", "PageTable", "agrees", "decode_column_index", "decode_locations", "decode_offset_indexes",
-    "encode_offset_index",
-]  # fmt: skip
-
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
 _INTEGERS = (1, 2)

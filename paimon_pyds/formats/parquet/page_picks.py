@@ -19,15 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.formats.base import GroupPlan
+from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
 from paimon_pyds.formats.parquet.page_index import PageTable
-
-__all__ = [
-    "BYTE_ARRAY", "CODECS", "PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "UNCOMPRESSED", "WIDTHS", "Estimate",
-    "PagePick", "can_gather", "choose", "group_plan", "pick_pages", "too_many_rows",
-]  # fmt: skip
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -61,8 +56,8 @@ class PagePick:
     """The pages of one column chunk that hold the wanted rows.
 
     ``starts`` and ``sizes`` are bytes of the file, ``rows`` how many rows each page has; ``local`` are the wanted rows,
-    counted in the rows of these pages; ``prefix`` is where the dictionary page lies; ``cut`` is the same for picks
-    whose pages begin and end at the same rows.
+    counted in the rows of these pages; ``prefix`` is where the dictionary page lies; ``boundaries`` is the same for
+    picks whose pages begin and end at the same rows.
     """
 
     leaf: Leaf
@@ -72,7 +67,7 @@ class PagePick:
     rows: _Int64s
     local: _Int64s
     prefix: tuple[int, int]
-    cut: bytes
+    boundaries: bytes
 
     @property
     def covered(self) -> int:
@@ -100,20 +95,20 @@ def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s
 
     The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
     """
-    cuts: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
+    picked: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
     picks = {}
     for number, (leaf, chunk, table) in pages.items():
         key = table.first_rows.tobytes()
-        if key not in cuts:
-            cuts[key] = _pages_with(table.first_rows, rows)
-        at, counts, local, cut = cuts[key]
+        if key not in picked:
+            picked[key] = _pages_with(table.first_rows, rows)
+        at, counts, local, boundaries = picked[key]
         prefix = (chunk.start, int(table.offsets[0]) - chunk.start)
-        picks[number] = PagePick(leaf, chunk, table.offsets[at], table.sizes[at], counts, local, prefix, cut)
+        picks[number] = PagePick(leaf, chunk, table.offsets[at], table.sizes[at], counts, local, prefix, boundaries)
     return picks
 
 
 def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
-    """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and `PagePick.cut`."""
+    """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and their boundaries."""
     wanted = np.diff(np.searchsorted(rows, first_rows))
     pages = np.flatnonzero(wanted)
     first = first_rows[pages]

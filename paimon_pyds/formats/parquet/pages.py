@@ -38,10 +38,6 @@ from paimon_pyds.formats.parquet.thrift import (
     encode_struct,
 )
 
-__all__ = [
-    "DATA_PAGE", "DATA_PAGE_V2", "DICTIONARY_PAGE", "PageHead", "decode_picks", "page_heads", "read_head", "read_heads"
-]  # fmt: skip
-
 _Int64s = npt.NDArray[np.int64]
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 _THREADS_FROM = 16
@@ -182,7 +178,7 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[by
     """
     alike: dict[bytes, list[int]] = {}
     for column, column_picks in enumerate(picks):
-        alike.setdefault(b"|".join(p.cut for p in column_picks), []).append(column)
+        alike.setdefault(b"|".join(p.boundaries for p in column_picks), []).append(column)
     result: list[pa.Array | None] = [None] * len(picks)
     for columns in alike.values():
         decoded = _decode([picks[c] for c in columns], [data[c] for c in columns], path)

@@ -42,8 +42,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = ["prune"]
-
 _FEW_ROWS = 64
 """Where fewer rows than this are at stake in a row group, reading their pages costs less than the page index."""
 _MOST_OF_A_GROUP = 0.8

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.formats import GroupPlan, ReadCounters
 from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.base import GroupPlan, ReadCounters
 from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
@@ -26,10 +26,8 @@ from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
-
-__all__ = ["ParquetReader"]
 
 _Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16
@@ -44,6 +42,7 @@ _LEAST_KEPT = 0.75
 _MOST_THREADS = 4
 _HELD_BYTES = 64 << 20
 """What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
+_LEAST_BUFFER = 64 << 10
 
 
 @lru_cache(maxsize=2)
@@ -80,7 +79,8 @@ class _Task:
 class ParquetReader:
     """`FormatReader` of one open Parquet file."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, read_ahead: int | None = None) -> None:
+        self._read_ahead = read_ahead
         self._source = ParquetSource(io, path, size, counters)
         self._path = path
         self._counters = counters
@@ -217,7 +217,7 @@ class ParquetReader:
                 for step in chain([first], steps)
             ),
             threads=min(_MOST_THREADS, threads),
-            held=_HELD_BYTES,
+            held=_HELD_BYTES if self._read_ahead is None else min(_HELD_BYTES, self._read_ahead),
             size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
@@ -243,7 +243,8 @@ class ParquetReader:
             keep = all_but(task.dropped, rows)
             size = sum(self._source.footer.chunk(task.group, leaf).uncompressed_size for leaf, _ in leaves)
             batch_rows = rows_at_once(batch_rows, rows, size)
-        with self._source.arrow_file(int96=any(physical == INT96 for _, physical in leaves)) as file:
+        int96 = any(physical == INT96 for _, physical in leaves)
+        with self._source.arrow_file(int96=int96, buffer=self._buffer(task.group, leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
                     batch_rows,
@@ -273,6 +274,13 @@ class ParquetReader:
                 yield conform_batch(batch.select(place), columns.schema, self._path)
         if done != rows:
             raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
+
+    def _buffer(self, group: int, leaves: Sequence[tuple[int, int]]) -> int:
+        """Bytes of each column to read at a time; 0 where the row group may be held as it is stored."""
+        stored = sum(self._source.footer.chunk(group, leaf).compressed_size for leaf, _ in leaves)
+        if self._read_ahead is None or stored <= self._read_ahead:
+            return 0
+        return max(_LEAST_BUFFER, self._read_ahead // len(leaves))
 
     def _read_pages(
         self, columns: _Columns, tasks: Sequence[_Task], *, alone: bool

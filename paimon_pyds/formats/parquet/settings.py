@@ -37,8 +37,6 @@ from paimon_pyds.types import (
     arrow_type,
 )
 
-__all__ = ["PAGE_ROWS", "WriterOptions", "choose_encodings", "file_schema", "stored_schema", "writer_settings"]
-
 PAGE_ROWS = 6_144
 """A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
 20,000 and pages of 8,192 rows 2 %; reading one row costs a page of each column, 1/1,600 of the file here."""

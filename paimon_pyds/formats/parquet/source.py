@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats.base import ReadCounters
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
 from paimon_pyds.formats.parquet.footer import MAGIC, read_footer
 from paimon_pyds.formats.parquet.page_index import (
@@ -22,9 +22,7 @@ from paimon_pyds.formats.parquet.page_index import (
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage.base import FileIO
-
-__all__ = ["ParquetSource", "decoding", "open_file"]
+from paimon_pyds.storage import FileIO
 
 _NEAR = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
@@ -42,7 +40,7 @@ class ParquetSource:
         self.footer, self._tail = read_footer(io, path, size, counters)
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
-        self._files: dict[bool, list[Any]] = {False: [], True: []}
+        self._files: dict[tuple[bool, int], list[Any]] = {}
         self._closed = False
 
     def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
@@ -96,16 +94,18 @@ class ParquetSource:
         return self._bounds
 
     @contextmanager
-    def arrow_file(self, *, int96: bool) -> Iterator[Any]:
-        """Pyarrow's ParquetFile, for one thread at a time; with ``int96``, such columns come as twelve bytes.
+    def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
+        """Pyarrow's ParquetFile, for one thread at a time. It is kept open for the next.
 
-        It is kept open for the next.
+        Args:
+            int96: such columns come as twelve bytes.
+            buffer: bytes of each column that are read at a time; 0 for row groups as a whole.
         """
-        free = self._files[int96]
+        free = self._files.setdefault((int96, buffer), [])
         try:
             file = free.pop()
         except IndexError:
-            file = self._open(int96=int96)
+            file = self._open(int96, buffer)
         try:
             yield file
         finally:
@@ -113,7 +113,7 @@ class ParquetSource:
             if self._closed:
                 self.close()
 
-    def _open(self, *, int96: bool) -> Any:
+    def _open(self, int96: bool, buffer: int) -> Any:
         whole = self._tail.get(0, self.size)
         import pyarrow.parquet as pq
 
@@ -122,12 +122,12 @@ class ParquetSource:
             footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
             metadata = pq.read_metadata(pa.BufferReader(footer))
             source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
-            return open_file(source, metadata)
+            return open_file(source, metadata, buffer)
 
     def close(self) -> None:
         """Release the file; what a thread still reads from is released when it stops."""
         self._closed = True
-        for free in self._files.values():
+        for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
 
@@ -170,11 +170,22 @@ def _in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def open_file(source: pa.NativeFile, metadata: Any = None) -> Any:
-    """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any."""
+def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any.
+
+    Args:
+        source: the file.
+        metadata: its footer, where that was read.
+        buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
+    """
     import pyarrow.parquet as pq
 
-    settings = {"pre_buffer": True, "page_checksum_verification": True, "arrow_extensions_enabled": False}
+    settings = {
+        "pre_buffer": not buffer,
+        "buffer_size": buffer,
+        "page_checksum_verification": True,
+        "arrow_extensions_enabled": False,
+    }
     supported = pq.ParquetFile.__init__.__code__.co_varnames
     arguments = {name: value for name, value in settings.items() if name in supported}
     return pq.ParquetFile(source, metadata=metadata, **arguments)

@@ -21,14 +21,8 @@ import struct as _struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from paimon_pyds.checksum import checksum
+from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import CorruptFileError
-
-__all__ = [
-    "BINARY", "BOOL_FALSE", "BOOL_TRUE", "DOUBLE", "I8", "I16", "I32", "I64", "LIST", "MAP", "SET", "STRUCT",
-    "Struct", "check_struct", "decode_struct", "encode_struct", "field_head", "list_head", "skip_field", "skip_struct",
-    "varint", "with_checksum", "write_varint", "zigzag",
-]  # fmt: skip
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _MAX_DEPTH = 32

@@ -31,10 +31,8 @@ from paimon_pyds.formats.parquet.thrift import (
     encode_struct,
     with_checksum,
 )
-from paimon_pyds.storage.base import FileIO
+from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
-
-__all__ = ["GROUP_ROWS", "ParquetWriter"]
 
 GROUP_ROWS = 1_000_000
 """A row group's most rows: what is encoded by one thread, and what late materialisation works on."""

@@ -1,0 +1,115 @@
+"""Data files of tables with a primary key: sorted runs, which hold the rows of a bucket in the order of their keys.
+
+Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key DataFile"; Java: class
+KeyValueDataFileWriter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_modes
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, is_retract, key_column
+from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.row import encode_rows
+from paimon_pyds.types import arrow_schema
+from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
+
+__all__ = ["SortedRunWriter"]
+
+
+class SortedRunWriter:
+    """Writes rows in the order of their keys into files of one sorted run, which roll at ``target-file-size``.
+
+    Args:
+        context: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
+        directory: the bucket's.
+        threads: where files are encoded and measured.
+        level: of the run. On level 0 each file is a run of its own.
+        changelog: write changelog files, with the options of these.
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        directory: str,
+        threads: WriterThreads,
+        *,
+        level: int = 0,
+        changelog: bool = False,
+    ) -> None:
+        self._context = context.of_changelog() if changelog else context.at_level(level)
+        self._level = level
+        fields = self._context.layout.physical
+        self._schema = arrow_schema(fields)
+        keys = {key_column(name): name for name in context.schema.trimmed_primary_keys}
+        self._sources = [keys.get(field.name, field.name) for field in fields]
+        self._rolling = RollingWriter(self._context, directory, threads, self._collector)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
+
+        Keys are greater than all before, in a changelog at least not less. The caller answers for that.
+        """
+        columns = [rows.column(name) for name in self._sources]  # a key has the values of the column it is of
+        self._rolling.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the open file that are in memory, at most."""
+        return self._rolling.gathered_bytes
+
+    def roll(self) -> None:
+        """Finish the open file; the next rows start another."""
+        self._rolling.roll()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Finish the last file; all that were written, for the manifest."""
+        return self._rolling.close()
+
+    def abort(self) -> None:
+        """Remove every file written so far."""
+        self._rolling.abort()
+
+    def _collector(self) -> _SortedRows:
+        return _SortedRows(self._context, self._level)
+
+
+class _SortedRows:
+    """Makes the metadata of one file: its first and last key, statistics of keys, sequence numbers, deletes."""
+
+    def __init__(self, context: WriteContext, level: int) -> None:
+        self._level = level
+        self._keys = context.schema.trimmed_primary_keys
+        fields = context.key_fields
+        self._types = [field.type for field in fields]
+        modes = stats_modes(fields, context.raw_options)
+        self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
+        self._ends: list[pa.RecordBatch] = []
+        self._numbers = (2**63 - 1, -(2**63))
+        self._deletes = 0
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        keys = batch.select(self._keys)
+        self._stats.update(keys)
+        last = keys.take(pa.array([batch.num_rows - 1]))
+        self._ends = [self._ends[0] if self._ends else keys.take(pa.array([0])), last]
+        bounds = pc.min_max(batch.column(SEQUENCE_NUMBER)).as_py()
+        self._numbers = (min(self._numbers[0], bounds["min"]), max(self._numbers[1], bounds["max"]))
+        self._deletes += int(np.count_nonzero(is_retract(batch.column(VALUE_KIND))))
+
+    def finish(self) -> RowMetadata:
+        ends = pa.Table.from_batches(self._ends).combine_chunks()
+        least, greatest = encode_rows(ends.to_batches()[0].columns, self._types, arity=True).to_pylist()
+        return RowMetadata(
+            min_sequence_number=self._numbers[0],
+            max_sequence_number=self._numbers[1],
+            min_key=least,
+            max_key=greatest,
+            key_stats=encode_stats(self._stats.finish(), dense=False)[0],
+            level=self._level,
+            delete_row_count=self._deletes,
+        )

@@ -1,0 +1,155 @@
+"""How the rows of one bucket of a table with a primary key become data files: sorted, and merged by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
+from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.sort.external import RowSorter, SortSpec
+from paimon_pyds.sort.keys import SortKeys
+from paimon_pyds.sort.spill import spill_codec
+from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.key_files import SortedRunWriter
+from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.sequence_numbers import SequenceNumbers
+
+__all__ = ["KeyBucketWriter"]
+
+_BATCH_ROWS = 131_072
+
+
+class KeyBucketWriter:
+    """Writes rows in the order of their keys, the versions of each key merged by the table's engine, to level 0.
+
+    Rows come with the column ``_VALUE_KIND`` after those of the table. They wait until `flush`, in memory or on the
+    local disk; each flush makes sorted files, and, as the option ``changelog-producer`` asks, changelog files with the
+    rows as they came. A row that is the only one of its key stays as it is. (Java: classes MergeTreeWriter and
+    SortBufferWriteBuffer.)
+
+    Args:
+        context: the table as it is written to.
+        bucket: which one, without files yet.
+        threads: where files are encoded and measured.
+        numbers: of the rows.
+    """
+
+    def __init__(
+        self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads, numbers: SequenceNumbers
+    ) -> None:
+        self._bucket = bucket
+        self._merger = RowMerger(replace(context.schema, options=context.raw_options))
+        self._keys = context.schema.trimmed_primary_keys
+        self._numbers = numbers
+        self._first = numbers.first(PartitionBucket(bucket.partition, bucket.bucket))
+        self._numbered = 0
+        self._rows: list[pa.RecordBatch] = []
+        self._size = 0
+        fields = tuple(context.schema.field(name) for name in self._keys)
+        size, codec = (
+            int(context.options.get("write-buffer-size")),
+            spill_codec(str(context.options.get("spill-compression"))),
+        )
+        self._sorting = SortSpec(fields, buffer=size, compression=codec)
+        self._sorter: RowSorter | None = None
+        self._files = SortedRunWriter(context, bucket.directory, threads)
+        self._changelog: SortedRunWriter | None = None
+        if context.options.get("changelog-producer") == "input":
+            self._changelog = SortedRunWriter(context, bucket.directory, threads, changelog=True)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `BucketWriter`."""
+        numbers = from_numpy(self._numbers.of_rows(self._first, self._numbered, batch.num_rows))
+        self._numbered += batch.num_rows
+        numbered = batch.append_column(KEY_VALUE_FIELDS[0].name, numbers)
+        self._rows.append(numbered)
+        self._size += numbered.nbytes
+        if self._size > self._sorting.limit:
+            self.spill()
+
+    @property
+    def held_bytes(self) -> int:
+        """See `BucketWriter`."""
+        return self._size
+
+    def spill(self) -> bool:
+        """See `BucketWriter`."""
+        if self._rows:
+            if self._sorter is None:
+                self._sorter = RowSorter(self._sorting, SortKeys("order"))
+            self._to_sorter(self._sorter)
+            self._sorter.spill()
+        return True
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See `BucketWriter`."""
+        return 0 if self._sorter is None else self._sorter.spilled_bytes
+
+    def flush(self) -> None:
+        """See `BucketWriter`."""
+        if self._sorter is None and self._changelog is None:
+            if self._rows:
+                self._write(self._taken())
+        elif self._sorter is not None or self._rows:
+            with self._sorter or RowSorter(self._sorting, SortKeys("order")) as sorter:
+                self._sorter = None
+                self._to_sorter(sorter)
+                run = SortedBatches(self._logged(sorter.sorted()), "rows to write", repeats=True)
+                for window in windows([run], self._merger.keys, self._merger.needed):
+                    self._write(window)
+        self._files.roll()
+        if self._changelog is not None:
+            self._changelog.roll()
+
+    def close(self) -> BucketFiles:
+        """See `BucketWriter`."""
+        self.flush()
+        changelog = () if self._changelog is None else self._changelog.close()
+        return replace(self._bucket, files=self._files.close(), changelog_files=changelog)
+
+    def abort(self) -> None:
+        """See `BucketWriter`."""
+        self._rows.clear()
+        if self._sorter is not None:
+            self._sorter.close()
+        self._files.abort()
+        if self._changelog is not None:
+            self._changelog.abort()
+
+    def _to_sorter(self, sorter: RowSorter) -> None:
+        while self._rows:
+            sorter.add(self._rows.pop(0))
+        self._size = 0
+
+    def _taken(self) -> pa.RecordBatch:
+        """The rows in memory, in one batch with the columns that a merge compares; there are none afterwards."""
+        rows = one_batch(pa.Table.from_batches(self._rows))
+        self._rows.clear()
+        self._size = 0
+        return self._with_keys(rows)
+
+    def _with_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [*rows.columns, *(rows.column(name) for name in self._keys)]
+        return pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, *self._merger.keys])
+
+    def _logged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows in the order of keys, after they went to the changelog."""
+        for batch in batches:
+            if self._changelog is not None:
+                self._changelog.write(batch)
+            yield self._with_keys(batch)
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        """Merge rows that have all versions of their keys, and write what comes of it."""
+        names = [name for name in rows.schema.names if name not in self._merger.keys]
+        merged = self._merger.merge(rows, names)
+        for start in range(0, merged.num_rows, _BATCH_ROWS):
+            self._files.write(merged.slice(start, _BATCH_ROWS))

@@ -1,0 +1,375 @@
+"""Tables with a primary key, written here: after each commit they hold what a model holds that takes row after row."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.write import TableWriter
+from support.aggregate_model import aggregator
+from support.effort import LONG
+from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, deduplicate, merged
+from support.partial_update_model import Group, aggregation, partial_update
+
+_COLUMNS = {"p": pa.int32(), "k": pa.string(), "a": pa.int64(), "b": pa.string(), "s": pa.int32(), "l": pa.int64()}
+_SCHEMA = pa.schema(list(_COLUMNS.items()))
+_VALUES = ("a", "b", "s", "l")
+_KEY = ["p", "k"]
+_KINDS = ("+I", "-U", "+U", "-D")
+_OP = {"rowkind-column": "op"}
+
+
+_AS_WRITTEN = Order()
+
+
+@dataclass(frozen=True)
+class _Engine:
+    options: dict[str, str]
+    fold: Fold
+    order: Order = _AS_WRITTEN
+
+    def keeps(self, row: Row) -> bool:
+        """Whether a writer takes a row at all."""
+        if self.options.get("ignore-delete") == "true":
+            return row[KIND] not in RETRACTS
+        return not (self.options.get("ignore-update-before") == "true" and row[KIND] == 1)
+
+
+def _functions(**names: str) -> dict[str, Callable[[], Any]]:
+    return {column: lambda name=name: aggregator(name) for column, name in names.items()}  # type: ignore[misc]
+
+
+_PARTIAL = {"merge-engine": "partial-update"}
+_ENGINES = {
+    "deduplicate": _Engine({}, deduplicate(False)),
+    "ignoring": _Engine({"ignore-delete": "true"}, deduplicate(True)),
+    "ignoring_before": _Engine({"ignore-update-before": "true"}, deduplicate(False)),
+    "sequence": _Engine(
+        {"sequence.field": "s,b", "sequence.field.sort-order": "descending"},
+        deduplicate(False),
+        Order(("s", "b"), descending=True),
+    ),
+    "partial": _Engine(
+        {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}, partial_update(_VALUES, remove_on_delete=True)
+    ),
+    "groups": _Engine(
+        {**_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "sum"},
+        partial_update(_VALUES, groups=[Group(["s"], ["a", "l"], _functions(l="sum"))]),
+    ),
+    "aggregation": _Engine(
+        {
+            "merge-engine": "aggregation",
+            "fields.l.aggregate-function": "sum",
+            "fields.default-aggregate-function": "last_value",
+        },
+        aggregation(_functions(a="last_value", b="last_value", s="last_value", l="sum")),
+    ),
+}
+
+
+@dataclass
+class _Model:
+    """Files as lists of rows: each commit's versions of a key are merged once, and all of them when they are read."""
+
+    engine: _Engine
+    files: list[list[Row]] = field(default_factory=list)
+    count: int = 0
+
+    def write(self, rows: Sequence[Row]) -> None:
+        numbered = []
+        for row in rows:
+            if self.engine.keeps(row):
+                numbered.append({**row, SEQ: self.count})
+                self.count += 1
+        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold))
+
+    def rows(self) -> list[Row]:
+        together = [row for file in self.files for row in file]
+        found = merged(together, _KEY, self.engine.order, self.engine.fold)
+        return [{name: row[name] for name in _COLUMNS} for row in found if row[KIND] not in RETRACTS]
+
+
+_ROW = st.fixed_dictionaries(
+    {
+        KIND: st.sampled_from([0, 0, 2, 1, 3]),
+        "p": st.integers(0, 1),
+        "k": st.sampled_from(["", "a", "b", "ä", "a longer text than sixteen bytes", "z"]),
+        "a": st.none() | st.integers(-5, 5),
+        "b": st.none() | st.sampled_from(["x", "y"]),
+        "s": st.none() | st.integers(0, 3),
+        "l": st.none() | st.integers(-(2**40), 2**40),
+    }
+)
+_JOBS = st.lists(st.lists(st.lists(_ROW, max_size=12), min_size=1, max_size=3), min_size=1, max_size=4)
+"""Commits, of tasks, of rows."""
+_LAYOUTS = st.sampled_from(
+    [{}, {"write-buffer-size": "1 b"}, {"target-file-row-num": "2"}, {"data-file.thin-mode": "true"},
+     {"file.format.per.level": "0:avro"}, {"file.format": "orc", "write-buffer-spillable": "false",
+      "write-buffer-size": "1 b"}, {"changelog-producer": "input", "write-buffer-size": "1 b"}]
+)  # fmt: skip
+
+
+def _table(path: Path | str, **options: str) -> pp.Table:
+    options = {"bucket": "2", **options}
+    return pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
+
+
+def _data(rows: Sequence[Row]) -> pa.Table:
+    """Rows as they are given to a writer, with their kinds as texts."""
+    columns = {name: pa.array([row[name] for row in rows], type_) for name, type_ in _COLUMNS.items()}
+    return pa.table({"op": pa.array([_KINDS[row[KIND]] for row in rows], pa.string()), **columns})
+
+
+def _message(table: pp.Table, rows: Sequence[Row], task: int | None) -> CommitMessage:
+    with TableWriter(table.write_context(_OP), task) as writer:
+        writer.write(_data(rows))
+        return writer.prepare_commit()
+
+
+def _found(table: pp.Table) -> list[Row]:
+    return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: (row["p"], row["k"].encode()))
+
+
+def _numbers(table: pp.Table) -> dict[tuple[Any, int], list[tuple[int, list[int]]]]:
+    """Of each bucket the rows' sequence numbers, file by file, and the number of the snapshot that added the file."""
+    found: dict[tuple[Any, int], list[tuple[int, list[int]]]] = {}
+    reader = ManifestReader(table.store)
+    for snapshot in table.snapshots():
+        for row in reader.added(reader.delta(snapshot)).to_pylist():
+            path = next(Path(table.path).rglob(row["file_name"]))
+            numbers = pq.read_table(path, partitioning=None)[SEQ].to_pylist()
+            assert (min(numbers), max(numbers)) == (row["min_sequence_number"], row["max_sequence_number"])
+            assert row["file_size"] == path.stat().st_size
+            found.setdefault((row["partition"], row["bucket"]), []).append((snapshot.id, numbers))
+    return found
+
+
+def _check_numbers(table: pp.Table) -> None:
+    """No two rows of a bucket have the same number, and later snapshots have greater ones."""
+    for files in _numbers(table).values():
+        numbers = [number for _, file in files for number in file]
+        assert len(set(numbers)) == len(numbers)
+        for before, file in files:
+            for after, later in files:
+                assert before >= after or max(file) < min(later)
+
+
+@pytest.mark.parametrize("name", _ENGINES)
+@settings(max_examples=400 if LONG else 12, deadline=None)
+@given(jobs=_JOBS, layout=_LAYOUTS)
+def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:
+    engine = _ENGINES[name]
+    with tempfile.TemporaryDirectory() as directory:
+        table, model = _table(f"{directory}/t", **engine.options, **layout), _Model(engine)
+        for job in jobs:
+            for rows in job:
+                model.write(rows)
+            tasks = [None] if len(job) == 1 else range(len(job))
+            table.commit([_message(table, rows, task) for task, rows in zip(tasks, job, strict=True)], options=_OP)
+            assert _found(table) == model.rows()
+
+
+@settings(max_examples=200 if LONG else 10, deadline=None)
+@given(jobs=_JOBS)
+def test_rows_of_a_bucket_have_numbers_of_their_own(jobs: list[list[list[Row]]]) -> None:
+    """Jobs that all begin before the first one commits: their rows are as old as their snapshots."""
+    engine = _ENGINES["deduplicate"]
+    with tempfile.TemporaryDirectory() as directory:
+        table, model = _table(f"{directory}/t", **{"changelog-producer": "input"}), _Model(engine)
+        messages = [[_message(table, rows, task) for task, rows in enumerate(job)] for job in jobs]
+        for job, written in zip(jobs, messages, strict=True):
+            for rows in job:
+                model.write(rows)
+            table.commit(written, options=_OP)
+            assert _found(table) == model.rows()
+        _check_numbers(table)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_the_last_commit_wins_whoever_began_first(tmp_path: Path, order: tuple[int, ...]) -> None:
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    messages = [_message(table, [{**row, "a": number}], None) for number in range(3)]
+    for number in order:
+        table.commit([messages[number]])
+        assert [row["a"] for row in _found(table)] == [number]
+    _check_numbers(table)
+    last = table.snapshot()
+    assert last is not None
+    again = table.commit([messages[order[-1]]])
+    assert again is not None
+    assert again.id == last.id  # its files were written again, and it is still known what they are
+    assert not list(Path(table.path).rglob("*.tmp"))
+
+
+def test_messages_of_writers_that_did_not_say_which_task_they_are(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "b": None, "s": None, "l": None}
+    messages = [_message(table, [{**row, "k": k, "a": a} for k in "abc"], None) for a in range(3)]
+    table.commit(messages)
+    assert [row["a"] for row in _found(table)] == [2, 2, 2]
+    _check_numbers(table)
+
+
+def test_what_is_moved_has_its_changelog_moved(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **{"changelog-producer": "input"})
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    first, second = (_message(table, [{**row, "a": a}, {**row, "a": a + 1, KIND: 2}], None) for a in (1, 5))
+    table.commit([first])
+    table.commit([second])
+    reader, latest = ManifestReader(table.store), table.snapshot()
+    assert latest is not None
+    assert latest.changelog_record_count == 2
+    (logged,) = reader.added(reader.changelog(latest)).to_pylist()
+    path = next(Path(table.path).rglob(logged["file_name"]))
+    found = pq.read_table(path, partitioning=None).select([SEQ, KIND, "a"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [(2, 0, 5), (3, 2, 6)]
+    assert (logged["min_sequence_number"], logged["max_sequence_number"]) == (2, 3)
+    assert logged["file_size"] == path.stat().st_size
+
+
+def test_a_changelog_has_the_rows_as_they_were_given(tmp_path: Path) -> None:
+    options = {"changelog-producer": "input", "bucket": "1", "changelog-file.format": "parquet"}
+    table = _table(tmp_path / "t", **options)
+    given = [("-D", "b", 1), ("+I", "a", 2), ("+U", "b", 3), ("-U", "a", 4), ("+I", "c", 5)]
+    rows = pa.table(
+        {"p": pa.array([7] * 5, pa.int32()), **{n: [g[i] for g in given] for i, n in enumerate(["op", "k", "a"])}}
+    )
+    table.append(rows, options=_OP)
+    (path,) = Path(table.path).rglob("changelog-*")
+    logged = pq.read_table(path, partitioning=None)
+    assert logged.schema.names == ["_KEY_k", SEQ, KIND, *_COLUMNS]
+    found = [(_KINDS[row[KIND]], row["k"], row["a"]) for row in logged.to_pylist()]
+    assert found == [("+I", "a", 2), ("-U", "a", 4), ("-D", "b", 1), ("+U", "b", 3), ("+I", "c", 5)]
+    (data,) = Path(table.path).rglob("data-*")
+    merged_rows = pq.read_table(data, partitioning=None).to_pylist()
+    assert [(_KINDS[row[KIND]], row["k"], row["a"]) for row in merged_rows] == [
+        ("-U", "a", 4), ("+U", "b", 3), ("+I", "c", 5)
+    ]  # fmt: skip
+
+
+def test_an_overwrite_replaces_rows_and_has_no_changelog(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **{"changelog-producer": "input"})
+    table.append(pa.table({"p": pa.array([1, 2], pa.int32()), "k": ["x", "x"], "a": [1, 2]}))
+    snapshot = table.overwrite(pa.table({"p": pa.array([1, 1], pa.int32()), "k": ["y", "y"], "a": [3, 4]}), {"p": 1})
+    assert snapshot is not None
+    assert snapshot.changelog_manifest_list is None
+    assert [(row["p"], row["k"], row["a"]) for row in _found(table)] == [(1, "y", 4), (2, "x", 2)]
+
+
+def test_row_kinds_in_a_column_of_the_table_stay_there(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **{"rowkind.field": "b"})
+    rows = {"p": pa.array([1, 1, 1], pa.int32()), "k": ["x", "y", "x"], "a": [1, 2, 3]}
+    table.append(pa.table({**rows, "b": ["+I", "+u", "-D"]}))
+    assert [(row["k"], row["b"]) for row in _found(table)] == [("y", "+u")]
+    with pytest.raises(SchemaError, match="NULL"):
+        table.append(pa.table({**rows, "b": ["+I", None, "-D"]}))
+    with pytest.raises(OptionError, match="rowkind"):
+        table.append(pa.table({**rows, "op": ["+I"] * 3}), options=_OP)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ({"k": ["x", None]}, {}, "'k' is NOT NULL"),
+        ({"p": pa.array([None, 1], pa.int32())}, {}, "'p' is NOT NULL"),
+        ({"op": ["+I", "+X"]}, _OP, "is no row kind"),
+        ({"op": ["+I", None]}, _OP, "can't be NULL"),
+        ({"op": [1, 2]}, _OP, "row kinds are texts"),
+        ({}, _OP, "is not one column"),
+        ({"op": ["+I", "+I"]}, {}, "no column 'op'"),
+    ],
+)
+def test_bad_rows_leave_the_table_as_it_was(
+    tmp_path: Path, data: dict[str, Any], options: dict[str, str], message: str
+) -> None:
+    table = _table(tmp_path / "t")
+    good = {"p": pa.array([1, 1], pa.int32()), "k": ["x", "y"], "a": [1, 2]}
+    table.append(pa.table(good))
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    with pytest.raises(SchemaError, match=message):
+        table.append(pa.table({**good, **data}), options=options)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    rows = pa.table({"p": pa.array([1], pa.int32()), "k": ["x"], "b": ["+I"]})
+    with pytest.raises(OptionError, match="would not be stored"):
+        table.append(rows, options={"rowkind-column": "b"})
+    plain = pp.Table.create(tmp_path / "plain", _SCHEMA)
+    with pytest.raises(OptionError, match="primary key"):
+        plain.append(rows, options=_OP)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bucket": "-1"},
+        {"bucket": "-2"},
+        {"changelog-producer": "lookup"},
+        {"changelog-producer": "full-compaction"},
+        {"deletion-vectors.enabled": "true"},
+        {"merge-engine": "first-row"},
+    ],
+)
+def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
+    table = _table(tmp_path / "t", **options)
+    (name,) = options
+    with pytest.raises(UnsupportedError, match=f"{name}={options[name]}"):
+        table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
+    assert not table.snapshots()
+
+
+def test_other_changes_of_rows_are_refused_by_name(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
+    changes: list[Callable[[], object]] = [
+        lambda: table.delete("a = 1"),
+        lambda: table.update({"a": "1"}, "b = 'x'"),
+        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), ["p", "k"]),
+        lambda: table.compact(),
+        lambda: table.rewrite_file_index(),
+    ]
+    for change in changes:
+        with pytest.raises(UnsupportedError, match="primary key"):
+            change()
+
+
+def test_an_engine_that_takes_no_deletes_refuses_those_of_a_key_with_other_versions(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **_PARTIAL)
+    rows = {"p": pa.array([1, 1], pa.int32()), "k": ["x", "x"], "op": ["+I", "-D"]}
+    with pytest.raises(UnsupportedError, match="partial-update"):
+        table.append(pa.table(rows), options=_OP)
+    assert not table.snapshots()
+    assert not list(Path(table.path).rglob("*.parquet"))
+
+
+def test_numbers_of_a_task_go_on_where_no_other_task_has_any(tmp_path: Path) -> None:
+    from paimon_pyds.metadata.partition import PartitionBucket
+    from paimon_pyds.row import EMPTY_ROW
+    from paimon_pyds.write.sequence_numbers import SequenceNumbers
+
+    context = _table(tmp_path / "t").write_context()
+    block, most = 1 << 28, 1 << 20
+    firsts = [SequenceNumbers(context, task).first(PartitionBucket(EMPTY_ROW, 0)) for task in (0, 1, most - 1)]
+    assert firsts == [0, block, (most - 1) * block]
+    found = SequenceNumbers(context, 1).of_rows(block, block - 2, 4).tolist()
+    assert found == [2 * block - 2, 2 * block - 1, (most + 1) * block, (most + 1) * block + 1]
+    assert SequenceNumbers(context).of_rows(5, block - 1, 3).tolist() == [block + 4, block + 5, block + 6]
+    with pytest.raises(OptionError, match="index of a task"):
+        SequenceNumbers(context, most)
