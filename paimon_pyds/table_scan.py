@@ -20,7 +20,14 @@ from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, c
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
+from paimon_pyds.scan.travel import (
+    Difference,
+    Incremental,
+    check_same_buckets,
+    resolve_between,
+    resolve_state,
+    state_options,
+)
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
@@ -94,6 +101,8 @@ class Scan:
         self._between = resolve_between(store, given, producer)
         if isinstance(self._between, Difference):
             self._state = replace(self._state, snapshot=self._between.end)
+            if latest.primary_keys:
+                check_same_buckets(store, self._between)
         if self._read_optimized and self._between is not None:
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         self._schema = self._state.schema

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
@@ -77,13 +79,6 @@ def test_between_snapshots(name: str, oracle: Oracle) -> None:
     _assert_as_java(oracle, path, [_options(*span, mode) for span in [(0, last), *spans] for mode in MODES])
 
 
-FILTERS = [
-    ({"op": "eq", "field": "g", "literals": ["b"]}, "g = 'b'"),
-    ({"op": "lt", "field": "id", "literals": [4]}, "id < 4"),
-    ({"op": "gt", "field": "v", "literals": [20]}, "v > 20"),
-]
-
-
 def _written(oracle: Oracle, warehouse: Path, options: dict[str, str]) -> Path:
     """A table that Java wrote, compacted, tagged as ``a`` and as ``2`` and wrote to again."""
     schema = pa.schema([pa.field("id", pa.int64(), False), ("g", pa.string()), ("v", pa.int32())])
@@ -141,3 +136,46 @@ def test_of_tables_that_java_writes(options: dict[str, str], tmp_path: Path, ora
     spans: list[tuple[int | str, int | str]] = [("a", "1"), ("a", "3"), ("1", "3"), (1, last)]
     spans += [(end - 1, end) for end in range(2, last + 1)]
     _assert_as_java(oracle, path, [_options(*span, mode) for span in spans for mode in MODES])
+
+
+@pytest.mark.parametrize("mode", ["delta", "changelog", "diff"])
+@pytest.mark.parametrize("name", ["pk_changelog_input", "pk_dedup_levels", "pk_index", "pk_partitioned", "pk_dv32"])
+def test_filters_orders_and_answers_are_those_of_the_rows(name: str, mode: str) -> None:
+    """Indexes, statistics and merging leave the rows that the filter keeps of all of them, and no other."""
+    table = pp.Table.open(table_path(name))
+    last = table.scan().snapshot_id
+    assert last is not None
+    options = _options(1, last, mode)
+    whole = table.scan(options=options).to_arrow()
+    key = pp.Table.open(table_path(name)).schema.primary_keys[-1]
+    for column in (key, "v"):
+        middle = int(np.median(whole[column].drop_null())) if whole.num_rows else 0
+        found = {
+            f"{column} IS NULL": pc.is_null(whole[column]),
+            f"{column} >= {middle}": pc.greater_equal(whole[column], middle),
+            f"{column} = {middle}": pc.equal(whole[column], middle),
+        }
+        for filter_, kept in found.items():
+            scan, expected = table.scan(filter_, options=options), whole.filter(kept)
+            assert in_order(lines(scan.to_arrow())) == in_order(lines(expected)), filter_
+            assert scan.count() == expected.num_rows, filter_
+    assert table.scan(options=options).answer.max("v").value == pc.max(whole["v"]).as_py()
+    top = table.scan(top_n="v desc nulls last, 5", options=options).to_arrow()["v"].to_pylist()
+    assert top == sorted(whole["v"].drop_null().to_pylist(), reverse=True)[:5]
+    assert table.scan(limit=4, options=options).to_arrow().num_rows == min(4, whole.num_rows)
+
+
+@requires_java_oracle
+def test_states_with_other_numbers_of_buckets_are_not_compared(tmp_path: Path, oracle: Oracle) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+    rows = [{"id": i, "v": i} for i in range(9)]
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema, primary_keys=["id"], options={"bucket": "1"})
+        batch.write(tmp_path, "db.t", rows)
+        batch.alter(tmp_path, "db.t", {"op": "set", "key": "bucket", "value": "2"})
+        batch.write(tmp_path, "db.t", rows, overwrite=True)
+        batch.write(tmp_path, "db.t", [{"id": 1, "v": 10}])
+    path = tmp_path / "db.db" / "t"
+    with pytest.raises(UnsupportedError, match="numbers of buckets"):
+        pp.Table.open(path).scan(options=_options(1, 3, "diff"))
+    _assert_as_java(oracle, path, [_options(1, 3, "diff"), _options(1, 3, "delta"), _options(2, 3, "diff")])
