@@ -8,14 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
-from paimon_pyds.cli.arguments import (
-    Commands,
-    add_query_arguments,
-    add_table_command,
-    names_in,
-    open_table,
-    scan_of,
-)
+from paimon_pyds.cli.arguments import Commands, add_query_arguments, add_table_command, names_in, open_table, scan_of
 from paimon_pyds.errors import StorageError
 from paimon_pyds.redaction import redact
 

@@ -18,7 +18,7 @@ from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
 
 __all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
@@ -36,6 +36,8 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    if ROW_KIND_COLUMN in context.raw_options:
+        IncomingRows(context)  # refuses one that has no meaning
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
 

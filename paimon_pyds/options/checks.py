@@ -245,15 +245,20 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
 
 
 def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Status, str]:
-    if option.status is Status.REFUSED:
-        try:
-            works = text is None or option.accepts(text)
-        except OptionError as error:
-            return Status.REFUSED, error.message
-        if works:
-            return Status.HONOURED, f"other values are refused: {option.why}"
-        return Status.REFUSED, f"{option.why} (when {'reading' if option.scope is Scope.READ else 'writing'})"
-    return option.status, option.why
+    if option.primary_key_only and not schema.primary_keys:
+        return Status.IGNORABLE, "matters for tables with a primary key only"
+    written = _WRITTEN_BY_KEY.get(option.key) if schema.primary_keys else None
+    if option.status is not Status.REFUSED and written is None:
+        return option.status, option.why
+    try:
+        reads = text is None or option.accepts(text)
+        writes = written is None or text is None or option.parse(text) in written
+    except OptionError as error:
+        return Status.REFUSED, error.message
+    if reads and writes:
+        return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
+    why = option.why or "not supported yet"
+    return Status.REFUSED, f"{why} (when {'reading' if not reads and option.scope is Scope.READ else 'writing'})"
 
 
 def restore_case(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:

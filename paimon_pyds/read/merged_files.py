@@ -80,7 +80,7 @@ def _given(
     found: Iterator[pa.RecordBatch]
     match spec.merging.gives:
         case "versions":
-            found = section.batches([0], batch_rows)
+            found = section.batches(0, batch_rows)
         case "difference":
             found = _difference(section, batch_rows)
         case _:
@@ -110,6 +110,8 @@ def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.Re
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
     """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Sequence numbers, which some sections need besides, are not among them.
 
     Args:
         spec: of the plan.
@@ -191,14 +193,12 @@ class _Section:
         the result has none."""
         if any(field.name == SEQUENCE_NUMBER for field in self.spec.fields):
             return False
-        reached = None
-        for run in self.runs:
-            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
-            known = [range_ for range_ in ranges if range_ is not None]
-            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
-                return False
-            reached = max(last for _, last in known)
-        return True
+        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+        if len(ranges) < len(self.files):
+            return False
+        first = [min(ranges[number][0] for number in run) for run in self.runs]
+        last = [max(ranges[number][1] for number in run) for run in self.runs]
+        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
 
     @property
     def open_runs(self) -> int:
@@ -218,11 +218,11 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a sorted run.
+    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
-            run: the numbers of its files.
+            run: its place among `runs`.
             rows: in a batch at most.
         """
         keys = self.merging.schema.trimmed_primary_keys
@@ -230,10 +230,10 @@ class _Section:
         same: npt.NDArray[np.int64] | None = None
         if self.in_sequence:
             names.append(SEQUENCE_NUMBER)
-            same = np.full(rows, self.runs.index(list(run)))
-        for number in run:
-            alone = _alone(self.files[number])
-            for batch in read_file(self.reading, alone, batch_rows=rows, trace=self.traces[number]):
+            same = np.full(rows, run)
+        for number in self.runs[run]:
+            file, trace = self.files[number], self.traces[number]
+            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
@@ -250,7 +250,10 @@ class _Section:
             return
         rows_at_once = self.rows_at_once(batch_rows)
         compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
-        runs = [SortedBatches(self.batches(run, rows_at_once), self.files[run[0]].path) for run in self.runs]
+        runs = [
+            SortedBatches(self.batches(number, rows_at_once), self.files[run[0]].path)
+            for number, run in enumerate(self.runs)
+        ]
         with closing(windows_in_rounds(runs, self.merger, rows_at_once, compression)) as found:
             for window in found:
                 rows = self.merger.merge(window, self.columns)

@@ -126,7 +126,7 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     Java's do, but of ORC files they are ORC's own statistics, which pass over NaN. So do those of pypaimon-rust and of
     pypaimon (seen of 0.4 and 2.1): they give all rows of a file one sequence number, where Java counts the rows. Files
     of tables that track rows have one number by any writer, and are not trusted either. Nothing else in a manifest
-    tells; ORC files do themselves, once they are opened (`formats.orc.prune`).
+    tells; ORC files do themselves, once they are opened (`formats.orc.reader`).
     """
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers

@@ -247,10 +247,7 @@ class ParquetReader:
         with self._source.arrow_file(int96=int96, buffer=self._buffer(task.group, leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
-                    batch_rows,
-                    row_groups=[task.group],
-                    column_indices=[leaf for leaf, _ in leaves],
-                    use_threads=True,
+                    batch_rows, row_groups=[task.group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
                 )
             while True:
                 with decoding(self._path):
