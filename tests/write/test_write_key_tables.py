@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -341,7 +343,7 @@ def test_other_changes_of_rows_are_refused_by_name(tmp_path: Path) -> None:
     changes: list[Callable[[], object]] = [
         lambda: table.delete("a = 1"),
         lambda: table.update({"a": "1"}, "b = 'x'"),
-        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), ["p", "k"]),
+        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), _KEY, when_matched="delete"),
         lambda: table.compact(),
         lambda: table.rewrite_file_index(),
     ]
@@ -373,3 +375,38 @@ def test_numbers_of_a_task_go_on_where_no_other_task_has_any(tmp_path: Path) -> 
     assert SequenceNumbers(context).of_rows(5, block - 1, 3).tolist() == [block + 4, block + 5, block + 6]
     with pytest.raises(OptionError, match="index of a task"):
         SequenceNumbers(context, most)
+
+
+_APPENDER = """
+import sys
+import pyarrow as pa
+import paimon_pyds as pp
+
+table = pp.Table.open(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(int(sys.argv[2])):
+    p = pa.array([0, 0, 0], pa.int32())
+    table.append(pa.table({"p": p, "k": ["all", sys.argv[3], "all"], "l": [1, i, 1], "a": [i, i, i]}))
+"""
+
+
+def test_processes_that_write_to_one_bucket_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each row adds to a sum; the newest version of a key is of the newest snapshot."""
+    aggregates = {"merge-engine": "aggregation", "fields.l.aggregate-function": "sum", "commit.max-retries": "100"}
+    table, each = _table(tmp_path / "t", bucket="1", **aggregates), 5
+    command = [sys.executable, "-c", _APPENDER, table.path, str(each)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    workers = [subprocess.Popen([*command, f"w{n}"], text=True, **pipes) for n in range(4)]  # type: ignore[call-overload]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    for worker in workers:
+        _, errors = worker.communicate()
+        assert worker.returncode == 0, errors
+    found = {row["k"]: (row["l"], row["a"]) for row in _found(table)}
+    assert found.pop("all")[0] == 2 * 4 * each
+    assert found == {f"w{n}": (sum(range(each)), each - 1) for n in range(4)}
+    _check_numbers(table)
