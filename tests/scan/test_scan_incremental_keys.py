@@ -39,7 +39,7 @@ def _added(reply: Reply) -> list[str]:
 def _overwritten(table: pp.Table, options: dict[str, str]) -> bool:
     """Whether states are compared before and after an overwrite: it numbers rows anew, and Java takes new rows whose
     numbers are less than those of the old ones for older versions, and gives neither."""
-    start, end = options["incremental-between"].split(",")
+    start, end = options.get("incremental-between", ",").split(",")
     if options["incremental-between-scan-mode"] != "diff" or not (start + end).isdigit():
         return False
     between = (table.store.snapshot(id_) for id_ in range(int(start) + 1, int(end) + 1))
@@ -163,6 +163,18 @@ def test_filters_orders_and_answers_are_those_of_the_rows(name: str, mode: str) 
     top = table.scan(top_n="v desc nulls last, 5", options=options).to_arrow()["v"].to_pylist()
     assert top == sorted(whole["v"].drop_null().to_pylist(), reverse=True)[:5]
     assert table.scan(limit=4, options=options).to_arrow().num_rows == min(4, whole.num_rows)
+
+
+@requires_shared
+@requires_java_oracle
+@pytest.mark.parametrize("name", ["pk_changelog_lookup", "pk_dedup_mor"])
+def test_between_times(name: str, oracle: Oracle) -> None:
+    path = table_path(name)
+    times = [snapshot.time_millis for snapshot in pp.Table.open(path).store.snapshots()]
+    spans = [(times[0], times[-1]), (times[1], times[2]), (times[1] - 1, times[-1] + 5)]
+    key = "incremental-between-timestamp"
+    reads = [{key: f"{a},{b}", "incremental-between-scan-mode": mode} for a, b in spans for mode in MODES]
+    _assert_as_java(oracle, path, reads)
 
 
 @requires_java_oracle
