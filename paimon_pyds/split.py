@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METADATA_FIELDS",
-    "SYSTEM_FIELDS",
     "ColumnBounds",
     "DeletionFile",
     "FileBounds",
@@ -38,7 +37,6 @@ __all__ = [
     "Split",
     "result_schema",
     "sections",
-    "with_system_fields",
 ]
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
@@ -55,20 +53,6 @@ METADATA_FIELDS: Mapping[str, DataField] = {
     "_SEQUENCE_NUMBER": DataField(2147483646, "_SEQUENCE_NUMBER", AtomicType(Kind.BIGINT)),
 }
 """Hidden columns that a read can add: where each row lies, and its ids in tables with row tracking."""
-
-SYSTEM_FIELDS: Mapping[str, DataField] = {
-    "_SEQUENCE_NUMBER": METADATA_FIELDS["_SEQUENCE_NUMBER"],
-    "_VALUE_KIND": DataField(2147483645, "_VALUE_KIND", AtomicType(Kind.TINYINT, nullable=False)),
-}
-"""What files of tables with a primary key hold beside the table's columns: of each row its number and its kind.
-
-Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields.
-"""
-
-
-def with_system_fields(schemas: Mapping[int, tuple[DataField, ...]]) -> dict[int, tuple[DataField, ...]]:
-    """The columns of files by their schemas, with those of `SYSTEM_FIELDS`."""
-    return {id_: tuple(dict.fromkeys((*fields, *SYSTEM_FIELDS.values()))) for id_, fields in schemas.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.grouped_rows import Positions
 from paimon_pyds.merge.key_values import VALUE_KIND, is_retract
 from paimon_pyds.merge.versions import Versions
+from paimon_pyds.predicate.tree import Predicate
 
 __all__ = ["Deduplicate", "FirstRow", "MergeEngine", "with_outermost"]
 
@@ -42,6 +43,13 @@ class MergeEngine(ABC):
         """Columns to read for these of the result: the same, and those that decide which of their values are kept."""
         return tuple(columns)
 
+    def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
+        """What one version of a key at least must meet, each, so that a filter keeps the row made of them.
+
+        Rows of which values are computed from several versions have no such conditions.
+        """
+        return ()
+
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         """Positions of rows, in order, without which later merges could give other rows; the others can be dropped
         where a key has too many versions for memory. Of a key with several versions two are kept at least."""
@@ -56,6 +64,9 @@ class Deduplicate(MergeEngine):
 
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
         return _taken(rows.select([*columns]), self._newest(rows, versions))
+
+    def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
+        return (predicate,)
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         return with_outermost(versions, self._newest(rows, versions))
@@ -76,6 +87,9 @@ class FirstRow(MergeEngine):
 
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
         return _taken(rows.select([*columns]), self._oldest(rows, versions))
+
+    def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
+        return (predicate,)
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         return with_outermost(versions, self._oldest(rows, versions))

@@ -3,17 +3,29 @@
 A table with a primary key holds versions of a row in several files of a bucket, and a newer one hides or changes the
 older ones. A condition on the key holds for all versions of a row or for none, so it may drop files, pages and rows
 before they are merged. A condition on other columns may not: it could drop the newest version and bring back an older
-one. (Source: Paimon documentation, primary-key-table/query-performance, "Data Skipping By Primary Key Filter".)
+one. (Source: Paimon documentation, primary-key-table/query-performance, "Data Skipping By Primary Key Filter".) But it
+says which keys are worth merging: those of which a version meets it (`MergeEngine.conditions_on_versions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
+from paimon_pyds.predicate.tree import (
+    And,
+    Const,
+    Leaf,
+    Op,
+    Or,
+    Predicate,
+    conjuncts,
+    make_or,
+    partition_filter,
+    root_columns,
+)
 
-__all__ = ["MergeFilter", "merge_filter"]
+__all__ = ["MergeFilter", "conditions_on_values", "merge_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +51,42 @@ def merge_filter(predicate: Predicate, keys: Iterable[str] | None) -> MergeFilte
             partitions. None where rows are not merged: all of the filter acts as they are read.
     """
     return MergeFilter(predicate) if keys is None else MergeFilter(*partition_filter(predicate, tuple(keys)))
+
+
+def conditions_on_values(predicate: Predicate, excluded: Collection[str]) -> tuple[Predicate, ...]:
+    """The parts of a filter on rows of which each value was taken from one version: true for at least one version each.
+
+    A condition on one column that is not true for NULL is true for the version that the column's value was taken from.
+    Of an OR each part must be such a condition; of an AND inside of it one part is kept, as the others may be true for
+    other versions.
+
+    Args:
+        predicate: bound to the table's columns.
+        excluded: columns whose values are not those of one version.
+    """
+    found = (_on_one_value(part, frozenset(excluded)) for part in conjuncts(predicate))
+    return tuple(part for part in found if part is not None)
+
+
+def _on_one_value(predicate: Predicate, excluded: frozenset[str]) -> Predicate | None:
+    columns = root_columns(predicate)
+    if not excluded.isdisjoint(columns):
+        return None
+    if len(columns) == 1:
+        return None if _is_true_for_null(predicate) else predicate
+    if isinstance(predicate, And):
+        parts = (_on_one_value(child, excluded) for child in predicate.children)
+        return next((part for part in parts if part is not None), None)
+    if isinstance(predicate, Or):
+        found = [_on_one_value(child, excluded) for child in predicate.children]
+        return None if None in found else make_or(*(part for part in found if part is not None))
+    return None
+
+
+def _is_true_for_null(predicate: Predicate) -> bool:
+    """Whether a condition on one column may be true where that is NULL: in a tree without NOT only by these leaves."""
+    if isinstance(predicate, And):
+        return all(map(_is_true_for_null, predicate.children))
+    if isinstance(predicate, Or):
+        return predicate.ranges is None and any(map(_is_true_for_null, predicate.children))
+    return not isinstance(predicate, Leaf) or predicate.op is Op.IS_NULL

@@ -12,6 +12,7 @@ from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column
 from paimon_pyds.merge.versions import sort_versions
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.predicate.tree import Predicate
 
 __all__ = ["RowMerger"]
 
@@ -40,6 +41,11 @@ class RowMerger:
         """The columns that `merge` needs, to give these."""
         named = (*self.keys, SEQUENCE_NUMBER, VALUE_KIND, *self._sequence.names)
         return tuple(dict.fromkeys((*named, *self._engine.required_columns(columns))))
+
+    def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
+        """What one version of a key at least must meet, each, so that a filter keeps the merged row; none where rows
+        are made in a way that no single version tells of."""
+        return self._engine.conditions_on_versions(predicate)
 
     def merge(self, rows: pa.Table | pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """One row for each key, in the order of keys. Deletes are kept (`without_deletes` drops them).

@@ -17,10 +17,12 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.aggregated_columns import aggregated_column
 from paimon_pyds.merge.base_rows import CountedVersions
 from paimon_pyds.merge.engine import MergeEngine, with_outermost
+from paimon_pyds.merge.filter import conditions_on_values
 from paimon_pyds.merge.grouped_rows import Flags, Positions, is_valid, take_or_null
 from paimon_pyds.merge.key_values import DELETE, INSERT, SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_pyds.merge.sequence_groups import GroupOrder, SequenceGroup, last_removals
 from paimon_pyds.merge.versions import Versions
+from paimon_pyds.predicate.tree import Predicate
 
 __all__ = ["PartialUpdate"]
 
@@ -46,6 +48,9 @@ class PartialUpdate(MergeEngine):
         wanted = set(columns)
         fields = [g.fields for g in self.groups if g.removes or wanted.intersection((*g.columns, *g.fields))]
         return tuple(dict.fromkeys((*columns, *(name for names in fields for name in names))))
+
+    def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
+        return conditions_on_values(predicate, {name for group in self.groups for name in group.aggregates})
 
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
         counted = self._counted(rows, versions)

@@ -61,8 +61,16 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
 
 
-def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
-    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for."""
+def check_writable(
+    schema: SchemaLike, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
+
+    Args:
+        schema: the table's.
+        options: of the one write, over the table's own.
+        existing_rows: the rows are in the table, and stay in their buckets.
+    """
     for field in schema.fields:
         refused = refused_kind(field.type)
         if refused is not None:
@@ -79,7 +87,8 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
             "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
             hint="create another table and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
         )
-    _check_buckets(schema, typed)
+    if not (existing_rows and schema.primary_keys):
+        _check_buckets(schema, typed)
     if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"

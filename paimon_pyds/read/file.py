@@ -29,7 +29,16 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField, arrow_schema, arrow_type
 
-__all__ = ["ROW_INDEX", "FileReading", "matching_rows", "metadata_column", "no_columns", "open_data_file", "read_file"]
+__all__ = [
+    "ROW_INDEX",
+    "FileReading",
+    "matching_rows",
+    "metadata_column",
+    "no_columns",
+    "open_data_file",
+    "read_file",
+    "timed",
+]
 
 ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
@@ -63,12 +72,13 @@ def read_file(
     """
     live = LiveRows(spec, file, trace)
     try:
-        yield from _timed(_read(live, batch_rows, limit), live.trace)
+        yield from timed(_read(live, batch_rows, limit), live.trace)
     except FileNotFoundError as error:
         raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
 
 
-def _timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
+def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
+    """The batches; the time that they take is noted, without that of who takes them."""
     with closing(batches):
         while True:
             start = time.perf_counter()

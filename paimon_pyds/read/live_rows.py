@@ -25,7 +25,29 @@ from paimon_pyds.split import DeletionFile, PlannedFile, ReadSpec
 from paimon_pyds.storage import FileIO, FileSource
 from paimon_pyds.types import DataField
 
-__all__ = ["FileTrace", "LiveRows", "deleted_rows", "file_evolution", "live_rows"]
+__all__ = ["FileTrace", "LiveRows", "SectionTrace", "deleted_rows", "file_evolution", "live_rows"]
+
+
+@dataclass(slots=True)
+class SectionTrace:
+    """What happened to files that were merged with one another.
+
+    Attributes:
+        rows: rows in all of them.
+        candidates: rows that may make the filter true by indexes and statistics, each taken alone; None where that was
+            not found out: the filter is on keys only, or everything is merged (``reason``).
+        candidate_keys: how many keys these have: only their versions were read.
+        versions: rows that were read to be merged.
+        rows_returned: rows given out.
+        reason: why everything was merged, though there is a filter on values.
+    """
+
+    rows: int
+    candidates: int | None = None
+    candidate_keys: int | None = None
+    versions: int = 0
+    rows_returned: int = 0
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -40,6 +62,9 @@ class FileTrace:
         millis: time spent on it, waiting for who takes its batches left out.
         index_results: what its indexes said, in the order in which they were asked.
         counters: what the storage was asked for.
+        section: of a file whose rows were merged with others'; these share it. ``rows_returned`` are then the versions
+            that were read. Where ``section.candidates`` is known, the rows left after each step are those that may make
+            the filter true.
     """
 
     path: str
@@ -51,6 +76,7 @@ class FileTrace:
     millis: float = 0.0
     index_results: list[IndexResult] = field(default_factory=list)
     counters: ReadCounters = field(default_factory=ReadCounters)
+    section: SectionTrace | None = None
 
 
 _VECTOR_FRAME = 8

@@ -20,7 +20,15 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
 from paimon_pyds.merge.files import OLDER
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.merge.key_values import (
+    KEY_VALUE_FIELDS,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    key_column,
+    with_key_values,
+    without_deletes,
+)
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
@@ -28,12 +36,13 @@ from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
-from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.row import decode_column
-from paimon_pyds.split import SYSTEM_FIELDS, Merging, PlannedFile, ReadSpec, result_schema, with_system_fields
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["before_merging", "read_merged"]
+__all__ = ["before_merging", "read_merged", "read_versions"]
 
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
@@ -66,27 +75,24 @@ def read_merged(
         UnsupportedError: a metadata column that merged rows don't have; or what the merge engine refuses.
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
-    for rows in _given(spec, files, traces, batch_rows):
-        for start in range(0, rows.num_rows, batch_rows):
-            yield rows.slice(start, batch_rows)
-
-
-def _given(
-    spec: ReadSpec, files: Sequence[PlannedFile], traces: Sequence[FileTrace], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """What `Merging.gives` says of the files, as the result has it."""
     assert spec.merging is not None
     section = _Section(spec, spec.merging, files, traces)
-    found: Iterator[pa.RecordBatch]
-    match spec.merging.gives:
+    with closing(_given(section, batch_rows)) as found:
+        for rows in map(section.result, found):
+            section.note.rows_returned += rows.num_rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+
+
+def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+    """What `Merging.gives` says of the files, before what is left of the filter."""
+    match section.merging.gives:
         case "versions":
-            found = section.batches(0, batch_rows)
+            yield from section.batches(0, batch_rows, None)
         case "difference":
-            found = _difference(section, batch_rows)
+            yield from _difference(section, batch_rows)
         case _:
-            found = section.merged(batch_rows)
-    for rows in found:
-        yield section.result(rows)
+            yield from section.merged(batch_rows)
 
 
 def _difference(section: _Section, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -106,6 +112,33 @@ def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.Re
     """Rows of one state, with the column `OLDER`."""
     for batch in batches:
         yield batch.append_column(pa.field(OLDER, pa.bool_()), from_numpy(np.full(batch.num_rows, older)))
+
+
+def read_versions(
+    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
+
+    Args:
+        spec: columns of the table; it has no filter.
+        files: those of the section that are merged.
+        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
+        batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
+            `read_merged`.
+    """
+    assert spec.merging is not None
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    section = _Section(spec, spec.merging, files, traces, numbered=True)
+    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
+    with closing(section.windows(batch_rows)) as found:
+        for window in found:
+            rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
+            rows = without_deletes(rows) if drop_deletes else rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
 
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
@@ -130,12 +163,13 @@ def _alone(file: PlannedFile) -> PlannedFile:
 
 @dataclass
 class _Section:
-    """How the files of one section are read and merged."""
+    """How the files of one section are read and merged; ``numbered``: the result has sequence numbers."""
 
     spec: ReadSpec
     merging: Merging
     files: Sequence[PlannedFile]
     traces: Sequence[FileTrace]
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -143,6 +177,14 @@ class _Section:
                 raise UnsupportedError(
                     f"rows that are merged from several files have no {name}", hint="compact the table, or leave it out"
                 )
+
+    @cached_property
+    def note(self) -> SectionTrace:
+        """What happens to the section; the files' traces have it, too."""
+        made = SectionTrace(sum(file.row_count for file in self.files))
+        for trace in self.traces:
+            trace.section = made
+        return made
 
     @cached_property
     def merger(self) -> RowMerger:
@@ -162,10 +204,10 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = [field for name, field in SYSTEM_FIELDS.items() if name != SEQUENCE_NUMBER or not self.in_sequence]
+        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
         return replace(
             self.spec,
-            schemas=with_system_fields(self.spec.schemas),
+            schemas=with_key_values(self.spec.schemas),
             fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
@@ -189,12 +231,10 @@ class _Section:
 
     @cached_property
     def in_sequence(self) -> bool:
-        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read, where
-        the result has none."""
-        if any(field.name == SEQUENCE_NUMBER for field in self.spec.fields):
-            return False
+        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
         ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
-        if len(ranges) < len(self.files):
+        numbered = self.numbered or any(field.name == SEQUENCE_NUMBER for field in self.spec.fields)
+        if numbered or len(ranges) < len(self.files):
             return False
         first = [min(ranges[number][0] for number in run) for run in self.runs]
         last = [max(ranges[number][1] for number in run) for run in self.runs]
@@ -218,12 +258,29 @@ class _Section:
         columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
         return [int(code) for code in order_codes(columns)]
 
-    def batches(self, run: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def wanted_keys(self) -> KeySet | None:
+        """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        after = self.merging.filter.after
+        if after is Const.TRUE or self.merging.gives != "rows":
+            return None
+        if not self.spec.use_index:
+            self.note.reason = "indexes are not used"
+            return None
+        conditions = self.merger.conditions_on_versions(after)
+        if not conditions:
+            self.note.reason = "no version alone tells whether the filter keeps the merged row"
+            return None
+        schema = self.merging.schema
+        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
+        return search.wanted(conditions, self.files, self.traces, self.note)
+
+    def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
             run: its place among `runs`.
             rows: in a batch at most.
+            wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
         names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
@@ -233,28 +290,40 @@ class _Section:
             same = np.full(rows, run)
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
-            for batch in read_file(self.reading, _alone(file), batch_rows=rows, trace=trace):
+            if wanted is None:
+                batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
+            else:
+                batches = read_wanted(self.reading, wanted, file, trace, rows)
+            for batch in batches:
+                self.note.versions += batch.num_rows
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
+    def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """All versions of the rows; those of a key are in one window."""
+        rows = self.rows_at_once(batch_rows)
+        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        keys = self.wanted_keys()
+        runs = [
+            SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
+            for number, run in enumerate(self.runs)
+        ]
+        return windows_in_rounds(runs, self.merger, rows, compression)
+
     def of_state(self, *, older: bool) -> _Section:
         """The same of the files of one of two states."""
         numbers = [n for n, file in enumerate(self.files) if file.run is not None and file.run.older is older]
-        return replace(self, files=[self.files[n] for n in numbers], traces=[self.traces[n] for n in numbers])
+        part = replace(self, files=[self.files[n] for n in numbers], traces=[self.traces[n] for n in numbers])
+        part.note = self.note
+        return part
 
     def merged(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """One row for each key, with `columns`: deletes are among them where they are given."""
         if not self.files:
             return
-        rows_at_once = self.rows_at_once(batch_rows)
-        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
-        runs = [
-            SortedBatches(self.batches(number, rows_at_once), self.files[run[0]].path)
-            for number, run in enumerate(self.runs)
-        ]
-        with closing(windows_in_rounds(runs, self.merger, rows_at_once, compression)) as found:
+        with closing(self.windows(batch_rows)) as found:
             for window in found:
                 rows = self.merger.merge(window, self.columns)
                 yield rows if self.gives_deletes else without_deletes(rows)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from paimon_pyds.merge.files import (
     without_common,
 )
 from paimon_pyds.merge.filter import MergeFilter, merge_filter
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import FileKey
@@ -48,7 +49,7 @@ from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
-from paimon_pyds.split import SYSTEM_FIELDS, MergedRows, Merging, PlannedFile, ReadSpec, sections, with_system_fields
+from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
@@ -160,7 +161,7 @@ class Planner:
         schemas = {id_: self.store.schema(id_).fields for id_ in {file.schema_id for file in files}}
         return ReadSpec(
             io=self.store.io,
-            schemas=with_system_fields(schemas) if set(request.fields) & set(SYSTEM_FIELDS.values()) else schemas,
+            schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
             fields=request.fields,
             filter_fields=request.filter_fields,
             predicate=request.predicate,
@@ -373,7 +374,16 @@ class Planner:
             snapshot = None
         elif isinstance(between, Difference) and is_older(entries):
             snapshot = between.start
-        return FileDetails(deletion_files(self.store, self.schema, snapshot), self.selections)
+        deletions = deletion_files(self.store, self.schema, snapshot)
+        return FileDetails(deletions, self.selections, self.bounds(entries))
+
+    def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None]:
+        """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""
+        embedded = entries.column("embedded_index")
+        if MERGED not in entries.schema.names or embedded.null_count == len(embedded):
+            return repeat(None)
+        indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
+        return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
     def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
         """The first files that have enough rows for the limit, where metadata tells how many they have."""

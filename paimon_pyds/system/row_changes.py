@@ -20,9 +20,8 @@ from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.merge.equal_values import equality_codes
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
 from paimon_pyds.scan.travel import Additions, Difference
-from paimon_pyds.split import SYSTEM_FIELDS
 from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, arrow_schema
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ __all__ = ["ROW_CHANGES", "AuditLog", "Binlog"]
 ROW_CHANGES = ("audit_log", "binlog")
 _KINDS = ("+I", "-U", "+U", "-D")
 _ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))
+_NUMBER, _KIND = KEY_VALUE_FIELDS
 _NUMBERED = "table-read.sequence-number.enabled"
 
 
@@ -56,7 +56,7 @@ class AuditLog:
         if scan.options.get(_NUMBERED):
             if not self._kept_kinds:
                 raise UnsupportedError(f"{_NUMBERED} is for tables with a primary key")
-            fields.insert(1, SYSTEM_FIELDS[SEQUENCE_NUMBER])
+            fields.insert(1, _NUMBER)
         by_name = {field.name: field for field in fields}
         for name in columns or ():
             if name not in by_name:
@@ -68,7 +68,7 @@ class AuditLog:
 
     def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
         """The columns to read: those of the result, and the row kind where files have it."""
-        kind = (SYSTEM_FIELDS[VALUE_KIND],) if self._kept_kinds else ()
+        kind = (_KIND,) if self._kept_kinds else ()
         return (*kind, *(field for field in self.fields if field is not _ROWKIND))
 
     @cached_property

@@ -344,7 +344,6 @@ def test_other_changes_of_rows_are_refused_by_name(tmp_path: Path) -> None:
         lambda: table.delete("a = 1"),
         lambda: table.update({"a": "1"}, "b = 'x'"),
         lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), _KEY, when_matched="delete"),
-        lambda: table.compact(),
         lambda: table.rewrite_file_index(),
     ]
     for change in changes:

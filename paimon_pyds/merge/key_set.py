@@ -1,0 +1,127 @@
+"""A set of keys: which rows have one of them, and what statistics of files and pages can be asked for that."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import from_numpy, is_true, to_numpy
+from paimon_pyds.caching import cached_property
+from paimon_pyds.merge.grouped_rows import Flags
+from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
+from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
+from paimon_pyds.types import FLOAT_KINDS, DataField, Kind
+
+__all__ = ["KeySet"]
+
+_NOT_LISTED = FLOAT_KINDS | {Kind.CHAR}
+"""Types whose values may be equal as keys and differ in statistics: zeros of both signs, blanks at the end."""
+_FEW = 1024
+"""So many keys are compared with all rows of a batch."""
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """Keys in their order, each once; none is NULL. It is a `predicate.tree.RowCondition`.
+
+    Attributes:
+        fields: the columns of the key.
+        columns: the values of each.
+    """
+
+    fields: tuple[DataField, ...]
+    columns: tuple[pa.Array, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[DataField], rows: pa.RecordBatch) -> KeySet:
+        """The keys that rows have."""
+        columns = [rows.column(field.name) for field in fields]
+        order, again = sorted_rows(columns)
+        kept = from_numpy(order[np.append(True, ~again)[: len(order)]])
+        return cls(tuple(fields), tuple(column.take(kept) for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @cached_property
+    def _comparable(self) -> list[pa.Array]:
+        return comparable(self.columns)
+
+    def between(self, least: pa.Array, greatest: pa.Array) -> KeySet:
+        """Those whose first column lies between the first values of two arrays, both included."""
+        low, high = (comparable([end])[0][0].as_py() for end in (least, greatest))
+        inside = self._between(low, high)
+        return KeySet(self.fields, tuple(column[inside] for column in self.columns))
+
+    def _between(self, low: Any, high: Any) -> slice:
+        first = self._comparable[0]
+        start = bisect_left(range(len(first)), low, key=lambda i: first[i].as_py())
+        return slice(start, bisect_right(range(len(first)), high, start, key=lambda i: first[i].as_py()))
+
+    @property
+    def condition(self) -> Computed:
+        """The condition that a row has one of the keys; exact, whatever the type."""
+        names = tuple(field.name for field in self.fields)
+        return Computed(f"({', '.join(names)}) IN ({len(self)} keys)", names, str(id(self)), self)
+
+    @property
+    def listed(self) -> Predicate:
+        """What leaves can say of that: true for every row that has one of the keys, and maybe for others."""
+        if not len(self):
+            return Const.FALSE
+        return make_and(*map(_one_of, self.fields, self.columns))
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether rows have one of the keys."""
+        rows = comparable([batch.column(field.name) for field in self.fields])
+        keys = self._around(rows[0])
+        if len(rows) == 1 and pa.types.is_integer(rows[0].type) and not rows[0].null_count:
+            return from_numpy(_among(to_numpy(rows[0]), to_numpy(keys[0])))
+        found = np.logical_and.reduce([is_true(pc.is_in(row, key)) for row, key in zip(rows, keys, strict=True)])
+        if len(rows) > 1 and found.any():
+            at = np.flatnonzero(found)
+            here = [row.take(from_numpy(at)) for row in rows]
+            codes = order_codes([pa.concat_arrays(both) for both in zip(here, keys, strict=True)])
+            found[at] = np.isin(codes[: len(at)], codes[len(at) :])
+        return from_numpy(found)
+
+    def _around(self, first: pa.Array) -> list[pa.Array]:
+        """The keys that rows may have with these values in their first column, in any order."""
+        if len(self) <= _FEW or not len(first):
+            return self._comparable
+        ends = pc.min_max(first)
+        inside = self._between(ends["min"].as_py(), ends["max"].as_py())
+        return [column[inside] for column in self._comparable]
+
+
+def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
+    """Which rows are among the keys. Files are sorted by their keys: then the rows of each are looked up."""
+    if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
+        return np.isin(rows, keys)
+    steps = np.zeros(len(rows) + 1, np.int32)
+    np.add.at(steps, np.searchsorted(rows, keys, "left"), 1)
+    np.subtract.at(steps, np.searchsorted(rows, keys, "right"), 1)
+    found: Flags = np.cumsum(steps[:-1]) > 0
+    return found
+
+
+def _one_of(field: DataField, values: pa.Array) -> Predicate:
+    if field.type.kind in _NOT_LISTED:
+        return Const.TRUE
+    order, again = sorted_rows([values])
+    values = values.take(from_numpy(order[np.append(True, ~again)]))
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    try:
+        literals = tuple(values.to_pylist())
+    except UnicodeDecodeError:  # not UTF-8, as Java allows
+        return Const.TRUE
+    ref = ColumnRef(field.name, (), field.type, field.id)
+    return Leaf(Op.IN if len(literals) > 1 else Op.EQ, ref, literals)

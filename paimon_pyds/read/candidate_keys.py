@@ -1,0 +1,207 @@
+"""Which rows of a section a filter on values can keep, before anything is merged; and the versions of these alone.
+
+A version of a row says nothing of the merged row: a newer one may hide it. But where the merge engine takes values from
+versions, a row that the filter keeps has a version that meets a condition (`RowMerger.conditions_on_versions`). So the
+indexes and the pages of each file name the rows that may meet it: candidates. Every version of their keys is read, from
+all files, and nothing else; these are merged, and the filter decides as if everything had been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
+from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
+from paimon_pyds.row import decode_column
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
+from paimon_pyds.types import DataField
+
+__all__ = ["KeySearch", "read_wanted"]
+
+_ROWS_PER_CANDIDATE = 1_000
+"""With more candidates than one of so many rows nearly every page has one: merging everything costs about the same."""
+_MOST_CANDIDATES = 1 << 20
+_MOST_KEY_BYTES = 64 << 20
+"""Of the candidates' keys, which stay in memory."""
+
+
+@dataclass(frozen=True)
+class KeySearch:
+    """A search for the keys of which a version meets a condition, in the files of one section.
+
+    Attributes:
+        spec: how the files are read where everything is merged; its filter is on keys.
+        fields: the table's columns.
+        keys: names of those of the key.
+    """
+
+    spec: ReadSpec
+    fields: Sequence[DataField]
+    keys: Sequence[str]
+
+    def wanted(
+        self,
+        conditions: Sequence[Predicate],
+        files: Sequence[PlannedFile],
+        traces: Sequence[FileTrace],
+        note: SectionTrace,
+    ) -> KeySet | None:
+        """The keys of which a version meets the condition that the fewest rows may meet; None where they are many.
+
+        Args:
+            conditions: each has to be met by one version, at least, of a key that is wanted.
+            files: of the section.
+            traces: of the files.
+            note: where to say what was found, or why nothing was.
+
+        Raises:
+            CorruptFileError: a file, its index or its deletion vector is damaged.
+            SnapshotNotFoundError: a file is gone.
+            StorageError: a file can't be read.
+        """
+        try:
+            found = self._fewest(conditions, files, traces)
+            if found is None:
+                note.reason = "too many rows may make the filter true"
+                return None
+            note.candidates = found.count
+            keys = found.keys()
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
+        if keys is None:
+            note.reason = "the keys of the rows that may make the filter true take too much memory"
+        else:
+            note.candidate_keys = len(keys)
+        return keys
+
+    def _fewest(
+        self, conditions: Sequence[Predicate], files: Sequence[PlannedFile], traces: Sequence[FileTrace]
+    ) -> _Candidates | None:
+        """The candidates of the condition that has the fewest; None where they are too many for each."""
+        most = min(sum(file.row_count for file in files) // _ROWS_PER_CANDIDATE, _MOST_CANDIDATES)
+        best: _Candidates | None = None
+        for condition in conditions:
+            found = self._candidates(condition, files, traces, most)
+            if found is not None:
+                best, most = found, found.count - 1
+        return best
+
+    def _candidates(
+        self, condition: Predicate, files: Sequence[PlannedFile], traces: Sequence[FileTrace], most: int
+    ) -> _Candidates | None:
+        predicate = make_and(self.spec.predicate, condition)
+        by_name = {field.name: field for field in self.fields}
+        columns = set(root_columns(predicate))
+        filtered = tuple(field for field in self.fields if field.name in columns)
+        keys = tuple(by_name[name] for name in self.keys)
+        spec = replace(self.spec, fields=keys, filter_fields=filtered, predicate=predicate)
+        found = _Candidates(spec, [], 0)
+        for number in sorted(range(len(files)), key=lambda number: -files[number].row_count):  # soonest too many
+            live = LiveRows(spec, files[number]._replace(run=None), traces[number])
+            rows = _may_meet(live)
+            found.files.append((live, rows))
+            found.count += rows.count(live.file.row_count)
+            if found.count > most:
+                return None
+        return found
+
+
+def _may_meet(live: LiveRows) -> RowSelection:
+    """The live rows of a file that may meet a condition, by its indexes and its own statistics."""
+    rows = live.candidates
+    live.close()
+    if rows.is_none or live.is_exact:
+        return rows
+    with open_data_file(live.spec, live.file, live.trace.counters) as reader:
+        return FileReading(live, reader).selection
+
+
+@dataclass
+class _Candidates:
+    """The rows that may meet a condition.
+
+    Attributes:
+        spec: reads their keys, with the condition as filter.
+        files: each with its candidates.
+        count: how many candidates there are.
+    """
+
+    spec: ReadSpec
+    files: list[tuple[LiveRows, RowSelection]]
+    count: int
+
+    def keys(self) -> KeySet | None:
+        """The keys of rows that meet the condition; None where they take too much memory, or one is NULL."""
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        for live, rows in self.files:
+            if rows.is_none:
+                continue
+            spec = replace(self.spec, predicate=Const.TRUE, filter_fields=()) if live.is_exact else self.spec
+            trace = FileTrace(live.file.path, live.file.row_count, counters=live.trace.counters)
+            for batch in read_file(spec, live.file.selecting(rows), trace=trace):
+                batches.append(batch)
+                size += batch.nbytes
+                if size > _MOST_KEY_BYTES or any(column.null_count for column in batch.columns):
+                    return None
+            live.trace.millis += trace.millis
+        return KeySet.of(self.spec.fields, one_batch(pa.Table.from_batches(batches, result_schema(self.spec))))
+
+
+def read_wanted(
+    spec: ReadSpec, keys: KeySet, file: PlannedFile, trace: FileTrace, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one file that have one of some keys, with the columns of ``spec``.
+
+    Args:
+        spec: the columns to read; its filter is not asked.
+        keys: those wanted.
+        file: of a section.
+        trace: counts what is read; ``rows_returned`` are these rows.
+        batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError: the file or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    near = _within(keys, file)
+    if not len(near):
+        return
+    try:
+        yield from timed(_having(spec, near, file._replace(run=None), trace, batch_rows), trace)
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+
+
+def _within(keys: KeySet, file: PlannedFile) -> KeySet:
+    """The keys that lie in the range of a file's keys, by the first column."""
+    assert file.run is not None
+    ends = decode_column(array(file.run.key_range, pa.binary()), [f.type for f in keys.fields], 0, arity=True)
+    return keys if ends.unknown is not None else keys.between(ends.values[:1], ends.values[1:])
+
+
+def _having(
+    spec: ReadSpec, keys: KeySet, file: PlannedFile, trace: FileTrace, batch_rows: int
+) -> Generator[pa.RecordBatch, None, None]:
+    by_pages = replace(spec, predicate=keys.listed, filter_fields=keys.fields, use_index=False)
+    apart = FileTrace(file.path, file.row_count, counters=trace.counters)
+    live = LiveRows(by_pages, file, apart)
+    if live.candidates.is_none:
+        return
+    with open_data_file(spec, file, trace.counters) as reader:
+        rows = FileReading(live, reader).selection
+        if 2 * rows.count(file.row_count) > file.row_count:
+            rows = live.candidates  # most pages are read: so many positions would cost more
+        exactly = replace(by_pages, predicate=keys.condition)
+        for batch in FileReading(LiveRows(exactly, file.selecting(rows), apart), reader).batches(batch_rows):
+            trace.rows_returned += batch.num_rows
+            yield batch
