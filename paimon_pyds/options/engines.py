@@ -130,21 +130,24 @@ _PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", p
     ("pk-full-text.index.columns", _S, None, "text indexes"),
 ])  # fmt: skip
 
-_COMPACTION = _group("writers here never compact inline", [
-    ("compaction.file-num-limit", _N, "100000", "most files at once"),
-    ("compaction.max-size-amplification-percent", _N, "200", "trigger"),
-    ("compaction.force-up-level-0", _B, "false", "trigger"),
-    ("compaction.size-ratio", _N, "1", "trigger"),
+_MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
+    ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
+    ("compaction.force-up-level-0", _B, "false", "a compaction leaves nothing on level 0"),
+    ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("compaction.offpeak.start.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak.end.hour", _N, "-1", "quiet hours"),
-    ("compaction.offpeak-ratio", _N, "0", "quiet hours"),
-    ("compaction.optimization-interval", _T, None, "trigger"),
-    ("compaction.total-size-threshold", _M, None, "trigger"),
-    ("compaction.incremental-size-threshold", _M, None, "trigger"),
-    ("compaction.skip-expired-partitions", _B, "false", "leave expired partitions"),
-    ("num-sorted-run.compaction-trigger", _N, "5", "trigger"),
-    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
+    ("compaction.offpeak-ratio", _N, "0", "size ratio in quiet hours"),
+    ("compaction.optimization-interval", _T, None, "how often all runs are merged"),
+    ("compaction.total-size-threshold", _M, None, "size of a bucket below which all runs are merged"),
+    ("compaction.incremental-size-threshold", _M, None, "size of newer runs above which all are merged"),
+    ("num-sorted-run.compaction-trigger", _N, "5", "sorted runs that are worth a compaction"),
     ("num-levels", _N, None, "levels of the merge tree"),
+])  # fmt: skip
+
+_COMPACTION = _group("writers here never compact inline", [
+    ("compaction.file-num-limit", _N, "100000", "most files at once"),
+    ("compaction.skip-expired-partitions", _B, "false", "leave expired partitions"),
+    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
     ("full-compaction.delta-commits", _N, None, "trigger"),
     ("local-sort.max-num-file-handles", _N, "128", "files of a sort"),
     ("spill-compression.zstd-level", _N, "1", "of spilled data"),
@@ -266,5 +269,5 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_PRIMARY_KEY, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
+    *_MERGE, *_PRIMARY_KEY, *_MERGE_RUNS, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
 )  # fmt: skip

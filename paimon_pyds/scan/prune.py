@@ -41,19 +41,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = [
-    "EmbeddedAnswers",
-    "StatisticsGroup",
-    "ask_embedded",
-    "bucket_key_fields",
-    "bucket_mask",
-    "hashes_alike",
-    "instant_bounds",
-    "left_out",
-    "statistics_groups",
-    "statistics_mask",
-]
-
 _MAX_KEYS = 4_096
 
 
@@ -263,8 +250,7 @@ def bucket_mask(
 def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableSchema]]) -> list[DataField] | None:
     """The columns that tell the bucket of a row by their values; None where they don't.
 
-    Of CHAR columns it may be values with blanks at the end that are hashed, and formats with ``trims_char`` don't give
-    these.
+    Of CHAR columns the hashes may be of blanks, too, which formats with ``trims_char`` don't give.
 
     Args:
         schema: the table's.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
+import pickle
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +23,15 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.compact import publish as module
-from paimon_pyds.errors import CommitError, UnsupportedError
+from paimon_pyds.errors import CommitError, SchemaError, UnsupportedError
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, in_order, lines
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 REFUSED = {
     "pk_changelog_full": "changelog-producer=full-compaction",
@@ -261,6 +268,18 @@ def test_files_with_keys_of_their_own_are_not_rewritten(tmp_path: Path) -> None:
     assert latest(table).commit_kind is CommitKind.COMPACT
 
 
+def test_a_sum_with_more_digits_than_its_type_is_an_error(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int32(), False), ("d", pa.decimal128(4, 1))])
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.d.aggregate-function": "sum"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options=options)
+    for _ in range(2):
+        table.append(pa.table([[1, 2], [Decimal("500.0"), Decimal("-1.0")]], schema=schema))
+    files = data_files(table)
+    with pytest.raises(SchemaError, match=r"column d: aggregated to 1000\.0, which DECIMAL\(4, 1\) can't hold"):
+        table.compact(full=True)
+    assert data_files(table) == files
+
+
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     table = _written(tmp_path / "t")
     files = data_files(table)
@@ -356,6 +375,57 @@ def test_a_commit_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
         table.compact(full=True)
     assert data_files(table) == files
     assert _read(table) == expected
+
+
+class _Elsewhere:
+    """An executor whose tasks and results go through pickle, as to other machines."""
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        for task in tasks:
+            there, given = pickle.loads(pickle.dumps((function, task)))
+            yield pickle.loads(pickle.dumps(there(given)))
+
+
+def test_tasks_run_on_other_machines(tmp_path: Path) -> None:
+    table = _written(tmp_path / "t")
+    expected = _read(table)
+    assert table.compact(full=True, executor=_Elsewhere()).groups == 1
+    assert _read(table) == expected
+
+
+def _write_for_ever(path: str, say: Connection) -> None:
+    """Rows of the same keys with greater values each time, and compactions, until killed."""
+    table = pp.Table.open(path)
+    value = table.scan(columns=["b"]).to_arrow()["b"][0].as_py()
+    for number in itertools.count(value + 1):
+        table.append(pa.table([range(40), [1] * 40, [number] * 40, [1] * 40], schema=SCHEMA))
+        table.compact(full=number % 3 == 0)
+        say.send_bytes(b"r")
+
+
+@pytest.mark.timeout(300)
+def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
+    table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", "target-file-size": "1 kb"})
+    table.append(pa.table([range(40), [1] * 40, [0] * 40, [1] * 40], schema=SCHEMA))
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.append", "paimon_pyds.compact.compact"])
+    random, kinds = Random(5), set()
+    for _ in range(5):
+        before = latest(table).id
+        hear, say = server.Pipe(duplex=False)
+        victim = server.Process(target=_write_for_ever, args=(str(tmp_path / "t"), say))
+        victim.start()
+        for _ in range(random.randrange(1, 4)):
+            assert hear.recv_bytes() == b"r"
+        victim.join(random.uniform(0.0, 0.2))
+        victim.kill()
+        victim.join()
+        values = table.scan(columns=["b"]).to_arrow()["b"].to_pylist()
+        assert len(values) == 40
+        assert len(set(values)) == 1
+        _check_levels(table)
+        kinds |= {snapshot.commit_kind for snapshot in table.snapshots() if snapshot.id > before}
+    assert kinds == {CommitKind.APPEND, CommitKind.COMPACT}
 
 
 # ------------------------------------------------------------------------------------------------------ turns with Java
