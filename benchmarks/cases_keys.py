@@ -1,6 +1,6 @@
-"""Tables with a primary key: what it costs to merge on read (`make bench`, section ``keys``).
+"""Tables with a primary key: what it costs to write them, and to merge on read (`make bench`, section ``keys``).
 
-pypaimon-rust writes the tables of both sides: two buckets, of four sorted runs each, whose keys overlap.
+pypaimon-rust writes the tables that both sides read: two buckets, of four sorted runs each, whose keys overlap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SQL_COLUMNS, batches
-from benchmarks.registry import case, median_of, ours, rust, rust_sql
+from benchmarks.registry import case, median_of, ours, rust, rust_sql, timed
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
@@ -30,6 +30,11 @@ _RUNS = 5
 def section(bench: Bench) -> None:
     """All rows of the section."""
     keys = bench.rows // _FIRST_SHARE
+    bench.compare(
+        f"write {keys:,} rows in no order to 2 buckets", "≤ 1.0×",
+        ("ours_keys_write", {"path": bench.path("keys_ours"), "keys": keys}),
+        ("rust_keys_write", {"path": bench.path("keys_rust"), "keys": keys}),
+    )  # fmt: skip
     rows = keys + _LATER_RUNS * int(keys * _LATER_SHARE)
     paths = {engine: bench.path(f"keys_{engine.replace('-', '_')}") for engine in _ENGINES}
     for engine, path in paths.items():
@@ -50,19 +55,44 @@ def section(bench: Bench) -> None:
 
 
 @case
+def ours_keys_write(path: str, keys: int) -> dict[str, Any]:
+    import paimon_pyds as pp
+
+    shutil.rmtree(path, ignore_errors=True)
+    rows = next(_runs(keys))
+    table = pp.Table.create(path, rows.schema, ["id"], options={"bucket": "2"})
+    return {"seconds": timed(lambda: table.append([rows]))[0]}
+
+
+@case
+def rust_keys_write(path: str, keys: int) -> dict[str, Any]:
+    rows = next(_runs(keys))
+    _rust_new(path, "deduplicate")
+    return {"seconds": timed(lambda: _rust_append(path, rows))[0]}
+
+
+@case
 def ours_keys_table(path: str, keys: int, engine: str) -> None:
-    """The table of both sides."""
+    """The table that both sides read."""
+    _rust_new(path, engine)
+    for run in _runs(keys):
+        _rust_append(path, run)
+
+
+def _rust_new(path: str, engine: str) -> None:
     shutil.rmtree(path, ignore_errors=True)
     context, name = rust_sql(path)
     context.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
     columns = SQL_COLUMNS.replace("id BIGINT", "id BIGINT NOT NULL")
     options = f"'bucket'='2', 'merge-engine'='{engine}'"
     context.sql(f"CREATE TABLE {name} ({columns}, PRIMARY KEY (id)) WITH ({options})")
-    for run in _runs(keys):
-        builder = rust(path).new_batch_write_builder()
-        writer = builder.new_write()
-        writer.write_arrow(run)
-        builder.new_commit().commit(writer.prepare_commit())
+
+
+def _rust_append(path: str, rows: pa.RecordBatch) -> None:
+    builder = rust(path).new_batch_write_builder()
+    writer = builder.new_write()
+    writer.write_arrow(rows)
+    builder.new_commit().commit(writer.prepare_commit())
 
 
 def _runs(keys: int) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Pr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
@@ -210,9 +211,9 @@ _BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | Non
 
 
 def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:
-    """A binary array whose values are the bytes of the rows of a 2-D array."""
+    """A binary array whose values are the bytes of the rows of an array of numbers, or of the numbers themselves."""
     data = np.ascontiguousarray(rows)
-    width = data.shape[1] * data.itemsize
+    width = math.prod(data.shape[1:]) * data.itemsize
     offsets = np.arange(len(data) + 1, dtype=np.int32) * np.int32(width)
     return pa.Array.from_buffers(pa.binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 

@@ -267,6 +267,24 @@ class Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
         return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
 
+    def lookup(self, keys: Any, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
+        """The current row of each key, without a scan: a table with a primary key only.
+
+        Args:
+            keys: rows with the columns of the primary key: a pyarrow Table, a pandas or polars DataFrame, a list of
+                dictionaries.
+            columns: columns to return; all by default.
+            **scan: of which state: ``snapshot``, ``tag``, ``timestamp`` and ``options`` as for `scan`; a ``filter``.
+
+        Returns:
+            The rows in the order of the keys. Keys without a row give none, keys that are given twice give one.
+
+        Raises:
+            UnsupportedError: the table has no primary key.
+            SchemaError: the keys don't have the columns of the primary key, or NULL in one.
+        """
+        return self.scan(columns=columns, **scan).lookup(present("keys", keys, "rows with the columns of the key"))
+
     def append(
         self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None
     ) -> Snapshot | None:

@@ -125,7 +125,11 @@ class Scan:
 
     def where(self, filter_: str | Predicate) -> Scan:
         """The same scan with one more condition."""
-        return self._but(_predicate=make_and(self._predicate, self._bound(filter_)))
+        return self.where_bound(self._bound(filter_))
+
+    def where_bound(self, predicate: Predicate) -> Scan:
+        """The same scan with one more condition, which is bound to the table's columns already."""
+        return self._but(_predicate=make_and(self._predicate, predicate))
 
     def _but(self, **changed: Any) -> Scan:
         clone = object.__new__(Scan)
@@ -256,6 +260,13 @@ class Scan:
         from paimon_pyds.query.aggregates import Answers
 
         return Answers(self)
+
+    def lookup(self, keys: Any) -> pa.Table:
+        """The rows of these keys that the scan gives: see `Table.lookup`."""
+        from paimon_pyds.query.lookup import lookup_rows
+
+        self._check_types()
+        return lookup_rows(self, keys, self._store.schemas)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.

@@ -80,11 +80,7 @@ class Walk:
 
 
 def walk_records(
-    schema: Record,
-    data: npt.NDArray[np.uint8],
-    starts: Positions,
-    wanted: frozenset[str],
-    max_items: int = MAX_ITEMS,
+    schema: Record, data: npt.NDArray[np.uint8], starts: Positions, wanted: frozenset[str], max_items: int = MAX_ITEMS
 ) -> Walk:
     """Decode a record at each of ``starts``. Only fields directly in records can be captured, not those of records that
     are nullable or items of arrays.

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.avro.container import BLOCK_BYTES
 from paimon_pyds.avro.schema import Array, Node, Primitive, optional
-from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import array, fixed_binary, from_numpy, scalar, to_numpy
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
@@ -119,10 +119,7 @@ def varints(values: npt.NDArray[np.int64]) -> pa.Array:
         return pa.nulls(0, pa.binary())
     largest = int(zigzag.max())
     if largest < 0x80:
-        offsets = np.arange(count + 1, dtype=np.int32)
-        return pa.Array.from_buffers(
-            pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(zigzag.astype(np.uint8))]
-        )
+        return fixed_binary(zigzag.astype(np.uint8))
     width = (largest.bit_length() + 6) // 7
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
     rest = zigzag[:, None] >> shifts

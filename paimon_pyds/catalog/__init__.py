@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paimon_pyds.catalog.filesystem import Catalog
-from paimon_pyds.catalog.identifier import Identifier, parse_identifier
+from paimon_pyds.catalog.filesystem import Catalog, Identifier, parse_identifier
 
 __all__ = ["Catalog", "Identifier", "parse_identifier"]

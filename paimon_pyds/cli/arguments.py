@@ -46,6 +46,11 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     """Add filter and time travel."""
     parser.add_argument("--filter", help="a condition in Spark SQL, such as \"color = 'red' AND price * 2 < 10\"")
+    add_travel_arguments(parser)
+
+
+def add_travel_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add time travel."""
     parser.add_argument("--snapshot", type=int, help="read this snapshot")
     parser.add_argument("--tag", help="read this tag")
     parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")
@@ -82,14 +87,13 @@ def open_table(arguments: argparse.Namespace) -> Table:
 
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
     """The scan that the options of a command ask for."""
-    return open_table(arguments).scan(
-        arguments.filter,
-        snapshot=arguments.snapshot,
-        tag=arguments.tag,
-        timestamp=arguments.timestamp,
-        options=table_options(arguments),
-        **more,
-    )
+    return open_table(arguments).scan(arguments.filter, **travel_of(arguments), **more)
+
+
+def travel_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The state of the table that the options of a command name, and other options of Paimon's."""
+    names = ("snapshot", "tag", "timestamp")
+    return {name: getattr(arguments, name) for name in names} | {"options": table_options(arguments)}
 
 
 class RowsProgress:

@@ -1,10 +1,12 @@
 """The commands that read: ``read``, ``count``, ``exists``, ``distinct``, ``min``, ``max``, ``sum``, ``explain``,
-``describe``, ``snapshots`` and ``system``.
+``lookup``, ``describe``, ``snapshots`` and ``system``.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
@@ -12,11 +14,14 @@ from paimon_pyds.cli.arguments import (
     Commands,
     add_query_arguments,
     add_table_command,
+    add_travel_arguments,
     names_in,
     open_table,
     scan_of,
+    travel_of,
 )
-from paimon_pyds.errors import StorageError
+from paimon_pyds.cli.write_commands import open_inputs
+from paimon_pyds.errors import OptionError, StorageError
 from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
@@ -55,6 +60,14 @@ def add_read_commands(commands: Commands) -> None:
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=_explain)
 
+    parser = add_table_command(commands, "lookup", "Print the current rows of some keys.")
+    parser.add_argument(
+        "keys", nargs="+", metavar="KEY", help="a JSON object such as '{\"id\": 7}', or a file with the key's columns"
+    )
+    parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
+    add_travel_arguments(parser)
+    parser.set_defaults(run=_lookup)
+
     parser = add_table_command(commands, "describe", "Show columns, keys and options.")
     parser.add_argument("--all-options", action="store_true", help="every option, not only those that are set")
     parser.set_defaults(run=_describe)
@@ -87,6 +100,26 @@ def _read(arguments: argparse.Namespace) -> None:
     show.text_table(table)
     if arguments.limit != limit and table.num_rows == _TEXT_LIMIT:
         print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
+
+
+def _lookup(arguments: argparse.Namespace) -> None:
+    """Print the rows of keys that are given as JSON, or in files."""
+    rows, files = [], []
+    for key in arguments.keys:
+        if key.lstrip().startswith("{"):
+            try:
+                rows.append(json.loads(key))
+            except ValueError as error:
+                raise OptionError(f"a key is no JSON object: {error}", hint="such as '{\"id\": 7}'") from error
+        else:
+            files.append(key)
+    keys = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
+    found = open_table(arguments).lookup(keys, arguments.columns, **travel_of(arguments))
+    if arguments.output == "text":
+        show.text_table(found)
+        return
+    for batch in found.to_batches():
+        show.json_rows(batch)
 
 
 def _answer(arguments: argparse.Namespace) -> None:

@@ -110,7 +110,7 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
-    schema, batches = _open_inputs(arguments.inputs)
+    schema, batches = open_inputs(arguments.inputs)
     table, options = _opened_or_created(arguments, schema)
     partition = key_values(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):
@@ -228,7 +228,7 @@ def _source(paths: Sequence[str], storage_options: dict[str, str]) -> Any:
     if len(local) == len(paths) and not any(Path(path).is_dir() for path in paths):
         import pyarrow as pa
 
-        schema, batches = _open_inputs(paths)
+        schema, batches = open_inputs(paths)
         return pa.RecordBatchReader.from_batches(schema, batches)
     if len(paths) > 1:
         raise OptionError("a merge takes several files, or one table, as its source")
@@ -268,7 +268,7 @@ def _compact_text(s: CompactSummary) -> str:
     )
 
 
-def _open_inputs(paths: Sequence[str]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def open_inputs(paths: Sequence[str]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema of the first file, and the batches of all.
 
     Raises:

@@ -73,14 +73,10 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))
     published: Snapshot | None = None
-    moved = False
     for increment in increments:
         one = _Commit(store, replace(changes, increments=(increment,)), options)
         try:
-            if moved and increment.kind is CommitKind.COMPACT:
-                raise CommitError("it was made of rows that have other sequence numbers now")
             snapshot = one.run()
-            moved |= one.moved
         except Exception as error:  # raised, it would make the caller remove the files, or write the rows again
             if published is None:
                 raise
@@ -120,8 +116,6 @@ class _Commit:
         self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
         self.written: list[str] = []
         """Names of the metadata files of this try."""
-        self.moved = False
-        """Whether files were written again, with other sequence numbers."""
 
     @property
     def increment(self) -> Increment:
@@ -247,16 +241,15 @@ class _Commit:
         move = self.increment.move_numbers
         if move is None:
             return
-        added = []
+        added = {id(bucket): bucket for bucket in self.increment.added}
         free: dict[PartitionBucket, int] = {}
         for bucket in sorted(self.increment.added, key=lambda b: b.sequence_numbers[0]):
             key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
-            by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
-            added.append(move(bucket, by) if by else bucket)
-            self.moved |= by > 0
-            free[key] = last + by + 1
-        if self.moved:
-            self.changes = replace(self.changes, increments=(self.increment.with_files(added),))
+            if last >= first:
+                by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
+                added[id(bucket)] = move(bucket, by) if by else bucket
+                free[key] = last + by + 1
+        self.changes = replace(self.changes, increments=(self.increment.with_files([*added.values()]),))
 
     def comes_back(self, base: Sequence[ManifestFile], schema: TableSchema, added: pa.RecordBatch) -> bool:
         """Whether a file is added again just as it was deleted before: the old deletion would take it away too."""

@@ -21,6 +21,7 @@ from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, In
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.row import EMPTY_ROW
 
 __all__ = ["Conflicts", "read_base_files"]
 
@@ -114,9 +115,11 @@ class Conflicts:
         for entries in (self.increment.deleted, self.increment.required):
             if entries is None or not entries.num_rows:
                 continue
-            there = set(identities(live.filter(pc.is_in(live["file_name"], entries["file_name"]))))
-            for name, identity in zip(entries["file_name"].to_pylist(), identities(entries), strict=True):
-                if identity not in there:
+            there = live.filter(pc.is_in(live["file_name"], entries["file_name"]))
+            last = dict(zip(identities(there), there["max_sequence_number"].to_pylist(), strict=True))
+            names, numbers = entries["file_name"].to_pylist(), _numbers_of_keys(entries)
+            for name, identity, number in zip(names, identities(entries), numbers, strict=True):
+                if identity not in last or number not in (None, last[identity]):
                     raise self._conflict(f"the data file {name} was removed or changed by another commit meanwhile")
 
     def check_buckets(self, live: pa.RecordBatch) -> None:
@@ -210,6 +213,17 @@ class Conflicts:
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(what, path=self.root, hint="run the operation again on the latest snapshot")
+
+
+def _numbers_of_keys(entries: pa.RecordBatch) -> list[int | None]:
+    """The last sequence number of each file of a table with a primary key, where it is a column; else None.
+
+    A commit may have moved them up, and what was made of the rows before has the old ones.
+    """
+    if "min_key" not in entries.schema.names or entries["min_key"][0].as_py() == EMPTY_ROW:
+        return [None] * entries.num_rows
+    numbers: list[int | None] = entries["max_sequence_number"].to_pylist()
+    return numbers
 
 
 def _without_live_files(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:

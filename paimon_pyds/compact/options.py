@@ -23,7 +23,8 @@ class CompactOptions:
             local disk.
         order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near each
             other in any of the columns.
-        full: drop every deleted row, and merge small files however few there are.
+        full: drop every deleted row, and merge small files however few there are; all sorted runs of a table with a
+            primary key.
         dry_run: only tell what would be rewritten.
         options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
     """

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import VectorPlace
 from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.compact.universal import LevelFile, Steps
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
@@ -23,7 +24,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_without_key
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.arguments import texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
@@ -56,12 +57,16 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Files of one bucket that become new ones together, in the order their rows are to have."""
+    """Files of one bucket that become new ones together, in the order their rows are to have.
+
+    ``steps`` says what becomes of each in a table with a primary key: there some only change their level.
+    """
 
     partition: bytes
     bucket: int
     total_buckets: int
     files: tuple[LiveFile, ...]
+    steps: Steps | None = None
 
     @property
     def key(self) -> PartitionBucket:
@@ -69,9 +74,14 @@ class Group:
         return PartitionBucket(self.partition, self.bucket)
 
     @property
-    def at(self) -> list[int]:
-        """The places of its files among the entries."""
-        return [file.at for file in self.files]
+    def upgraded(self) -> tuple[LevelFile, ...]:
+        """The files that only change their level."""
+        return () if self.steps is None else self.steps.upgrades
+
+    @property
+    def rewritten(self) -> tuple[LiveFile, ...]:
+        """The others."""
+        return self.files[: len(self.files) - len(self.upgraded)]
 
     @property
     def first_sequence(self) -> int:
@@ -184,9 +194,8 @@ def plan_compaction(
     Raises:
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
     """
-    check_without_key(store.latest_schema(), "compact")
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
-    context = replace(write_context(store, request.options), file_source=FILE_SOURCE_COMPACT, existing_rows=True)
+    context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
     _check_compactable(context.options)
     rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read import read_split
+from paimon_pyds.redaction import without_secrets
+from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.sort.external import SortSpec, sorted_batches
 from paimon_pyds.split import PlannedFile, ReadSpec, Split
 from paimon_pyds.types import DataField
@@ -18,7 +23,7 @@ from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.writer import joined_batches
 
-__all__ = ["CompactResult", "CompactTask", "compact_one"]
+__all__ = ["CompactResult", "CompactTask", "GroupFiles", "compact_one", "compact_tasks", "group_files", "read_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,58 @@ class CompactResult:
     bucket: BucketFiles
     rows: int
     gone: SnapshotNotFoundError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFiles:
+    """A group of a plan: its bucket, without files yet, and the files to read, in the order of the group."""
+
+    group: Group
+    bucket: BucketFiles
+    files: tuple[PlannedFile, ...]
+
+
+def compact_tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
+    """A task for each group."""
+    spec = read_spec(store, plan)
+    return [
+        CompactTask(number, plan.context, spec, found.files, found.bucket, found.group.first_sequence, plan.sort)
+        for number, found in enumerate(group_files(store, plan))
+    ]
+
+
+def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
+    """How the files of a plan are read."""
+    schema = plan.schema
+    return ReadSpec(
+        io=store.io,
+        schemas={id_: store.schema(id_).fields for id_ in _picked(plan)["schema_id"].unique().to_pylist()},
+        fields=schema.fields,
+        partition_fields=schema.partition_fields,
+        options=without_secrets(schema.options),
+        use_index=False,
+        metadata_columns=plan.context.layout.trailing_names,
+    )
+
+
+def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:
+    """What is to be read for each group."""
+    files = iter(_planned(store, plan))
+    for group in plan.groups:
+        directory = plan.context.paths.bucket_dir(partition_directory(plan.schema, group.partition), group.bucket)
+        bucket = BucketFiles(group.partition, group.bucket, group.total_buckets, directory, ())
+        yield GroupFiles(group, bucket, tuple(next(files) for _ in group.files))
+
+
+def _picked(plan: Plan) -> pa.RecordBatch:
+    """The entries of all groups, in their order."""
+    return plan.entries.take(pa.array([file.at for group in plan.groups for file in group.files], pa.int64()))
+
+
+def _planned(store: TableStore, plan: Plan) -> Iterable[PlannedFile]:
+    for file in planned_files(store, plan.schema, _picked(plan)):
+        vector = plan.vectors.get(file.name)
+        yield file if vector is None else file._replace(deletion=vector.file)
 
 
 def compact_one(task: CompactTask) -> CompactResult:

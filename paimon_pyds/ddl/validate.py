@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
-from paimon_pyds.index.config import BSI, parse_index_specs
+from paimon_pyds.index.config import parse_index_specs
+from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_writable, option_of

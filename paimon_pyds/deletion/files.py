@@ -71,7 +71,7 @@ class VectorFiles:
     ) -> None:
         self._io = store.io
         self._schema = schema
-        self._bucketed = int(options.get("bucket")) > 0
+        self._bucketed = bool(schema.primary_keys) or int(options.get("bucket")) > 0
         self._bits = 64 if options.get("deletion-vectors.bitmap64") else 32
         self._target_size = int(options.get("deletion-vector.index-file.target-size"))
         self._entries = [e for e in entries if e.index_type == DELETION_VECTORS]

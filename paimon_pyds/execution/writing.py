@@ -18,13 +18,20 @@ from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
 
 __all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
 
-def write_context(store: TableStore, options: Mapping[str, str] | None = None) -> WriteContext:
+def write_context(
+    store: TableStore, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+) -> WriteContext:
     """What tasks need to write to the table.
+
+    Args:
+        store: the table.
+        options: of the one write, over the table's own.
+        existing_rows: the rows are in the table, and stay in their buckets.
 
     Raises:
         UnsupportedError: a table that can't be written to.
@@ -34,8 +41,10 @@ def write_context(store: TableStore, options: Mapping[str, str] | None = None) -
     check_known(options or (), (ROW_KIND_COLUMN,), own=False)
     check_branch(schema, store.branch, store.root)
     check_shape(schema, options or {}, store.root)
-    check_writable(schema, options)
-    context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}))
+    check_writable(schema, options, existing_rows=existing_rows)
+    context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}), existing_rows=existing_rows)
+    if ROW_KIND_COLUMN in context.raw_options:
+        IncomingRows(context)  # refuses one that has no meaning
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
 

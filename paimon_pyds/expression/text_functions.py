@@ -1,17 +1,22 @@
-"""Functions of texts, with Spark's rules: positions count code points from 1, only spaces are trimmed."""
+"""Functions of texts, with Spark's rules: positions count code points from 1, only spaces are trimmed.
+
+LIKE and regular expressions that are constants are evaluated by Arrow, those of columns one by one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import operator
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError
+from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression.arrays import (
+    MOST_TEXT,
     Datum,
     arrays,
     by_distinct,
@@ -20,8 +25,8 @@ from paimon_pyds.expression.arrays import (
     check_text,
     text_bytes,
 )
-from paimon_pyds.expression.nodes import ANY, Apply, Function, Node, Resolve, type_text, typed
-from paimon_pyds.expression.pattern_functions import PATTERN_FUNCTIONS
+from paimon_pyds.expression.nodes import ANY, Apply, Constant, Function, Node, Resolve, type_text, typed
+from paimon_pyds.predicate.like import like_parts, like_regex
 from paimon_pyds.sql import casts
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
 _INT, _TEXT, _BOOLEAN = casts.INT, casts.STRING, casts.BOOLEAN
+_TEXT, _BOOLEAN = casts.STRING, casts.BOOLEAN
+_REFERENCE = re.compile(r"\\(?P<kept>.)|\$(?P<group>[0-9])(?![0-9])|(?P<wrong>[\\$])|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
 def _cased(texts: pa.Array, simple: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> pa.Array:
@@ -240,6 +247,86 @@ def _trimming(side: str) -> Resolve:
     return resolve
 
 
+def _like(fold: bool) -> Resolve:
+    def resolve(binder: Binder, arguments: list[Node]) -> Node:
+        text, pattern, *rest = (binder.coerce(node, _TEXT) for node in arguments)
+        escape = rest[0].value.as_py() if rest and isinstance(rest[0], Constant) else "\\"
+        if not isinstance(pattern, Constant):
+            return Apply(_BOOLEAN, _like_each, (text, pattern), (escape, fold))
+        found = pattern.value.as_py()
+        if found is None:
+            return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
+        like_parts(found, escape)
+        return Apply(_BOOLEAN, _matches, (text,), (like_regex(found, escape), fold))
+
+    return resolve
+
+
+def _matches(texts: pa.Array, regex: str, fold: bool) -> pa.Array:
+    return pc.match_substring_regex(texts, pattern=regex, ignore_case=fold)
+
+
+def _like_each(texts: Datum, patterns: Datum, escape: str, fold: bool) -> pa.Array:
+    def found(text: str, pattern: str) -> bool:
+        return bool(_matches(pa.array([text]), like_regex(pattern, escape), fold)[0].as_py())
+
+    return by_distinct_rows(found, pa.bool_(), texts, patterns)
+
+
+def _regex(pattern: Node) -> str | None:
+    """RE2's syntax, which is Java's but for look-around and back references."""
+    if not isinstance(pattern, Constant):
+        raise LookupError("the pattern must be a literal")
+    found: str | None = pattern.value.as_py()
+    try:
+        _matches(pa.array([""]), found or "", False)
+    except pa.ArrowInvalid as error:
+        raise PredicateError(f"the pattern is not supported: {str(error).splitlines()[0]}") from None
+    return found
+
+
+def _rlike(binder: Binder, arguments: list[Node]) -> Node:
+    text, pattern = (binder.coerce(node, _TEXT) for node in arguments)
+    found = _regex(pattern)
+    if found is None:
+        return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
+    return Apply(_BOOLEAN, _matches, (text,), (found, False))
+
+
+def _regexp_replace(binder: Binder, arguments: list[Node]) -> Node:
+    text, pattern, replacement = (binder.coerce(node, _TEXT) for node in arguments)
+    found = _regex(pattern)
+    if not isinstance(replacement, Constant):
+        raise LookupError("the replacement must be a literal")
+    if found is None or not replacement.value.is_valid:
+        return Constant(_TEXT, pa.scalar(None, pa.string()))
+    rewrite = _rewrite(replacement.value.as_py())
+    try:
+        _replaced(pa.array([""]), found, rewrite)
+    except pa.ArrowInvalid as error:
+        raise LookupError(f"the replacement is not supported: {str(error).splitlines()[0]}") from None
+    return Apply(_TEXT, _replaced, (text,), (found, rewrite))
+
+
+def _rewrite(replacement: str) -> str:
+    r"""Java's form of a replacement ($1 for a group, a backslash before what is meant as it is) as RE2's (\1)."""
+    parts: list[str] = []
+    for part in _REFERENCE.finditer(replacement):
+        group, plain = part["group"], part["kept"] or part["plain"]
+        if part["wrong"]:
+            raise LookupError("a replacement names groups by $ and one digit; \\$ is a dollar, \\\\ a backslash")
+        parts.append(f"\\{group}" if plain is None else plain.replace("\\", "\\\\"))
+    return "".join(parts)
+
+
+def _replaced(texts: pa.Array, regex: str, replacement: str) -> pa.Array:
+    size = text_bytes(texts)
+    if (size + len(texts)) * len(replacement) > MOST_TEXT:  # there may be a match at every place: they are counted
+        found = pc.sum(pc.count_substring_regex(texts, pattern=regex).cast(pa.int64())).as_py() or 0
+        check_text(found * len(replacement) + size * replacement.count("\\"), "regexp_replace")
+    return pc.replace_substring_regex(texts, pattern=regex, replacement=replacement)
+
+
 TEXT_FUNCTIONS: dict[str, Function] = {
     "upper": Function((1, 1), typed(_upper, _TEXT, _TEXT)),
     "ucase": Function((1, 1), typed(_upper, _TEXT, _TEXT)),
@@ -276,5 +363,8 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "sha": Function((1, 1), _digest(_sha1)),
     "sha1": Function((1, 1), _digest(_sha1)),
     "sha2": Function((2, 2), _digest(_sha2)),
-    **PATTERN_FUNCTIONS,
+    "like": Function((2, 3), _like(False)),
+    "ilike": Function((2, 3), _like(True)),
+    "rlike": Function((2, 2), _rlike),
+    "regexp_replace": Function((3, 3), _regexp_replace),
 }

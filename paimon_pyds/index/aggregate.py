@@ -17,9 +17,8 @@ from pyroaring import BitMap
 
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import BITMAP, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.keys import KeyCodec, key_codec
+from paimon_pyds.index.keys import BITMAP, BSI, RANGE_BITMAP, KeyCodec, key_codec, supports
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
 from paimon_pyds.index.source import corrupt

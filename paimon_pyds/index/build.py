@@ -16,19 +16,10 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
-from paimon_pyds.index.config import (
-    BITMAP,
-    BLOOM_FILTER,
-    BSI,
-    INDEX_TYPES,
-    RANGE_BITMAP,
-    IndexSpec,
-    bloom_size,
-    value_type,
-)
+from paimon_pyds.index.config import IndexSpec, bloom_size, value_type
 from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
-from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec
 from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import DataField, DataType

@@ -1,7 +1,6 @@
 """Which indexes a table wants: the options ``file-index.<type>.columns`` and ``file-index.<type>.<column>.<option>``.
 
-Specification: Paimon documentation, concepts/spec/fileindex; which types an index accepts is what Java Paimon's
-schema validation accepts.
+Specification: Paimon documentation, concepts/spec/fileindex.
 """
 
 from __future__ import annotations
@@ -12,36 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, supports
 from paimon_pyds.options.option import Kind as OptionKind
 from paimon_pyds.options.option import parse_value
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    fields_named,
-)
-
-BLOOM_FILTER = "bloom-filter"
-BITMAP = "bitmap"
-BSI = "bsi"
-RANGE_BITMAP = "range-bitmap"
+from paimon_pyds.types import STRING_KINDS, DataField, DataType, Kind, MapType, fields_named
 
 _PREFIX = "file-index."
-_CALENDAR = frozenset({Kind.DATE, Kind.TIME}) | TIMESTAMP_KINDS
-_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-_KINDS: Mapping[str, frozenset[Kind]] = {
-    BLOOM_FILTER: INTEGER_KINDS | _CALENDAR | _FLOATS | STRING_KINDS | BINARY_KINDS,
-    BITMAP: INTEGER_KINDS | _CALENDAR | _FLOATS | STRING_KINDS | {Kind.BOOLEAN},
-    BSI: INTEGER_KINDS | _CALENDAR | {Kind.DECIMAL},
-    RANGE_BITMAP: INTEGER_KINDS | _CALENDAR | _FLOATS | STRING_KINDS | {Kind.BOOLEAN, Kind.DECIMAL},
-}
-INDEX_TYPES = tuple(_KINDS)
 _OPTIONS: Mapping[str, frozenset[str]] = {
     BLOOM_FILTER: frozenset({"items", "fpp"}),
     BITMAP: frozenset({"version", "index-block-size"}),
@@ -123,16 +98,6 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
     return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
-def supports(index_type: str, type_: DataType) -> bool:
-    """Whether an index of this type can be built on values of this type."""
-    if type_.kind not in _KINDS.get(index_type, frozenset()):
-        return False
-    precision = (type_.precision if isinstance(type_, AtomicType) else None) or 0
-    if type_.kind is Kind.DECIMAL:
-        return precision <= 18
-    return not (index_type == RANGE_BITMAP and type_.kind in TIMESTAMP_KINDS and precision > 6)
-
-
 def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -> list[IndexSpec]:
     """The indexes that a table's options ask for, in the order of the options.
 
@@ -201,8 +166,8 @@ def _field(name: str, fields: Sequence[DataField], key: str) -> DataField:
 
 
 def _check_type(index_type: str, column: DataField, map_key: str | None, key: str) -> None:
-    if index_type not in _KINDS:
-        raise OptionError(f"{key}: no index of type {index_type} can be built", hint=f"known: {', '.join(_KINDS)}")
+    if index_type not in INDEX_TYPES:
+        raise OptionError(f"{key}: no index of type {index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")
     if map_key is not None and not (isinstance(column.type, MapType) and column.type.key.kind in STRING_KINDS):
         raise OptionError(f"{key}: {column.name} is not a MAP with string keys, so [{map_key}] can't be indexed")
     type_ = value_type(column.type, map_key)

@@ -21,9 +21,8 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import ContainerHead, checked, parse_head
-from paimon_pyds.index.keys import KeyCodec, key_codec
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, KeyCodec, key_codec
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window

@@ -1,4 +1,5 @@
-"""Index keys: the one form in which every index holds and compares the values of a column; and order keys.
+"""Index keys: the one form in which every index holds and compares the values of a column; order keys; and which
+types of values an index type takes (what Java Paimon's schema validation accepts).
 
 A key is an int for types of fixed width and bytes for strings and binaries. The order of keys is the order of the index
 (Java's ``compareTo``): booleans 0 and 1; dates in days; times in milliseconds; timestamps in milliseconds up to
@@ -17,7 +18,7 @@ from __future__ import annotations
 import decimal
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +30,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import (
     BINARY_KINDS,
+    INTEGER_KINDS,
     REFUSED_KINDS,
     STRING_KINDS,
     TIMESTAMP_KINDS,
@@ -37,6 +39,11 @@ from paimon_pyds.types import (
     Kind,
     arrow_type,
 )
+
+BLOOM_FILTER = "bloom-filter"
+BITMAP = "bitmap"
+BSI = "bsi"
+RANGE_BITMAP = "range-bitmap"
 
 Key: TypeAlias = int | bytes
 
@@ -57,7 +64,25 @@ _WIDTHS = {
 _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
 _BYTES_KINDS = STRING_KINDS | BINARY_KINDS
 _FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_CALENDAR = frozenset({Kind.DATE, Kind.TIME}) | TIMESTAMP_KINDS
+_SUPPORTED: Mapping[str, frozenset[Kind]] = {
+    BLOOM_FILTER: INTEGER_KINDS | _CALENDAR | _FLOAT_KINDS | STRING_KINDS | BINARY_KINDS,
+    BITMAP: INTEGER_KINDS | _CALENDAR | _FLOAT_KINDS | STRING_KINDS | {Kind.BOOLEAN},
+    BSI: INTEGER_KINDS | _CALENDAR | {Kind.DECIMAL},
+    RANGE_BITMAP: INTEGER_KINDS | _CALENDAR | _FLOAT_KINDS | STRING_KINDS | {Kind.BOOLEAN, Kind.DECIMAL},
+}
+INDEX_TYPES = tuple(_SUPPORTED)
 _EXACT = decimal.Context(prec=100)
+
+
+def supports(index_type: str, type_: DataType) -> bool:
+    """Whether an index of this type can be built on values of this type."""
+    if type_.kind not in _SUPPORTED.get(index_type, frozenset()):
+        return False
+    precision = (type_.precision if isinstance(type_, AtomicType) else None) or 0
+    if type_.kind is Kind.DECIMAL:
+        return precision <= 18
+    return not (index_type == RANGE_BITMAP and type_.kind in TIMESTAMP_KINDS and precision > 6)
 
 
 class KeyPosition(NamedTuple):

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index.container import IndexRange
-from paimon_pyds.index.keys import Key, KeyCodec, key_codec
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, Key, KeyCodec, key_codec, supports
 from paimon_pyds.predicate.tree import Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataType

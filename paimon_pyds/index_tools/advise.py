@@ -25,16 +25,8 @@ from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
 from paimon_pyds.explain.data import human_bytes
 from paimon_pyds.formats import traits_of
-from paimon_pyds.index.config import (
-    BITMAP,
-    BLOOM_FILTER,
-    BSI,
-    RANGE_BITMAP,
-    IndexSpec,
-    bloom_size,
-    parse_index_specs,
-    supports,
-)
+from paimon_pyds.index.config import IndexSpec, bloom_size, parse_index_specs
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
 from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
 from paimon_pyds.metadata.store import TableStore
@@ -99,11 +91,7 @@ class AdviceReport:
 
 
 def index_advise(
-    store: TableStore,
-    recorded: Sequence[RecordedFilter | str],
-    *,
-    files: int = 3,
-    where: str | Predicate | None = None,
+    store: TableStore, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: str | Predicate | None = None
 ) -> AdviceReport:
     """Advice on indexes from recorded filters.
 

@@ -248,10 +248,7 @@ def _projected(amount: int, rows: int, sampled: int) -> int:
 
 
 def _columns(
-    specs: Sequence[IndexSpec],
-    predicates: Sequence[Predicate],
-    schema: TableSchema,
-    file_fields: Sequence[DataField],
+    specs: Sequence[IndexSpec], predicates: Sequence[Predicate], schema: TableSchema, file_fields: Sequence[DataField]
 ) -> set[str]:
     wanted = {name for predicate in predicates for name in root_columns(predicate)}
     ids = {f.id for f in schema.fields if f.name in wanted}

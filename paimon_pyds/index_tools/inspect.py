@@ -14,10 +14,9 @@ from paimon_pyds.errors import CorruptFileError, OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import live_in, live_of, planned_live_files
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.config import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP
 from paimon_pyds.index.container import IndexRange, parse_head
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, key_codec
 from paimon_pyds.index.source import ByteCache, Cursor, Window
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore

@@ -18,18 +18,7 @@ from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.cost import FileSample
 from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Leaf,
-    MapKey,
-    Op,
-    Or,
-    Predicate,
-    leaves,
-    make_and,
-    make_or,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.types import DataField, DataType
 
 POINT, RANGE, NULLS = "=", "range", "null"

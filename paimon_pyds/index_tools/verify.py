@@ -27,12 +27,12 @@ from paimon_pyds.index.bitmap import BitmapReader, write_bitmap
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.build import map_values, plan_indexes
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, parse_index_specs, supports, value_type
+from paimon_pyds.index.config import IndexSpec, parse_index_specs, value_type
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore

@@ -122,4 +122,7 @@ def _there(versions: Versions, places: Positions) -> Positions:
 def with_outermost(versions: Versions, positions: Positions) -> Positions:
     """These, and the oldest and the newest version of each key: so that a key with several versions has two."""
     order = versions.order
-    return np.unique(np.concatenate([positions, order[versions.starts], order[versions.ends - 1]]))
+    kept = np.zeros(len(order), np.bool_)
+    for found in (positions, order[versions.starts], order[versions.ends - 1]):
+        kept[found] = True
+    return np.flatnonzero(kept)

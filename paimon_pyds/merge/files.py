@@ -19,7 +19,9 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
-__all__ = ["MERGED", "SECTION", "hides_level_0", "highest_level", "keep_sections", "merge_keys", "with_merged"]
+__all__ = [
+    "MERGED", "SECTION", "hides_level_0", "highest_level", "keep_sections", "key_ranks", "merge_keys", "with_merged"
+]  # fmt: skip
 
 MERGED = "merged"
 SECTION = "section"
@@ -88,19 +90,29 @@ def _sections(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.in
     partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
     places = np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1)
     bucket = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-    ends = pa.concat_arrays([entries.column("min_key"), entries.column("max_key")])
-    decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
-    if any(column.unknown is not None for column in decoded):  # no order of keys that Arrow can't hold
+    ranks = key_ranks(entries, schema)
+    if ranks is None:
         return bucket
-    ranks = np.unique(order_codes([column.values for column in decoded]), return_inverse=True)[1].reshape(-1)
-    least, greatest = (bucket * len(ranks) + part for part in np.split(ranks, 2))
+    span = int(ranks.max()) + 1
+    least, greatest = bucket * span + ranks
     order = np.argsort(least, kind="stable")
     reached = np.maximum.accumulate(greatest[order])
     begins = np.append(True, least[order][1:] > reached[:-1])
     sections = np.empty(len(order), np.int64)
     sections[order] = np.cumsum(begins) - 1
     return sections
+
+
+def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64] | None:
+    """Numbers from 0 on that compare as keys do: in a first row those of the entries' least keys, in a second one those
+    of the greatest. None where Arrow can't hold some of the keys, so that their order is not known."""
+    types = [schema.field(name).type for name in schema.trimmed_primary_keys]
+    ends = pa.concat_arrays([entries.column("min_key"), entries.column("max_key")])
+    decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
+    if any(column.unknown is not None for column in decoded):
+        return None
+    codes = order_codes([column.values for column in decoded])
+    return np.unique(codes, return_inverse=True)[1].reshape(2, -1)
 
 
 def _merged(entries: pa.RecordBatch, sections: npt.NDArray[np.int64], options: TableOptions) -> npt.NDArray[np.bool_]:

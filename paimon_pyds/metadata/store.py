@@ -69,9 +69,7 @@ class TableStore(SchemaStore):
 
     @staticmethod
     def open(
-        location: str | os.PathLike[str],
-        branch: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        location: str | os.PathLike[str], branch: str | None = None, storage_options: Mapping[str, str] | None = None
     ) -> TableStore:
         """The store of the table at a location.
 

@@ -61,8 +61,16 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
     _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
 
 
-def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
-    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for."""
+def check_writable(
+    schema: SchemaLike, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
+
+    Args:
+        schema: the table's.
+        options: of the one write, over the table's own.
+        existing_rows: the rows are in the table, and stay in their buckets.
+    """
     for field in schema.fields:
         refused = refused_kind(field.type)
         if refused is not None:
@@ -79,7 +87,8 @@ def check_writable(schema: SchemaLike, options: Mapping[str, str] | None = None)
             "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
             hint="create another table and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
         )
-    _check_buckets(schema, typed)
+    if not (existing_rows and schema.primary_keys):
+        _check_buckets(schema, typed)
     if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
@@ -245,15 +254,20 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
 
 
 def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Status, str]:
-    if option.status is Status.REFUSED:
-        try:
-            works = text is None or option.accepts(text)
-        except OptionError as error:
-            return Status.REFUSED, error.message
-        if works:
-            return Status.HONOURED, f"other values are refused: {option.why}"
-        return Status.REFUSED, f"{option.why} (when {'reading' if option.scope is Scope.READ else 'writing'})"
-    return option.status, option.why
+    if option.primary_key_only and not schema.primary_keys:
+        return Status.IGNORABLE, "matters for tables with a primary key only"
+    written = _WRITTEN_BY_KEY.get(option.key) if schema.primary_keys else None
+    if option.status is not Status.REFUSED and written is None:
+        return option.status, option.why
+    try:
+        reads = text is None or option.accepts(text)
+        writes = written is None or text is None or option.parse(text) in written
+    except OptionError as error:
+        return Status.REFUSED, error.message
+    if reads and writes:
+        return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
+    why = option.why or "not supported yet"
+    return Status.REFUSED, f"{why} (when {'reading' if not reads and option.scope is Scope.READ else 'writing'})"
 
 
 def restore_case(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:

@@ -19,10 +19,12 @@ _INT_MAX = str(2**31 - 1)
 _Row = tuple[str, Kind, "str | None", str]
 
 
-def _group(why: str, rows: Iterable[_Row], *, primary_key_only: bool = False) -> list[Option]:
+def _group(
+    why: str, rows: Iterable[_Row], *, primary_key_only: bool = False, status: Status = Status.IGNORABLE
+) -> list[Option]:
     return [
         Option(
-            key=key, kind=kind, default=default, doc=doc, status=Status.IGNORABLE, why=why,
+            key=key, kind=kind, default=default, doc=doc, status=status, why=why,
             choices=_CHOICES.get(key, ()), primary_key_only=primary_key_only, immutable=key in _IMMUTABLE,
             fallbacks=_FALLBACKS.get(key, ()),
         )
@@ -72,17 +74,13 @@ _CHOICES = {
     "materialized-table.refresh-status": ("initializing", "activated", "suspended"),
 }
 
-_PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_only=True, rows=[
+_MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("merge-engine", _E, "deduplicate", "what becomes of rows with one key"),
     ("ignore-delete", _B, "false", "deletes are dropped"),
     ("ignore-update-before", _B, "false", "update-befores are dropped"),
-    ("sort-engine", _E, "loser-tree", "how runs are merged"),
-    ("sort-spill-threshold", _N, None, "runs before spilling"),
-    ("sort-spill-buffer-size", _M, "64 mb", "memory of a merge"),
     ("sequence.field", _S, None, "columns that order the rows of one key"),
     ("sequence.field.sort-order", _E, "ascending", "their direction"),
     ("sequence.snapshot-ordering", _B, "false", "snapshots order the rows of one key"),
-    ("write.sequence-number-init-mode", _E, "scan", "where sequence numbers go on from"),
     ("aggregation.remove-record-on-delete", _B, "false", "a delete removes the aggregate"),
     ("partial-update.remove-record-on-delete", _B, "false", "a delete removes the row"),
     ("partial-update.remove-record-on-sequence-group", _S, None, "groups whose delete removes the row"),
@@ -90,6 +88,15 @@ _PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_
     ("rowkind.field", _S, None, "column that holds the kind of a row"),
     ("primary-key.nullable", _B, "false", "NULL in key columns"),
     ("changelog-producer", _E, "none", "where changelogs come from"),
+    ("data-file.thin-mode", _B, "false", "data files without key columns"),
+    ("pk-clustering-override", _B, "false", "files sorted by other columns than the key"),
+])  # fmt: skip
+
+_PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", primary_key_only=True, rows=[
+    ("sort-engine", _E, "loser-tree", "how runs are merged"),
+    ("sort-spill-threshold", _N, None, "runs before spilling"),
+    ("sort-spill-buffer-size", _M, "64 mb", "memory of a merge"),
+    ("write.sequence-number-init-mode", _E, "scan", "where sequence numbers go on from"),
     ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
     ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
     ("delete.force-produce-changelog", _B, "false", "changelog of DELETE"),
@@ -99,7 +106,6 @@ _PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_
     ("lookup-compact.max-interval", _N, None, "its longest interval"),
     ("lookup.merge-buffer-size", _M, "8 mb", "memory of look-ups"),
     ("lookup.merge-records-threshold", _N, "1024", "records before spilling"),
-    ("data-file.thin-mode", _B, "false", "data files without key columns"),
     ("dynamic-bucket.target-row-num", _L, "2000000", "rows of a dynamic bucket"),
     ("dynamic-bucket.initial-buckets", _N, None, "buckets at the start"),
     ("dynamic-bucket.max-buckets", _N, "-1", "most buckets"),
@@ -117,7 +123,6 @@ _PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_
     ("record-level.expire-time", _T, None, "rows expire on compaction"),
     ("record-level.time-field", _S, None, "the time they expire by"),
     ("overwrite-upgrade", _B, "true", "level of overwritten files"),
-    ("pk-clustering-override", _B, "false", "files sorted by other columns than the key"),
     ("pk-vector.index.columns", _S, None, "vector indexes"),
     ("pk-btree.index.columns", _S, None, "tree indexes"),
     ("pk-bitmap.index.columns", _S, None, "bitmap indexes by key"),
@@ -125,21 +130,24 @@ _PRIMARY_KEY = _group("matters for tables with a primary key only", primary_key_
     ("pk-full-text.index.columns", _S, None, "text indexes"),
 ])  # fmt: skip
 
-_COMPACTION = _group("writers here never compact inline", [
-    ("compaction.file-num-limit", _N, "100000", "most files at once"),
-    ("compaction.max-size-amplification-percent", _N, "200", "trigger"),
-    ("compaction.force-up-level-0", _B, "false", "trigger"),
-    ("compaction.size-ratio", _N, "1", "trigger"),
+_MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
+    ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
+    ("compaction.force-up-level-0", _B, "false", "a compaction leaves nothing on level 0"),
+    ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("compaction.offpeak.start.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak.end.hour", _N, "-1", "quiet hours"),
-    ("compaction.offpeak-ratio", _N, "0", "quiet hours"),
-    ("compaction.optimization-interval", _T, None, "trigger"),
-    ("compaction.total-size-threshold", _M, None, "trigger"),
-    ("compaction.incremental-size-threshold", _M, None, "trigger"),
-    ("compaction.skip-expired-partitions", _B, "false", "leave expired partitions"),
-    ("num-sorted-run.compaction-trigger", _N, "5", "trigger"),
-    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
+    ("compaction.offpeak-ratio", _N, "0", "size ratio in quiet hours"),
+    ("compaction.optimization-interval", _T, None, "how often all runs are merged"),
+    ("compaction.total-size-threshold", _M, None, "size of a bucket below which all runs are merged"),
+    ("compaction.incremental-size-threshold", _M, None, "size of newer runs above which all are merged"),
+    ("num-sorted-run.compaction-trigger", _N, "5", "sorted runs that are worth a compaction"),
     ("num-levels", _N, None, "levels of the merge tree"),
+])  # fmt: skip
+
+_COMPACTION = _group("writers here never compact inline", [
+    ("compaction.file-num-limit", _N, "100000", "most files at once"),
+    ("compaction.skip-expired-partitions", _B, "false", "leave expired partitions"),
+    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
     ("full-compaction.delta-commits", _N, None, "trigger"),
     ("local-sort.max-num-file-handles", _N, "128", "files of a sort"),
     ("spill-compression.zstd-level", _N, "1", "of spilled data"),
@@ -261,5 +269,5 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_PRIMARY_KEY, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
+    *_MERGE, *_PRIMARY_KEY, *_MERGE_RUNS, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
 )  # fmt: skip

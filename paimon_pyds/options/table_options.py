@@ -25,16 +25,16 @@ _FALLBACKS = {old: option.key for option in OPTIONS.values() for old in option.f
 _FIELD_OPTIONS: dict[str, tuple[Kind, str, Status, bool]] = {
     # suffix: kind, meaning, status, only for primary keys
     "stats-mode": (Kind.STRING, "statistics of one column", Status.HONOURED, False),
-    "aggregate-function": (Kind.STRING, "aggregate of one column", Status.IGNORABLE, True),
-    "ignore-retract": (Kind.BOOLEAN, "retractions are dropped", Status.IGNORABLE, True),
-    "sequence-group": (Kind.STRING, "columns ordered by this one", Status.IGNORABLE, True),
-    "distinct": (Kind.BOOLEAN, "distinct values", Status.IGNORABLE, True),
-    "list-agg-delimiter": (Kind.STRING, "delimiter of listagg", Status.IGNORABLE, True),
-    "nested-key": (Kind.STRING, "key of nested rows", Status.IGNORABLE, True),
-    "nested-key-null-strategy": (Kind.STRING, "NULL in that key", Status.IGNORABLE, True),
-    "nested-sequence-field": (Kind.STRING, "order of nested rows", Status.IGNORABLE, True),
-    "count-limit": (Kind.INT, "most nested rows", Status.IGNORABLE, True),
-    "ts-field": (Kind.STRING, "time of a map entry", Status.IGNORABLE, True),
+    "aggregate-function": (Kind.STRING, "aggregate of one column", Status.HONOURED, True),
+    "ignore-retract": (Kind.BOOLEAN, "retractions are dropped", Status.HONOURED, True),
+    "sequence-group": (Kind.STRING, "columns ordered by this one", Status.HONOURED, True),
+    "distinct": (Kind.BOOLEAN, "distinct values", Status.HONOURED, True),
+    "list-agg-delimiter": (Kind.STRING, "delimiter of listagg", Status.HONOURED, True),
+    "nested-key": (Kind.STRING, "key of nested rows", Status.HONOURED, True),
+    "nested-key-null-strategy": (Kind.STRING, "NULL in that key", Status.HONOURED, True),
+    "nested-sequence-field": (Kind.STRING, "order of nested rows", Status.HONOURED, True),
+    "count-limit": (Kind.INT, "most nested rows", Status.HONOURED, True),
+    "ts-field": (Kind.STRING, "time of a map entry", Status.HONOURED, True),
     "map.storage-layout": (Kind.STRING, "layout of a MAP in files", Status.REFUSED, False),
     "map.shared-shredding.max-columns": (Kind.INT, "limit of shredding", Status.IGNORABLE, False),
     "map.shared-shredding.column-placement-policy": (Kind.STRING, "way of shredding", Status.IGNORABLE, False),
@@ -52,8 +52,7 @@ def dynamic_option(key: str) -> Option | None:
     if key.startswith("fields."):
         for suffix, (kind, doc, status, primary_key_only) in _FIELD_OPTIONS.items():
             if key.endswith("." + suffix) and len(key) > len("fields.." + suffix):
-                why = {Status.IGNORABLE: "matters for tables with a primary key only" if primary_key_only else "",
-                       Status.REFUSED: "shredded maps can't be read here"}.get(status, "")  # fmt: skip
+                why = "shredded maps can't be read here" if status is Status.REFUSED else ""
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):

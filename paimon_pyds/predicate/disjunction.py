@@ -17,18 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paimon_pyds.predicate.literal_bounds import domain, from_step, to_step
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Leaf,
-    Op,
-    Or,
-    Predicate,
-    Ranges,
-    conjuncts,
-    make_and,
-    make_or,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate, Ranges, conjuncts, make_and, make_or
 from paimon_pyds.types import INTEGER_BITS, TIMESTAMP_KINDS, AtomicType, Kind
 
 _MANY = 64

@@ -16,19 +16,7 @@ from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Const,
-    Leaf,
-    MapKey,
-    Op,
-    Or,
-    Predicate,
-    Wanted,
-    make_and,
-    negate,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse

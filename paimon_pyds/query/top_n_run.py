@@ -27,13 +27,11 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.index.slices import first_of
-from paimon_pyds.merge.files import merge_keys
-from paimon_pyds.merge.filter import merge_filter
 from paimon_pyds.options.arguments import integer
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.query.answer import IndexedFile, Tally
 from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
-from paimon_pyds.read import FileTrace, read_file, read_splits
+from paimon_pyds.read import FileTrace, read_file, read_splits, with_filter
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema, sections
@@ -320,7 +318,7 @@ class _MergedRows:
         """Take the rows of whole sections in; those for which ``bound`` is not true may be left out."""
         spec = self._query.spec
         more = tuple(field for field in self._query.fields if field not in spec.fields)
-        spec = replace(_narrowed(spec, bound), fields=(*spec.fields, *more))
+        spec = replace(with_filter(spec, make_and(spec.predicate, bound)), fields=(*spec.fields, *more))
         at = [spec.fields.index(field) for field in self._query.fields]
         returned = [i for i in range(len(result_schema(spec))) if not 0 <= i - len(self._query.spec.fields) < len(more)]
         for batch in read_splits(spec, files, _BATCH_ROWS, threads=os.cpu_count() or 1, on_file=tally.read):
@@ -347,14 +345,6 @@ class _MergedRows:
         """The rows at some positions, which ascend."""
         held = np.concatenate(self._positions)
         return pa.concat_tables(self._parts).take(pa.array(np.searchsorted(held, positions)))
-
-
-def _narrowed(spec: ReadSpec, bound: Predicate) -> ReadSpec:
-    """How to read merged rows that pass the filter, and for which ``bound`` is true."""
-    assert spec.merging is not None
-    predicate = make_and(spec.predicate, bound)
-    filter_ = merge_filter(predicate, merge_keys(spec.merging.schema))
-    return replace(spec, predicate=predicate, merging=replace(spec.merging, filter=filter_))
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.int64]:

@@ -25,7 +25,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField
 
-__all__ = ["KeySearch", "read_versions"]
+__all__ = ["KeySearch", "read_wanted"]
 
 _BLOCK_ROWS = 1 << 12
 _MOST_BLOCKS = 0.5
@@ -170,7 +170,7 @@ class _Candidates:
         return KeySet.of(self.spec.fields, one_batch(pa.Table.from_batches(batches, result_schema(self.spec))))
 
 
-def read_versions(
+def read_wanted(
     spec: ReadSpec, keys: KeySet, file: PlannedFile, trace: FileTrace, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file that have one of some keys, with the columns of ``spec``.

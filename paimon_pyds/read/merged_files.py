@@ -7,7 +7,7 @@ merged in rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,13 @@ from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_set import KeySet
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.merge.key_values import (
+    KEY_VALUE_FIELDS,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    key_column,
+    without_deletes,
+)
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
@@ -27,20 +33,14 @@ from paimon_pyds.merge.windows import SortedBatches
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
-from paimon_pyds.read.candidate_keys import KeySearch, read_versions
+from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.row import decode_column
-from paimon_pyds.split import METADATA_FIELDS, Merging, PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["before_merging", "read_merged"]
+__all__ = ["before_merging", "read_merged", "read_versions"]
 
-_SYSTEM_FIELDS = (
-    METADATA_FIELDS[SEQUENCE_NUMBER],
-    DataField(2147483645, VALUE_KIND, AtomicType(Kind.TINYINT, nullable=False)),
-)
-"""Source of the ids: Paimon documentation, concepts/spec/datafile; Java: class SpecialFields."""
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 _HELD_BYTES = 128 << 20
@@ -72,11 +72,7 @@ def read_merged(
     """
     assert spec.merging is not None
     section = _Section(spec, spec.merging, files, traces)
-    rows_at_once = section.rows_at_once(batch_rows)
-    compression = str(TableOptions(spec.merging.schema.options).get("spill-compression"))
-    keys = section.wanted_keys()
-    runs = [SortedBatches(section.batches(run, rows_at_once, keys), files[run[0]].path) for run in section.runs]
-    with closing(windows_in_rounds(runs, section.merger, rows_at_once, compression)) as windows:
+    with closing(section.windows(batch_rows)) as windows:
         for window in windows:
             rows = section.merged(window)
             section.note.rows_returned += rows.num_rows
@@ -84,8 +80,37 @@ def read_merged(
                 yield rows.slice(start, batch_rows)
 
 
+def read_versions(
+    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
+
+    Args:
+        spec: columns of the table; it has no filter.
+        files: those of the section that are merged.
+        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
+        batch_rows: rows in a batch at most.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
+            `read_merged`.
+    """
+    assert spec.merging is not None
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    section = _Section(spec, spec.merging, files, traces, numbered=True)
+    names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
+    with closing(section.windows(batch_rows)) as windows:
+        for window in windows:
+            rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
+            rows = without_deletes(rows) if drop_deletes else rows
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+
+
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
     """How one file of a section is read: with the columns that merging needs, and filtered by keys.
+
+    Sequence numbers, which some sections need besides, are not among them.
 
     Args:
         spec: of the plan.
@@ -104,12 +129,13 @@ def _alone(file: PlannedFile) -> PlannedFile:
 
 @dataclass
 class _Section:
-    """How the files of one section are read and merged."""
+    """How the files of one section are read and merged; ``numbered``: the result has sequence numbers."""
 
     spec: ReadSpec
     merging: Merging
     files: Sequence[PlannedFile]
     traces: Sequence[FileTrace]
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -143,10 +169,10 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = _SYSTEM_FIELDS[self.in_sequence :]
+        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
         return replace(
             self.spec,
-            schemas={id_: (*fields, *_SYSTEM_FIELDS) for id_, fields in self.spec.schemas.items()},
+            schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
             fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
@@ -171,14 +197,12 @@ class _Section:
     @cached_property
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
-        reached = None
-        for run in self.runs:
-            ranges = [found.sequence_range for found in (self.files[n].run for n in run) if found is not None]
-            known = [range_ for range_ in ranges if range_ is not None]
-            if len(known) < len(run) or (reached is not None and min(known)[0] <= reached):
-                return False
-            reached = max(last for _, last in known)
-        return True
+        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+        if self.numbered or len(ranges) < len(self.files):
+            return False
+        first = [min(ranges[number][0] for number in run) for run in self.runs]
+        last = [max(ranges[number][1] for number in run) for run in self.runs]
+        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
 
     @property
     def open_runs(self) -> int:
@@ -214,11 +238,11 @@ class _Section:
         search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
         return search.wanted(conditions, self.files, self.traces, self.note)
 
-    def batches(self, run: Sequence[int], rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a sorted run.
+    def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
         Args:
-            run: the numbers of its files.
+            run: its place among `runs`.
             rows: in a batch at most.
             wanted: the keys to read; None for all.
         """
@@ -227,19 +251,30 @@ class _Section:
         same: npt.NDArray[np.int64] | None = None
         if self.in_sequence:
             names.append(SEQUENCE_NUMBER)
-            same = np.full(rows, self.runs.index(list(run)))
-        for number in run:
+            same = np.full(rows, run)
+        for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
             if wanted is None:
                 batches = read_file(self.reading, _alone(file), batch_rows=rows, trace=trace)
             else:
-                batches = read_versions(self.reading, wanted, file, trace, rows)
+                batches = read_wanted(self.reading, wanted, file, trace, rows)
             for batch in batches:
                 self.note.versions += batch.num_rows
                 columns = [*batch.columns, *(batch.column(name) for name in keys)]
                 if same is not None:
                     columns.append(from_numpy(same[: batch.num_rows]))
                 yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """All versions of the rows; those of a key are in one window."""
+        rows = self.rows_at_once(batch_rows)
+        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        keys = self.wanted_keys()
+        runs = [
+            SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
+            for number, run in enumerate(self.runs)
+        ]
+        return windows_in_rounds(runs, self.merger, rows, compression)
 
     def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a window that the filter keeps, with the result's columns."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
+from paimon_pyds.merge.files import merge_keys
+from paimon_pyds.merge.filter import merge_filter
+from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 
-__all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits"]
+__all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits", "with_filter"]
 
 _HELD_BYTES = 128 << 20
 """What files that come later may have ready, beside a batch of each."""
@@ -111,6 +115,19 @@ def _run(
 
 def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:
     return 0 if isinstance(item, FileTrace) else int(item.nbytes)
+
+
+def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:
+    """How to read the rows that another filter keeps, before and after they are merged.
+
+    Args:
+        spec: of the plan; its ``filter_fields`` stay as they are.
+        predicate: bound to the table's columns; keeps no row that the plan's filter drops.
+    """
+    merging = spec.merging
+    if merging is not None:
+        merging = replace(merging, filter=merge_filter(predicate, merge_keys(merging.schema)))
+    return replace(spec, predicate=predicate, merging=merging)
 
 
 def empty_batch(spec: ReadSpec) -> pa.RecordBatch:

@@ -48,10 +48,7 @@ class FoundRows:
 
 
 def find_rows(
-    candidates: Candidates,
-    executor: Executor,
-    progress: Callable[[int], None] | None = None,
-    rows_done: int = 0,
+    candidates: Candidates, executor: Executor, progress: Callable[[int], None] | None = None, rows_done: int = 0
 ) -> list[FoundRows]:
     """The live rows that the candidates' predicate keeps, file by file; files without any are left out.
 

@@ -95,11 +95,7 @@ def update(
 
 
 def assignments_of(
-    set: Mapping[str, Operand],
-    schema: TableSchema,
-    scopes: Sequence[Scope],
-    timezone: str,
-    now: datetime | None = None,
+    set: Mapping[str, Operand], schema: TableSchema, scopes: Sequence[Scope], timezone: str, now: datetime | None = None
 ) -> dict[str, BoundExpression]:
     """New values by column, bound; columns are named as SQL does, without regard to case where that is clear.
 
@@ -160,10 +156,7 @@ class _UpdateTask:
 
 
 def _tasks(
-    target: RowTarget,
-    candidates: Candidates,
-    found: Sequence[FoundRows],
-    assignments: Mapping[str, BoundExpression],
+    target: RowTarget, candidates: Candidates, found: Sequence[FoundRows], assignments: Mapping[str, BoundExpression]
 ) -> Iterator[_UpdateTask]:
     rows = {f.number: f.positions for f in found}
     rewrite = not target.uses_vectors

@@ -41,17 +41,6 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-__all__ = [
-    "EmbeddedAnswers",
-    "StatisticsGroup",
-    "ask_embedded",
-    "bucket_mask",
-    "instant_bounds",
-    "left_out",
-    "statistics_groups",
-    "statistics_mask",
-]
-
 _MAX_KEYS = 4_096
 
 
@@ -126,7 +115,7 @@ def _nan_counted(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     Java's do, but of ORC files they are ORC's own statistics, which pass over NaN. So do those of pypaimon-rust and of
     pypaimon (seen of 0.4 and 2.1): they give all rows of a file one sequence number, where Java counts the rows. Files
     of tables that track rows have one number by any writer, and are not trusted either. Nothing else in a manifest
-    tells; ORC files do themselves, once they are opened (`formats.orc.prune`).
+    tells; ORC files do themselves, once they are opened (`formats.orc.reader`).
     """
     numbers = (to_numpy(entries.column(name)) for name in ("min_sequence_number", "max_sequence_number"))
     first, last = numbers
@@ -234,24 +223,18 @@ def bucket_mask(
         predicate: the filter, or a part of it.
         schema: the one that the predicate is bound to.
         entries: manifest entries.
-        schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
-            of what they were hashed as, even where their files are rewritten.
+        schemas: gives all schemas of the table, see `bucket_key_fields`.
     """
-    options = TableOptions(schema.options)
-    keys = schema.bucket_keys
-    if options.get("bucket") <= 0 or not keys:
+    fields = bucket_key_fields(schema, schemas)
+    if fields is None:
         return None
-    fields = [schema.field(name) for name in keys]
-    if any(f.type.kind in FLOAT_KINDS for f in fields):
-        return None  # the filter takes -0.0 and 0.0 for one value, the hash does not
+    options = TableOptions(schema.options)
     names = entries.column("file_name").to_pylist() if any(f.type.kind is Kind.CHAR for f in fields) else ()
     if any(traits_of(name).trims_char for name in names):
         return None  # Java's hashes are of blanks, too, that are not read
-    values = [_values(predicate, name) for name in keys]
+    values = [_values(predicate, field.name) for field in fields]
     combinations = list(itertools.islice(itertools.product(*(v or () for v in values)), _MAX_KEYS + 1))
     if any(v is None for v in values) or len(combinations) > _MAX_KEYS:
-        return None
-    if schema.id > 0 and not all(_hashes_alike(fields, old) for old in schemas()):
         return None
     columns = [array([c[i] for c in combinations], arrow_type(f.type)) for i, f in enumerate(fields)]
     totals = to_numpy(entries.column("total_buckets"))
@@ -264,7 +247,27 @@ def bucket_mask(
     return mask
 
 
-def _hashes_alike(keys: Iterable[DataField], old: TableSchema) -> bool:
+def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableSchema]]) -> list[DataField] | None:
+    """The columns that tell the bucket of a row by their values; None where they don't.
+
+    Of CHAR columns the hashes may be of blanks, too, which formats with ``trims_char`` don't give.
+
+    Args:
+        schema: the table's.
+        schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
+            of what they were hashed as, even where their files are rewritten.
+    """
+    if TableOptions(schema.options).get("bucket") <= 0 or not schema.bucket_keys:
+        return None
+    fields = [schema.field(name) for name in schema.bucket_keys]
+    if any(f.type.kind in FLOAT_KINDS for f in fields):
+        return None  # filters take -0.0 and 0.0 for one value, the hash does not
+    if schema.id > 0 and not all(hashes_alike(fields, old) for old in schemas()):
+        return None
+    return fields
+
+
+def hashes_alike(keys: Iterable[DataField], old: TableSchema) -> bool:
     """Whether the keys had the same hashes in another schema."""
     before = {f.id: f.type for f in old.fields}
     return all(key.id not in before or _hash_stays(before[key.id], key.type) for key in keys)

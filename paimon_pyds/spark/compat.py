@@ -55,6 +55,14 @@ def target_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **_timezone_argument())
 
 
+def task_index() -> int | None:
+    """The index of the running task among those of its job; None outside of one."""
+    from pyspark.taskcontext import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.partitionId()
+
+
 @lru_cache(maxsize=1)
 def _timezone_argument() -> dict[str, Any]:
     """``timezone`` came after 4.0, which always gives UTC."""

@@ -25,11 +25,7 @@ _COMPARISONS = {
     "LessThan": Op.LT,
     "LessThanOrEqual": Op.LE,
 }
-_TEXTS = {
-    "StringStartsWith": Op.STARTS_WITH,
-    "StringEndsWith": Op.ENDS_WITH,
-    "StringContains": Op.CONTAINS,
-}
+_TEXTS = {"StringStartsWith": Op.STARTS_WITH, "StringEndsWith": Op.ENDS_WITH, "StringContains": Op.CONTAINS}
 _VALUES = (bool, int, float, str, bytes, bytearray, Decimal, date, datetime)
 _NOT_TAKEN = NESTED_KINDS | {Kind.TIME, Kind.VARIANT, Kind.BLOB, Kind.VECTOR}
 

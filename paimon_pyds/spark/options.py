@@ -76,6 +76,8 @@ class WriteOptions:
         path: the table.
         create: create the table when it does not exist.
         partition_by: partition columns; None when the option was not given.
+        primary_key: columns of the primary key; None when the option was not given.
+        row_kinds: the column that holds the kind of each row, and is not stored; None for rows that are added.
         partition: the partitions that an overwrite replaces; None for all.
         dynamic: an overwrite replaces the partitions that the data has rows in.
         operation: ``delete`` or ``upsert``; None to write the rows as they are.
@@ -88,6 +90,8 @@ class WriteOptions:
     branch: str | None = None
     create: bool = True
     partition_by: tuple[str, ...] | None = None
+    primary_key: tuple[str, ...] | None = None
+    row_kinds: str | None = None
     comment: str | None = None
     partition: Mapping[str, str | None] | None = None
     dynamic: bool = False
@@ -144,8 +148,6 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
             hint="write through a view or DataFrameWriter without it",
         )
     operation = _operation(given, overwrite)
-    for name in ("primary-key", "rowkind-column"):
-        _refuse(given, name, "tables with a primary key can't be written yet; leave the option out for an append table")
     if "partition-by" in given and "partition" in given:
         raise OptionError("partition-by and partition say the same, and both are set")
     dynamic = _flag(given, "dynamic-partition-overwrite", False)
@@ -162,6 +164,8 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         branch=branch,
         create=_flag(given, "create-if-missing", True),
         partition_by=_names(given, "partition" if "partition" in given else "partition-by"),
+        primary_key=_names(given, "primary-key"),
+        row_kinds=given.get("rowkind-column"),
         comment=given.get("comment"),
         partition=partition,
         dynamic=dynamic,
@@ -183,7 +187,7 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
         raise OptionError(f"operation is delete or upsert, not {text!r}")
     if overwrite:
         raise OptionError(f"operation={operation} needs mode('append'), and this is an overwrite")
-    shaping = [name for name in ("partition-by", "partition", "comment") if name in given]
+    shaping = [name for name in ("partition-by", "partition", "primary-key", "comment") if name in given]
     if shaping:
         raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table already exists")
     return operation
@@ -265,7 +269,7 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
             hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
             "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
         )
-    from paimon_pyds.catalog.identifier import parse_identifier
+    from paimon_pyds.catalog.filesystem import parse_identifier
 
     text, database = given["table"], given.get("database")
     if "." not in text and database is None:
@@ -321,11 +325,6 @@ def _paimon_name(key: str) -> str:
     if option_of(key) is None:
         raise OptionError(f"there is no option {key}", hint=suggest(key, [*OPTIONS, *_OWN], "options"))
     return key
-
-
-def _refuse(given: Mapping[str, str], name: str, hint: str) -> None:
-    if name in given:
-        raise UnsupportedError(f"the option {name} is not supported yet", hint=hint)
 
 
 def _of_paimon(given: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,8 +25,9 @@ from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import restore_case
+from paimon_pyds.options import check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
@@ -36,6 +37,7 @@ from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import match_columns
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -128,7 +130,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
         """Write a task's rows into new files. Nothing is visible until `commit`; on an error they are removed."""
-        with TableWriter(self._context) as writer:
+        with TableWriter(self._context, compat.task_index()) as writer:
             for batch in iterator:
                 renamed = batch.rename_columns(self._incoming.names)
                 writer.write(conform_batch(renamed, self._incoming))
@@ -136,9 +138,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         Table(self._store()).commit(
-            [m.message for m in messages if m.message is not None],
-            options=self._context.dynamic_options,
-            **self._how,
+            [m.message for m in messages if m.message is not None], options=self._context.dynamic_options, **self._how
         )
 
 
@@ -150,14 +150,19 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         SchemaError: columns that do not fit the table.
         OptionError, UnsupportedError: options that do not fit it, or are refused.
     """
+    if options.row_kinds is not None:
+        column = _exact(options.row_kinds, schema.fieldNames(), "rowkind-column")
+        options = replace(options, row_kinds=column)
     table, dynamic = _table(schema, options)
     context = table.write_context(dynamic)
     fields = context.schema.fields
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)
-    names = _renamed(schema.fieldNames(), fields, table.path)
+    names = _renamed(schema.fieldNames(), fields, table.path, options.row_kinds)
     source = compat.target_schema(schema)
     targets = {f.name: f for f in arrow_schema(fields)}
+    if options.row_kinds is not None:
+        targets.setdefault(options.row_kinds, pa.field(options.row_kinds, pa.string()))
     for name, column in zip(names, source, strict=True):
         check_castable(column.type, targets[name].type, name)
     incoming = pa.schema([targets[name] for name in names])
@@ -173,21 +178,26 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
         if not options.create or options.branch not in (None, "main"):
             raise
         try:
-            return _created(schema, options), {}
+            created = _created(schema, options)
+            return created, dynamic_options(created, replace(options, table={}))
         except AlreadyExistsError:  # another writer has created it concurrently
             table = Table.open(options.path, options.branch, options.storage)
     return table, dynamic_options(table, options)
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
-    fields = fields_from_spark(schema)
+    fields = tuple(f for f in fields_from_spark(schema) if f.name != options.row_kinds)
     names = [f.name for f in fields]
     partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
+    primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
+    own = restore_case(options.table, names)
+    check_writable(TableSchema(0, fields, len(fields), partition_by, primary_key, own))  # else it would stay, empty
     return Table.create(
         options.path,
         fields,
+        primary_key=primary_key,
         partition_by=partition_by,
-        options=restore_case(options.table, names),
+        options=own,
         comment=options.comment,
         storage_options=options.storage,
     )
@@ -197,18 +207,31 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
     """Options of this write on a table that is there, for `Table.write_context` to check.
 
     Raises:
-        OptionError: the table is partitioned otherwise.
+        OptionError: the table is partitioned otherwise, or has another primary key.
     """
     schema = table.schema
     requested = options.partition_by
-    if requested is not None and [n.casefold() for n in requested] != [n.casefold() for n in schema.partition_keys]:
+    if requested is not None and not _same_names(requested, schema.partition_keys):
         raise OptionError(
             f"partition-by is {', '.join(requested) or 'empty'}, and the table is partitioned by "
             f"{', '.join(schema.partition_keys) or 'nothing'}",
             path=table.path,
             hint="a table's partitions are fixed when it is created; leave the option out",
         )
-    return restore_case(options.table, [f.name for f in schema.fields])
+    requested = options.primary_key
+    if requested is not None and not _same_names(requested, schema.primary_keys):
+        raise OptionError(
+            f"primary-key is {', '.join(requested) or 'empty'}, and the table's primary key is "
+            f"{', '.join(schema.primary_keys) or 'empty'}",
+            path=table.path,
+            hint="a table's primary key is fixed when it is created; leave the option out",
+        )
+    own = restore_case(options.table, [f.name for f in schema.fields])
+    return own if options.row_kinds is None else {**own, ROW_KIND_COLUMN: options.row_kinds}
+
+
+def _same_names(requested: Sequence[str], names: Sequence[str]) -> bool:
+    return [name.casefold() for name in requested] == [name.casefold() for name in names]
 
 
 def _exact(name: str, names: Sequence[str], option: str) -> str:
@@ -227,8 +250,16 @@ def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -
         )
 
 
-def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[str]:
-    """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError."""
-    found = match_columns(names, fields, table)
-    spelled = {at: field.name for field, at in zip(fields, found, strict=True) if at is not None}
-    return [spelled[i] for i in range(len(names))]
+def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, row_kinds: str | None = None) -> list[str]:
+    """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError.
+
+    Args:
+        names: the DataFrame's columns.
+        fields: the table's.
+        table: where it is, for errors.
+        row_kinds: a column of the DataFrame that is none of the table's.
+    """
+    stored = [name for name in names if name != row_kinds]
+    found = match_columns(stored, fields, table)
+    spelled = {stored[at]: field.name for field, at in zip(fields, found, strict=True) if at is not None}
+    return [spelled.get(name, name) for name in names]

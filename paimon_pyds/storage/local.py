@@ -176,6 +176,7 @@ class LocalFileIO:
                     if os.path.lexists(target):
                         raise FileExistsError(errno.EEXIST, "exists", target)
                     os.rename(source, target)
+                _sync_directory(os.path.dirname(target))
             except FileExistsError:
                 raise AlreadyExistsError("the target of a rename already exists", path=target) from None
 

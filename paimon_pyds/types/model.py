@@ -212,12 +212,7 @@ def is_system_name(name: str) -> bool:
 
 
 _PRECISION_DEFAULT = {Kind.DECIMAL: 10, Kind.TIME: 0, Kind.TIMESTAMP: 6, Kind.TIMESTAMP_LTZ: 6}
-_PRECISION_RANGE = {
-    Kind.DECIMAL: (1, 38),
-    Kind.TIME: (0, 9),
-    Kind.TIMESTAMP: (0, 9),
-    Kind.TIMESTAMP_LTZ: (0, 9),
-}
+_PRECISION_RANGE = {Kind.DECIMAL: (1, 38), Kind.TIME: (0, 9), Kind.TIMESTAMP: (0, 9), Kind.TIMESTAMP_LTZ: (0, 9)}
 
 
 def parse_type(json: object, _depth: int = 0) -> DataType:

@@ -164,7 +164,8 @@ class WriteContext:
 
     def conformer(self) -> Conformer:
         """What brings rows to the columns `RowLayout.values`."""
-        trims = traits_of(self.file_suffix).trims_char
+        files = self.at_level(0) if self.schema.primary_keys else self
+        trims = traits_of(files.file_suffix).trims_char
         keys = self.schema.partition_keys
         return Conformer(self.layout.values, self.root, trims_char=trims, partition_keys=keys)
 

@@ -6,15 +6,18 @@ KeyValueDataFileWriter.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_modes
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, is_retract, key_column
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.row import encode_rows
-from paimon_pyds.types import arrow_schema
+from paimon_pyds.types import DataField, Kind, arrow_schema
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
@@ -47,13 +50,20 @@ class SortedRunWriter:
         self._schema = arrow_schema(fields)
         keys = {key_column(name): name for name in context.schema.trimmed_primary_keys}
         self._sources = [keys.get(field.name, field.name) for field in fields]
+        aggregates = self._context.options.get("merge-engine") in ("partial-update", "aggregation")
+        self._summed = [f for f in self._context.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
         self._rolling = RollingWriter(self._context, directory, threads, self._collector)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
 
         Keys are greater than all before, in a changelog at least not less. The caller answers for that.
+
+        Raises:
+            SchemaError: a sum of decimals has more digits than its column.
         """
+        for field in self._summed:
+            _check_precision(rows.column(field.name), field)
         columns = [rows.column(name) for name in self._sources]  # a key has the values of the column it is of
         self._rolling.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
@@ -76,6 +86,18 @@ class SortedRunWriter:
 
     def _collector(self) -> _SortedRows:
         return _SortedRows(self._context, self._level)
+
+
+def _check_precision(values: pa.Array, field: DataField) -> None:
+    """Raises SchemaError for a value with more digits than its type, as Java, too, makes them of short decimals: no
+    file format holds it."""
+    limit = Decimal(10) ** (values.type.precision - values.type.scale)
+    for value in pc.min_max(values).as_py().values():
+        if value is not None and value.copy_abs() >= limit:
+            raise SchemaError(
+                f"column {field.name}: aggregated to {value}, which {field.type} can't hold",
+                hint="alter the column to more digits",
+            )
 
 
 class _SortedRows:

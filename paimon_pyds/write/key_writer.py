@@ -53,11 +53,8 @@ class KeyBucketWriter:
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
         fields = tuple(context.schema.field(name) for name in self._keys)
-        size, codec = (
-            int(context.options.get("write-buffer-size")),
-            spill_codec(str(context.options.get("spill-compression"))),
-        )
-        self._sorting = SortSpec(fields, buffer=size, compression=codec)
+        codec = spill_codec(str(context.options.get("spill-compression")))
+        self._sorting = SortSpec(fields, buffer=int(context.options.get("write-buffer-size")), compression=codec)
         self._sorter: RowSorter | None = None
         self._files = SortedRunWriter(context, bucket.directory, threads)
         self._changelog: SortedRunWriter | None = None
@@ -71,8 +68,6 @@ class KeyBucketWriter:
         numbered = batch.append_column(KEY_VALUE_FIELDS[0].name, numbers)
         self._rows.append(numbered)
         self._size += numbered.nbytes
-        if self._size > self._sorting.limit:
-            self.spill()
 
     @property
     def held_bytes(self) -> int:

@@ -114,6 +114,8 @@ def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketF
 
 
 def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> DataFile:
+    schema = TableStore(context.io, context.root, context.branch).schema(file.schema_id)
+    context = replace(context, schema=schema).at_level(0)
     path = f"{directory}/{file.file_name}"
     temporary = f"{directory}/.{file.file_name}.{uuid.uuid4()}.tmp"
     found = formats.by_path(path)

@@ -288,3 +288,22 @@ def test_tables_whose_rows_are_merged(capsys: pytest.CaptureFixture[str]) -> Non
     assert "3 sections merged (12 files, 12 sorted runs)" in _run(capsys, "explain", path, "--analyze")
     assert _json(capsys, "read", path, "--option", "read-optimized=true") == []
     assert _json(capsys, "system", path, "ro") == []
+
+
+@requires_shared
+def test_lookup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(table_path("pk_partitioned"))
+    table = pp.Table.open(path)
+    rows = table.scan(columns=["id", "dt", "v"]).to_arrow().slice(3, 4).to_pylist()
+    keys = [{"dt": row["dt"], "id": row["id"]} for row in rows]
+    texts = [json.dumps(key) for key in keys]
+    assert _json(capsys, "lookup", path, *texts) == rows
+    pq.write_table(pa.Table.from_pylist(keys[1:]), tmp_path / "keys.parquet")
+    found = _json(capsys, "lookup", path, texts[0], str(tmp_path / "keys.parquet"), "--columns", "v")
+    assert found == [{"v": row["v"]} for row in rows]
+    assert _json(capsys, "lookup", path, texts[0], "--snapshot", "1") == (
+        table.scan(f"dt = '{rows[0]['dt']}' AND id = {rows[0]['id']}", snapshot=1).to_arrow().to_pylist()
+    )
+    assert _run(capsys, "lookup", path, texts[0]).splitlines()[0].split() == ["id", "dt", "v"]
+    assert "no JSON object" in _run(capsys, "lookup", path, "{id: 7", status=1)
+    assert "not of the primary key" in _run(capsys, "lookup", path, '{"v": 7}', status=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,9 @@ from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.options import TableOptions
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("price", pa.float64()), ("day", pa.int32())])
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -126,3 +129,37 @@ def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
 def data_files(table: pp.Table) -> set[str]:
     """Every data and index file on disk, whether a snapshot has it or not."""
     return {str(p) for p in Path(table.path).rglob("bucket-*/*")}
+
+
+class Meanwhile:
+    """An executor that lets others work between the tasks and the commit, or before the tasks: once, or each time."""
+
+    def __init__(self, action: Callable[[], object], times: int = 1, *, before: bool = False) -> None:
+        self.action = action
+        self.left = times
+        self.before = before
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        if self.before:
+            self.act()
+        results = [function(task) for task in tasks]
+        if not self.before:
+            self.act()
+        yield from results
+
+    def act(self) -> None:
+        if self.left:
+            self.left -= 1
+            self.action()
+
+
+def _referenced(table: pp.Table) -> set[str]:
+    """The data files of all snapshots."""
+    plans = [table.scan(snapshot=s.id).plan() for s in table.snapshots()]
+    return {task.path for plan in plans for task in plan.files}
+
+
+def nothing_left_behind(table: pp.Table) -> None:
+    """All data files are of a snapshot."""
+    files = {path for path in data_files(table) if not path.endswith(".index")}
+    assert files == _referenced(table)

@@ -7,7 +7,6 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,10 +14,21 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pytest
-from compact_support import VECTORS, data_files, delete_positions, ids, latest, make, names, rows
+from compact_support import (
+    VECTORS,
+    Meanwhile,
+    data_files,
+    delete_positions,
+    ids,
+    latest,
+    make,
+    names,
+    nothing_left_behind,
+    rows,
+)
 
 import paimon_pyds as pp
-from paimon_pyds.compact import compact as module
+from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -28,45 +38,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Meanwhile:
-    """An executor that lets others work between the tasks and the commit, or before the tasks: once, or each time."""
-
-    def __init__(self, action: Callable[[], object], times: int = 1, *, before: bool = False) -> None:
-        self.action = action
-        self.left = times
-        self.before = before
-
-    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        if self.before:
-            self.act()
-        results = [function(task) for task in tasks]
-        if not self.before:
-            self.act()
-        yield from results
-
-    def act(self) -> None:
-        if self.left:
-            self.left -= 1
-            self.action()
-
-
-def _referenced(table: pp.Table) -> set[str]:
-    """The data files of all snapshots."""
-    plans = [table.scan(snapshot=s.id).plan() for s in table.snapshots()]
-    return {task.path for plan in plans for task in plan.files}
-
-
-def _nothing_left_behind(table: pp.Table) -> None:
-    files = {path for path in data_files(table) if not path.endswith(".index")}
-    assert files == _referenced(table)
-
-
 def test_an_append_is_no_conflict(tmp_path: Path) -> None:
     table = make(tmp_path / "t", 5)
     summary = table.compact(executor=Meanwhile(lambda: table.append(rows(50))))
     assert (summary.attempts, summary.files_before, summary.snapshot_id) == (1, 5, 7)
     assert sorted(ids(table)) == list(range(60))
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_an_append_to_a_bucket_is_no_conflict(tmp_path: Path) -> None:
@@ -87,7 +64,7 @@ def test_a_delete_is_kept_and_its_group_tried_again(tmp_path: Path, bucketed: bo
     assert sorted(ids(table)) == [*range(11), *range(12, 80)]
     kinds = [s.commit_kind for s in table.snapshots()][8:]
     assert kinds.count(CommitKind.COMPACT) == 2
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_a_delete_that_rewrites_files_is_kept(tmp_path: Path) -> None:
@@ -95,7 +72,7 @@ def test_a_delete_that_rewrites_files_is_kept(tmp_path: Path) -> None:
     summary = table.compact(executor=Meanwhile(lambda: table.delete("id IN (11, 12)")))
     assert (summary.attempts, summary.rows) == (2, 48)
     assert sorted(ids(table)) == [*range(11), *range(13, 50)]
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_vectors_that_only_moved_are_no_conflict(tmp_path: Path) -> None:
@@ -107,7 +84,7 @@ def test_vectors_that_only_moved_are_no_conflict(tmp_path: Path) -> None:
     assert (summary.attempts, summary.files_before, summary.rows_dropped) == (1, 1, 3)
     assert first not in names(table)
     assert sorted(ids(table)) == [*range(3, 14), *range(16, 21), *range(22, 30)]
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_a_delete_in_a_file_that_had_a_vector_is_kept(tmp_path: Path) -> None:
@@ -128,7 +105,7 @@ def test_an_overwrite_wins(tmp_path: Path, dynamic: bool) -> None:
     assert summary.groups_skipped == 0
     kept = [i for i in range(50) if i % 5] if dynamic else []
     assert sorted(ids(table)) == [*kept, 100]
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_of_two_compactions_one_wins(tmp_path: Path) -> None:
@@ -136,7 +113,7 @@ def test_of_two_compactions_one_wins(tmp_path: Path) -> None:
     summary = table.compact(executor=Meanwhile(table.compact))
     assert (summary.snapshot_id, summary.groups, summary.attempts) == (None, 0, 1)
     assert (len(names(table)), ids(table)) == (1, list(range(60)))
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_an_order_and_a_compaction(tmp_path: Path) -> None:
@@ -207,7 +184,7 @@ def test_deletes_without_end_leave_the_group_in_peace(tmp_path: Path, limit: dic
     summary = table.compact(full=True, executor=Meanwhile(lambda: table.delete(f"id = {next(waiting)}"), 5))
     assert (summary.attempts, summary.groups, summary.groups_skipped) == (attempts, 2, 1)
     assert sorted(ids(table)) == [i for i in range(50) if i not in victims[:attempts]]
-    _nothing_left_behind(table)
+    nothing_left_behind(table)
 
 
 def test_files_that_expired_meanwhile(tmp_path: Path) -> None:

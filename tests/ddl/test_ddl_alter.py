@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.ddl.alter import alter_table
+from paimon_pyds.ddl.columns import evolve_type, may_cast
 from paimon_pyds.ddl.create import TableDefinition, create_table
-from paimon_pyds.ddl.type_changes import evolve_type, may_cast
 from paimon_pyds.errors import CommitError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema, parse_schema

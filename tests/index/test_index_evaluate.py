@@ -8,9 +8,10 @@ import pytest
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec
+from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or

@@ -12,8 +12,9 @@ import pytest
 from index_support import agrees, predicate
 
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
+from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.java_quirks import is_coarse, tells_zeros_apart

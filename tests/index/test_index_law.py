@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from index_support import positions
 
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
+from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource

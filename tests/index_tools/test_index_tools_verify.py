@@ -18,12 +18,12 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import INDEX_TYPES, IndexSpec, supports
+from paimon_pyds.index.config import IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.keys import key_codec
+from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.index_tools.inspect import dump_container
 from paimon_pyds.index_tools.verify import VerifyReport
 from paimon_pyds.storage import BytesSource

@@ -72,7 +72,7 @@ def test_deletes_that_java_refuses_are_refused(oracle: Oracle, tmp_path: Path) -
             for kind in ("+I", "-D"):
                 write_kinds(batch, tmp_path, name, [{"_kind": kind, "k": 1, "a": 2}])
         refused = [batch.add("compact", tmp_path, f"db.{name}", allow_fail=True) for name in "pf"]
-    for name, reply in zip("pf", refused, strict=True):
-        assert not reply.ok
-        with pytest.raises(UnsupportedError, match="deletes"):
-            _merged(tmp_path, name, 2)
+    assert not any(reply.ok for reply in refused)
+    with pytest.raises(UnsupportedError, match="deletes"):
+        _merged(tmp_path, "p", 2)
+    assert not _merged(tmp_path, "f", 2)  # what was not compacted is not read, and Java can't compact it

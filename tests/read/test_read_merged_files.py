@@ -121,19 +121,24 @@ def test_batches_of_all_runs_fit_what_may_be_held(tmp_path: Path, monkeypatch: p
     assert 1 <= 16 * sum(read) <= 1 << 17
 
 
-def test_few_row_groups_are_decoded_ahead_in_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[int] = []
+@pytest.mark.parametrize(("runs", "threads"), [(4, range(2, 9)), (40, range(1, 2))])
+def test_few_row_groups_are_decoded_ahead_in_a_merge(
+    runs: int, threads: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pa, "cpu_count", lambda: 2)
+    begun: list[tuple[int, int]] = []
     in_order = parquet_reader.in_order
 
     def noted(*arguments: Any, **more: Any) -> Iterator[pa.RecordBatch]:
-        held.append(more["held"])
+        begun.append((more["held"], more["threads"]))
         return in_order(*arguments, **more)
 
     monkeypatch.setattr(parquet_reader, "in_order", noted)
-    files = [_file(tmp_path / f"{n}.parquet", [(1, n)], None, (n, n)) for n in range(40)]
-    assert _rows(files) == [(1, 39)]
-    assert len(held) == 40
-    assert sum(held) <= 128 << 20
+    files = [_file(tmp_path / f"{n}.parquet", [(1, n)], None, (n, n)) for n in range(runs)]
+    assert _rows(files) == [(1, runs - 1)]
+    assert len(begun) == runs
+    assert sum(held for held, _ in begun) <= 128 << 20
+    assert all(count in threads for _, count in begun)
 
 
 def test_sections_of_one_bucket_may_be_in_several_splits(tmp_path: Path) -> None:

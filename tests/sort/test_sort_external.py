@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.errors import StorageError
 from paimon_pyds.sort import external as module
-from paimon_pyds.sort.external import RowSorter, SortSpec, sorted_batches
+from paimon_pyds.sort.external import RowSorter, SortSpec, merge_sorted, sorted_batches
 from paimon_pyds.sort.keys import SortKeys
-from paimon_pyds.sort.merge import merge_sorted
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.tiny_disk import mounted
 

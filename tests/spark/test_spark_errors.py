@@ -104,7 +104,11 @@ def test_a_table_with_a_primary_key(frames, path):
     schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
     pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "1"})
     assert frames.load(path).count() == 0
-    assert "primary key can't be written yet" in failure(lambda: frames.save("SELECT 1 AS id, 'a' AS v", path))
+    assert "no row kind" in failure(lambda: frames.save("SELECT 1 AS id, '+x' AS op", path, **{"rowkind-column": "op"}))
+    assert "column id is NOT NULL" in failure(lambda: frames.save("SELECT INT(NULL) AS id, 'a' AS v", path))
+    deleting = {"operation": "delete", "operation-keys": "id"}
+    assert "for tables with a primary key" in failure(lambda: frames.save("SELECT 1 AS id", path, **deleting))
+    assert not pp.Table.open(path).snapshots()
 
 
 def test_corrupt_metadata(frames, six):

@@ -211,10 +211,11 @@ def test_writing_refuses(options, overwrite, message):
         parse_write_options({"path": "/t", **options}, overwrite=overwrite)
 
 
-@pytest.mark.parametrize("name", ["primary-key", "rowkind-column"])
-def test_options_of_later_versions_are_refused_by_name(name):
-    with pytest.raises(UnsupportedError, match=f"the option {name} is not supported yet"):
-        parse_write_options({"path": "/t", name: "x"}, overwrite=False)
+def test_a_primary_key_and_the_column_of_row_kinds():
+    found = parse_write_options({"path": "/t", "primary-key": "a, `b c`", "rowkind-column": "op"}, overwrite=False)
+    assert (found.primary_key, found.row_kinds, found.table) == (("a", "b c"), "op", {})
+    with pytest.raises(OptionError, match="primary-key has no meaning"):
+        parse_write_options({"path": "/t", "primary-key": "a", "operation": "delete"}, overwrite=False)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,9 @@ def test_a_missing_table_is_not_made_when_told_so(frames, path):
         ({"partition-by": "nope"}, "partition-by names 'nope', which is not a column"),
         ({"bucket": "many"}, "bucket"),
         ({"merge-engin": "x"}, "there is no option merge-engin.*did you mean merge-engine"),
-        ({"primary-key": "id"}, "the option primary-key is not supported yet"),
+        ({"primary-key": "id"}, "a primary key and bucket=-1 can't be written yet"),
+        ({"primary-key": "nope", "bucket": "1"}, "primary-key names 'nope', which is not a column"),
+        ({"rowkind-column": "nope"}, "rowkind-column names 'nope', which is not a column"),
         ({"file-index.bitmap.columns": "nope"}, "nope"),
     ],
 )
@@ -201,6 +203,8 @@ def test_a_table_that_can_not_be_made_is_not_made(frames, path, options, message
     [
         ({"partition-by": "color"}, "partition-by is color, and the table is partitioned by nothing"),
         ({"bucket": "4", "bucket-key": "id"}, "bucket is 4 here and -1 in the table"),
+        ({"primary-key": "id"}, "primary-key is id, and the table's primary key is empty"),
+        ({"rowkind-column": "id"}, "for tables with a primary key only"),
     ],
 )
 def test_options_that_contradict_the_table(frames, six, options, message):

@@ -13,7 +13,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.row import encode_row
-from paimon_pyds.types import AtomicType, Kind
+from paimon_pyds.types import AtomicType, DataField, Kind, parse_type
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 from paimon_pyds.write.key_files import SortedRunWriter
@@ -107,3 +107,13 @@ def test_changelog_files_have_options_of_their_own(tmp_path: Path) -> None:
     assert file.file_name.startswith("log-")
     assert file.file_name.endswith(".avro")
     assert file.value_stats_cols == ()
+
+
+def test_blanks_of_char_values_go_where_level_0_can_not_hold_them(tmp_path: Path) -> None:
+    fields = [DataField(0, "k", parse_type("CHAR(4)")), DataField(1, "v", parse_type("CHAR(4)"))]
+    options = {"bucket": "1", "file.format.per.level": "0:orc", "file-index.bitmap.columns": "v"}
+    table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options=options)
+    table.append(pa.table({"k": ["a ", "b"], "v": ["x  ", "y"]}))
+    table.append(pa.table({"k": ["a"], "v": ["z "]}))
+    assert table.scan("k = 'a'").to_arrow().to_pylist() == [{"k": "a", "v": "z"}]
+    assert table.scan("v = 'y'").count() == 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,10 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.commit_message import BucketFiles, CommitMessage, CompactIncrement
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.types import AtomicType, Kind
 from paimon_pyds.write import TableWriter
+from paimon_pyds.write.key_writer import KeyBucketWriter
+from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.sequence_numbers import SequenceNumbers
 from support.aggregate_model import aggregator
 from support.effort import LONG
 from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, deduplicate, merged
@@ -242,6 +251,60 @@ def test_what_is_moved_has_its_changelog_moved(tmp_path: Path) -> None:
     assert logged["file_size"] == path.stat().st_size
 
 
+def test_files_of_an_older_schema_are_moved(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    messages = [_message(table, [{**row, "a": a}], None) for a in (1, 2)]
+    table.alter(add_columns={"c": "STRING"}, rename_columns={"b": "bb"})
+    for message in messages:
+        table.commit([message])
+    assert [(row["a"], row["bb"], row["c"]) for row in _found(table)] == [(2, None, None)]
+    _check_numbers(table)
+
+
+def test_a_compaction_of_rows_whose_numbers_were_moved_is_dropped(tmp_path: Path) -> None:
+    """It holds the old numbers: older versions that another commit wrote meanwhile would win over its rows."""
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    message = _message(table, [{**row, "a": 1}], None)
+    (bucket,) = message.buckets
+    (compacted,) = _message(table, [{**row, "a": 1}], None).buckets[0].files
+    increment = CompactIncrement(bucket.files, (replace(compacted, level=5),))
+    message = CommitMessage((replace(bucket, compact=increment),))
+    table.append(pa.table({"p": pa.array([1, 1], pa.int32()), "k": ["x", "x"], "a": [8, 9]}))
+    for _ in range(2):
+        table.commit([message])
+        assert [snapshot.commit_kind.value for snapshot in table.snapshots()] == ["APPEND", "APPEND"]
+        assert [row["a"] for row in _found(table)] == [1]
+
+
+def test_runs_that_are_spilled_become_one_sorted_file(tmp_path: Path) -> None:
+    """More of them than are merged at once, and a key with a version in each row of some."""
+    table = _table(tmp_path / "t", **{"write-buffer-size": "64 kb"})
+    context, threads, rng = table.write_context(), WriterThreads(), np.random.default_rng(3)
+    partition = encode_row([1], [AtomicType(Kind.INT)])
+    bucket = BucketFiles(partition, 0, 2, f"{table.path}/p=1/bucket-0", ())
+    writer = KeyBucketWriter(context, bucket, threads, SequenceNumbers(context))
+    expected: dict[str, int] = {}
+    for run in range(90):
+        keys = ["hot"] * 300 if run % 40 == 7 else [f"k{n}" for n in rng.integers(0, 4000, 300)]
+        values = {"p": [1] * 300, "k": keys, "a": range(run * 300, run * 300 + 300), KIND: [0] * 300}
+        types = {**_COLUMNS, KIND: pa.int8()}
+        columns = {name: pa.array(values.get(name, [None] * 300), type_) for name, type_ in types.items()}
+        writer.write(pa.RecordBatch.from_pydict(columns))
+        assert writer.spill()
+        assert writer.held_bytes == 0
+        assert writer.spilled_bytes > 0
+        expected.update(zip(keys, values["a"], strict=True))
+    written = writer.close()
+    threads.shutdown()
+    (file,) = written.files
+    found = pq.read_table(f"{bucket.directory}/{file.file_name}", partitioning=None)
+    assert found["k"].to_pylist() == sorted(expected)
+    assert dict(zip(found["k"].to_pylist(), found["a"].to_pylist(), strict=True)) == expected
+    assert writer.spilled_bytes == 0
+
+
 def test_a_changelog_has_the_rows_as_they_were_given(tmp_path: Path) -> None:
     options = {"changelog-producer": "input", "bucket": "1", "changelog-file.format": "parquet"}
     table = _table(tmp_path / "t", **options)
@@ -341,8 +404,7 @@ def test_other_changes_of_rows_are_refused_by_name(tmp_path: Path) -> None:
     changes: list[Callable[[], object]] = [
         lambda: table.delete("a = 1"),
         lambda: table.update({"a": "1"}, "b = 'x'"),
-        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), ["p", "k"]),
-        lambda: table.compact(),
+        lambda: table.merge(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}), _KEY, when_matched="delete"),
         lambda: table.rewrite_file_index(),
     ]
     for change in changes:
@@ -360,10 +422,6 @@ def test_an_engine_that_takes_no_deletes_refuses_those_of_a_key_with_other_versi
 
 
 def test_numbers_of_a_task_go_on_where_no_other_task_has_any(tmp_path: Path) -> None:
-    from paimon_pyds.metadata.partition import PartitionBucket
-    from paimon_pyds.row import EMPTY_ROW
-    from paimon_pyds.write.sequence_numbers import SequenceNumbers
-
     context = _table(tmp_path / "t").write_context()
     block, most = 1 << 28, 1 << 20
     firsts = [SequenceNumbers(context, task).first(PartitionBucket(EMPTY_ROW, 0)) for task in (0, 1, most - 1)]
@@ -373,3 +431,38 @@ def test_numbers_of_a_task_go_on_where_no_other_task_has_any(tmp_path: Path) -> 
     assert SequenceNumbers(context).of_rows(5, block - 1, 3).tolist() == [block + 4, block + 5, block + 6]
     with pytest.raises(OptionError, match="index of a task"):
         SequenceNumbers(context, most)
+
+
+_APPENDER = """
+import sys
+import pyarrow as pa
+import paimon_pyds as pp
+
+table = pp.Table.open(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(int(sys.argv[2])):
+    p = pa.array([0, 0, 0], pa.int32())
+    table.append(pa.table({"p": p, "k": ["all", sys.argv[3], "all"], "l": [1, i, 1], "a": [i, i, i]}))
+"""
+
+
+def test_processes_that_write_to_one_bucket_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each row adds to a sum; the newest version of a key is of the newest snapshot."""
+    aggregates = {"merge-engine": "aggregation", "fields.l.aggregate-function": "sum", "commit.max-retries": "100"}
+    table, each = _table(tmp_path / "t", bucket="1", **aggregates), 5
+    command = [sys.executable, "-c", _APPENDER, table.path, str(each)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    workers = [subprocess.Popen([*command, f"w{n}"], text=True, **pipes) for n in range(4)]  # type: ignore[call-overload]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    for worker in workers:
+        _, errors = worker.communicate()
+        assert worker.returncode == 0, errors
+    found = {row["k"]: (row["l"], row["a"]) for row in _found(table)}
+    assert found.pop("all")[0] == 2 * 4 * each
+    assert found == {f"w{n}": (sum(range(each)), each - 1) for n in range(4)}
+    _check_numbers(table)

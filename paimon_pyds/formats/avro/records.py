@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
 from paimon_pyds.avro.encode import varints
+from paimon_pyds.buffers import fixed_binary
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -254,7 +255,7 @@ def _items(array: pa.Array, items: pa.Array) -> pa.Array:
 def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
     kind = type_.kind
     if kind is Kind.BOOLEAN:
-        return _fixed(np.asarray(array.cast(pa.uint8())), 1)
+        return fixed_binary(np.asarray(array.cast(pa.uint8())))
     if kind in INTEGER_KINDS:
         return varints(array.cast(pa.int64()).to_numpy())
     if kind in TIMESTAMP_KINDS:
@@ -262,18 +263,12 @@ def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
     if kind in (Kind.DATE, Kind.TIME):
         return varints(array.view(pa.int32()).to_numpy().astype(np.int64))
     if kind is Kind.FLOAT:
-        return _fixed(array.to_numpy().astype("<f4"), 4)
+        return fixed_binary(array.to_numpy().astype("<f4"))
     if kind is Kind.DOUBLE:
-        return _fixed(array.to_numpy().astype("<f8"), 8)
+        return fixed_binary(array.to_numpy().astype("<f8"))
     if kind in STRING_KINDS or kind in BINARY_KINDS:
         return _sized(array.cast(pa.binary()))
     return _sized(_decimal_bytes(array))
-
-
-def _fixed(values: npt.NDArray[np.generic], width: int) -> pa.Array:
-    offsets = np.arange(len(values) + 1, dtype=np.int32) * np.int32(width)
-    data = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _sized(array: pa.Array) -> pa.Array:

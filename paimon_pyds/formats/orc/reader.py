@@ -4,22 +4,31 @@ Sources: the files of Java Paimon 1.4 (TIME is an int, TIMESTAMP a timestamp, TI
 instant), and the ORC specification v1.
 
 What pyarrow does not do is done here: row counts of stripes come from the footer (`tail`), and stripes are left out by
-their statistics (`prune`); CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
+their statistics; CHAR is stored padded with spaces and is trimmed when read, as ORC's Java reader does
 (`arrays`); timestamps outside what nanoseconds can hold are decoded by `arrays` instead of wrapping around; those of
 writers in other time zones are converted by `zones`.
+
+Of statistics (specification: Column Statistics, File Metadata) the bounds of whole numbers and floats are used, and the
+number of values that are not NULL. Those of dates are not: Java's are wrong for old ones. Bounds of floats pass over
+NaN, but the sum beside them does not: it is NaN where a value is, or where infinities of both signs are. Manifests have
+no such sum: of ORC files only this proves that nothing is greater than a bound.
 """
 
 from __future__ import annotations
 
 import io as _io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats import TRAITS, FormatTraits, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
+from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
@@ -32,16 +41,19 @@ from paimon_pyds.formats.orc.tail import (
 )
 from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
-from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.predicate.prune import ColumnStats, may_match
+from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import DataField, DataType, Kind, RowType, arrow_schema, arrow_type
+from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, DataField, DataType, Kind, RowType, arrow_schema, arrow_type
 
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
-
 _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
 """What nanoseconds in 64 bits can hold, in milliseconds, less some days at either end, more than time zones differ."""
+_WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
+_FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
+_MOST_ROWS = 1 << 32
 
 
 class OrcFormat:
@@ -93,7 +105,7 @@ class OrcReader:
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        from paimon_pyds.formats.orc.prune import prune
+        from paimon_pyds.formats.orc.reader import prune
 
         return prune(self._tail, self._range, predicate, self._path)
 
@@ -232,3 +244,111 @@ def _orc_file(source: _io.RawIOBase) -> Any:
     import pyarrow.orc as orc
 
     return orc.ORCFile(pa.PythonFile(source, mode="r"))
+
+
+class _Bounds(NamedTuple):
+    """One column in one stripe: values that are not NULL, bounds when there are, and whether these count NaN."""
+
+    values: int | None = None
+    low: float | None = None
+    high: float | None = None
+    nan_counted: bool = False
+
+
+def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate, path: object = None) -> RowSelection:
+    """Rows that may match; ALL when nothing can be said. ``read(offset, length)`` gives bytes of the file.
+
+    Raises:
+        CorruptFileError: broken statistics.
+    """
+    columns = {
+        leaf.column: type_
+        for leaf in leaves(predicate, every=False)
+        if (type_ := _type_of(tail, leaf.column)) is not None
+    }
+    if tail.row_count > _MOST_ROWS or not tail.stripes:  # a selection counts in 32 bits
+        return RowSelection.ALL
+    if not columns and not isinstance(predicate, Const):
+        return RowSelection.ALL
+    stripes = _statistics(tail, read, path) if columns else [()] * len(tail.stripes)
+    rows = pa.array([stripe.rows for stripe in tail.stripes], pa.int64())
+
+    def stats_of(column: ColumnRef) -> ColumnStats | None:
+        orc = columns.get(column)
+        if orc is None or column.type is None:
+            return None
+        try:
+            return _column_stats(column.type, orc, [_bounds(s[orc.id], orc, path) for s in stripes], rows)
+        except (pa.ArrowInvalid, OverflowError) as error:
+            message = f"bounds of column {column} are no values of {column.type}"
+            raise CorruptFileError(message, path=path, field="statistics") from error
+
+    kept = may_match(predicate, rows, stats_of)
+    if kept.all():
+        return RowSelection.ALL
+    found = BitMap()
+    for stripe, keep in zip(tail.stripes, kept.tolist(), strict=True):
+        if keep:
+            found.add_range(stripe.first_row, stripe.first_row + stripe.rows)
+    return RowSelection.from_bitmap(found)
+
+
+def _type_of(tail: OrcTail, column: ColumnRef) -> OrcType | None:
+    """The file's type of a column that its statistics tell about."""
+    orc = None if column.path else tail.root.child(column.name)
+    return None if orc is None or orc.children else orc
+
+
+def _statistics(tail: OrcTail, read: Callable[[int, int], bytes], path: object) -> list[Sequence[bytes]]:
+    """The messages of statistics of each stripe, by column. Those of the file are those of its only stripe."""
+    stripes: list[Sequence[bytes]] = []
+    if len(tail.stripes) == 1:
+        stripes.append(tail.statistics)
+    else:
+        offset, length = tail.metadata
+        if offset < 0:
+            raise CorruptFileError(f"metadata of {length} bytes does not fit", path=path, field="metadata length")
+        data = unpack(read(offset, length), tail.codec, tail.block_size, path)
+        for number, _, value in read_message(data, path):
+            if number == 1:
+                message = as_bytes(value, path, "stripeStats")
+                stripes.append([as_bytes(v, path, "colStats") for n, _, v in read_message(message, path) if n == 1])
+    columns = 1 + max(orc.id for orc in tail.root.walk())
+    if len(stripes) != len(tail.stripes) or any(len(stripe) != columns for stripe in stripes):
+        return [[b""] * columns] * len(tail.stripes)  # a writer that keeps none, or not of all
+    return stripes
+
+
+def _bounds(message: bytes, orc: OrcType, path: object) -> _Bounds:
+    values: int | None = None
+    bounds = _Bounds()
+    for number, _, value in read_message(message, path):
+        if number == 1:
+            values = as_number(value, path, "numberOfValues")
+        elif number == 2 and orc.kind in _WHOLE:
+            whole = {n: unzigzag(v) for n, v in numbers_of(value, path, "intStatistics").items()}
+            bounds = _Bounds(None, whole.get(1), whole.get(2))
+        elif number == 3 and orc.kind in _FLOATS:
+            parts = {n: _double(v, path) for n, v in numbers_of(value, path, "doubleStatistics").items()}
+            bounds = _Bounds(None, parts.get(1), parts.get(2), not math.isnan(parts.get(3, math.nan)))
+    return bounds._replace(values=values)
+
+
+def _double(bits: int, path: object) -> float:
+    if bits >= 1 << 64:
+        raise CorruptFileError("a number of more than 64 bits", path=path, field="doubleStatistics")
+    return float(np.uint64(bits).view(np.float64))
+
+
+def _column_stats(type_: DataType, orc: OrcType, stripes: Sequence[_Bounds], rows: pa.Array) -> ColumnStats:
+    bounded = type_.kind in (INTEGER_KINDS if orc.kind in _WHOLE else FLOAT_KINDS)  # no other kind has bounds
+    arrow = arrow_type(type_)
+    low, high = ([getattr(s, name) if bounded else None for s in stripes] for name in ("low", "high"))
+    nulls = [None if s.values is None else max(0, r - s.values) for s, r in zip(stripes, rows.to_pylist(), strict=True)]
+    return ColumnStats(
+        min=pa.array(low, arrow),
+        max=pa.array(high, arrow),
+        null_count=pa.array(nulls, pa.int64()),
+        row_count=rows,
+        nan_counted=np.array([s.nan_counted for s in stripes], np.bool_),
+    )

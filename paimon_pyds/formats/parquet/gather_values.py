@@ -336,12 +336,7 @@ def _alike(heads: npt.NDArray[np.uint8]) -> int:
 
 
 def _run_values(
-    data: _Bytes,
-    width: int,
-    wanted: _Int64s,
-    starts: _Int64s,
-    places: _Int64s,
-    packed: npt.NDArray[np.bool_],
+    data: _Bytes, width: int, wanted: _Int64s, starts: _Int64s, places: _Int64s, packed: npt.NDArray[np.bool_]
 ) -> _Int64s:
     if len(starts) == 1 and not packed[0]:
         return np.full(len(wanted), places[0])

@@ -112,10 +112,7 @@ def _prune_groups(
 
 
 def _prune_pages(
-    source: ParquetSource,
-    predicate: Predicate,
-    columns: dict[ColumnRef, Leaf],
-    groups: Sequence[tuple[int, int, int]],
+    source: ParquetSource, predicate: Predicate, columns: dict[ColumnRef, Leaf], groups: Sequence[tuple[int, int, int]]
 ) -> BitMap:
     everything = BitMap()
     for _, start, stop in groups:

@@ -43,6 +43,8 @@ _MOST_THREADS = 4
 _HELD_BYTES = 64 << 20
 """What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
 _LEAST_BUFFER = 64 << 10
+_LEAST_AHEAD = 16 << 20
+"""Where less may be decoded ahead, nothing is: very many files are read at a time, and each thread opens one again."""
 
 
 @lru_cache(maxsize=2)
@@ -208,6 +210,7 @@ class ParquetReader:
         first = next(steps, None)
         if first is None:
             return iter(())
+        held = _HELD_BYTES if self._read_ahead is None else min(_HELD_BYTES, self._read_ahead)
         threads = pa.cpu_count() + isinstance(first, list)  # passes wait for each other's Python code now and then
         return in_order(
             (
@@ -216,8 +219,8 @@ class ParquetReader:
                 else self._read_pages(columns, step, alone=step is first)
                 for step in chain([first], steps)
             ),
-            threads=min(_MOST_THREADS, threads),
-            held=_HELD_BYTES if self._read_ahead is None else min(_HELD_BYTES, self._read_ahead),
+            threads=min(_MOST_THREADS, threads) if held >= _LEAST_AHEAD else 1,
+            held=held,
             size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
@@ -247,10 +250,7 @@ class ParquetReader:
         with self._source.arrow_file(int96=int96, buffer=self._buffer(task.group, leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
-                    batch_rows,
-                    row_groups=[task.group],
-                    column_indices=[leaf for leaf, _ in leaves],
-                    use_threads=True,
+                    batch_rows, row_groups=[task.group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
                 )
             while True:
                 with decoding(self._path):

@@ -1,0 +1,166 @@
+"""What a compaction of a table with a primary key is to do on one snapshot: which runs of which buckets are merged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.compact.plan import Group, LiveFile, Plan, Vector, vectors_of
+from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.execution.live_files import live_in
+from paimon_pyds.execution.writing import write_context
+from paimon_pyds.merge.files import hides_level_0, key_ranks
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.write.context import FILE_SOURCE_COMPACT
+
+__all__ = ["changed_levels", "plan_key_compaction"]
+
+_POSTPONED = -2
+_IN_JAVA = "compact this table with Java Paimon"
+
+
+def plan_key_compaction(
+    store: TableStore, request: CompactOptions, buckets: set[PartitionBucket] | None = None
+) -> Plan:
+    """The runs to merge of the latest snapshot; a group for each bucket that has some.
+
+    Args:
+        store: a table with a primary key.
+        request: what is asked for.
+        buckets: only these; all when None.
+
+    Raises:
+        OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.
+    """
+    snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
+    context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
+    schema = context.schema
+    _check_compactable(schema, context.options, request)
+    now = datetime.now()
+    rules = UniversalRules.of(context.options, context.target_file_size, now.hour)
+    entries = live_in(store, schema, snapshot, request.where, "compact")
+    vectors = vectors_of(store, schema, snapshot)
+    groups = []
+    for (partition, bucket, total), files in _by_bucket(entries, schema, vectors).items():
+        if buckets is not None and (partition, bucket) not in buckets:
+            continue
+        runs = sorted_runs(files)
+        unit = pick_full(runs, rules) if request.full else pick(runs, rules, int(time.time() * 1000))
+        steps = None if unit is None else steps_of(unit, runs, rules)
+        if steps is None or not steps.files:
+            continue
+        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.has_vector else 0) for f in steps.files)
+        groups.append(Group(partition, bucket, total, live, steps))
+    return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
+
+
+def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
+    """Raises UnsupportedError for what would not be compacted as Java does it."""
+    if request.order_by:
+        raise UnsupportedError(
+            "rows of a table with a primary key can't be ordered by other columns",
+            hint="files lie in the order of their keys; file indexes serve filters on other columns",
+        )
+    if options.get("bucket") == _POSTPONED:
+        raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
+    producer = options.get("changelog-producer")
+    if producer in ("lookup", "full-compaction"):
+        raise UnsupportedError(
+            f"changelog-producer={producer}: a compaction would have to write the changelog", hint=_IN_JAVA
+        )
+    for key in (
+        "record-level.expire-time",
+        "primary-key.nullable",
+        *(key for key in schema.options if _is_index_of_table(key)),
+    ):
+        if options.is_set(key):
+            raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
+    if hides_level_0(options) and not request.full:
+        looks_up = "merge-engine=first-row"
+        if options.get("deletion-vectors.enabled"):
+            looks_up = "deletion-vectors.enabled=true"
+        raise UnsupportedError(
+            f"{looks_up}: a compaction of some runs would have to look up the versions of their rows in the others",
+            hint="compact with full=True",
+        )
+
+
+def _is_index_of_table(key: str) -> bool:
+    return key.startswith("pk-") and key.endswith(".index.columns")
+
+
+def _by_bucket(
+    entries: pa.RecordBatch, schema: TableSchema, vectors: Mapping[str, Vector]
+) -> dict[tuple[bytes, int, int], list[LevelFile]]:
+    """Live files by partition, bucket and number of buckets.
+
+    Raises:
+        UnsupportedError: keys whose order is not known here.
+    """
+    found: dict[tuple[bytes, int, int], list[LevelFile]] = {}
+    if not entries.num_rows:
+        return found
+    ranks = key_ranks(entries, schema)
+    if ranks is None:
+        raise UnsupportedError("keys that Arrow can't hold can't be put in order", hint=_IN_JAVA)
+    for at, (key, file) in enumerate(zip(_places(entries), _level_files(entries, vectors), strict=True)):
+        ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])))
+        found.setdefault(key, []).append(ranged)
+    return found
+
+
+def _places(entries: pa.RecordBatch) -> Iterable[tuple[bytes, int, int]]:
+    return zip(*(entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")), strict=True)
+
+
+def _level_files(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> Iterator[LevelFile]:
+    """The files, without their key ranges."""
+    names = (
+        "file_name", "file_size", "level", "min_sequence_number", "max_sequence_number", "row_count", "delete_row_count"
+    )  # fmt: skip
+    times = to_numpy(entries.column("creation_time").fill_null(0)).tolist()
+    columns = (entries.column(name).to_pylist() for name in names)
+    for time_, name, size, level, first, last, rows, deletes in zip(times, *columns, strict=True):
+        yield LevelFile(
+            at=0,
+            size=size,
+            level=level,
+            key_range=(0, 0),
+            age=(-last, first, time_, name),
+            rows=rows,
+            created=time_,
+            has_deletes=deletes != 0,
+            has_vector=name in vectors,
+        )
+
+
+def changed_levels(plan: Plan, live: pa.RecordBatch) -> set[PartitionBucket]:
+    """The planned buckets whose files above level 0 are others now: a second compaction of the bucket was published.
+
+    Args:
+        plan: of a table with a primary key.
+        live: the live files now, with `metadata.manifest.IDENTITY_COLUMNS`.
+    """
+    before, after = _above(plan.entries), _above(live)
+    return {key for key in (group.key for group in plan.groups) if before.get(key) != after.get(key)}
+
+
+def _above(entries: pa.RecordBatch) -> dict[PartitionBucket, set[tuple[int, str]]]:
+    """Level and name of the files above level 0, by bucket."""
+    entries = entries.filter(pc.greater(entries["level"], 0))
+    found: dict[PartitionBucket, set[tuple[int, str]]] = {}
+    columns = (entries[name].to_pylist() for name in ("partition", "bucket", "level", "file_name"))
+    for partition, bucket, level, name in zip(*columns, strict=True):
+        found.setdefault(PartitionBucket(partition, bucket), set()).add((level, name))
+    return found

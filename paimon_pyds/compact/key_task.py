@@ -1,0 +1,108 @@
+"""One bucket of a table with a primary key: sorted runs are merged and written again. Runs on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.plan import Plan
+from paimon_pyds.compact.task import CompactResult, group_files, read_spec
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.merge.filter import MergeFilter
+from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read.merged_files import read_versions
+from paimon_pyds.split import Merging, PlannedFile, ReadSpec
+from paimon_pyds.storage import discard
+from paimon_pyds.write import WriteContext
+from paimon_pyds.write.key_files import SortedRunWriter
+from paimon_pyds.write.rolling import WriterThreads
+
+__all__ = ["MergeTask", "merge_one", "merge_tasks"]
+
+_Sections = tuple[tuple[PlannedFile, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Data files of a bucket that become new ones. It pickles.
+
+    Attributes:
+        number: of the group.
+        context: the table as it is written to.
+        spec: how the files are read.
+        bucket: which one; it has no files yet.
+        rewrites: sections, in the order of their keys; each of these becomes a sorted run of its own.
+        level: of the new files.
+        drop_deletes: leave out rows that delete others.
+    """
+
+    number: int
+    context: WriteContext
+    spec: ReadSpec
+    bucket: BucketFiles
+    rewrites: tuple[_Sections, ...]
+    level: int
+    drop_deletes: bool
+
+
+def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
+    """A task for each bucket."""
+    spec = replace(read_spec(store, plan), merging=Merging(plan.schema, MergeFilter(Const.TRUE)))
+    tasks = []
+    for number, found in enumerate(group_files(store, plan)):
+        steps = found.group.steps
+        assert steps is not None
+        files = iter(found.files)  # in the order of `Steps.files`
+        rewrites = tuple(
+            tuple(tuple(next(files) for _ in section) for section in rewrite) for rewrite in steps.rewrites
+        )
+        level, drops = steps.output_level, steps.drop_deletes
+        tasks.append(MergeTask(number, plan.context, spec, found.bucket, rewrites, level, drops))
+    return tasks
+
+
+def merge_one(task: MergeTask) -> CompactResult:
+    """Merge the sorted runs of a bucket. On an error the new files are removed again.
+
+    Raises:
+        CorruptFileError: a file is damaged, or not sorted by its keys.
+        SchemaError: a value does not fit its column.
+        StorageError: a file can't be read or written.
+        UnsupportedError: rows are deleted that the merge engine can't delete.
+    """
+    threads = WriterThreads()
+    written: list[DataFile] = []
+    try:
+        for sections in task.rewrites:
+            written += _rewrite(task, sections, threads)
+    except BaseException as error:
+        new = replace(task.bucket, files=tuple(written))
+        discard(task.context.io, new.paths())
+        if isinstance(error, SnapshotNotFoundError):
+            return CompactResult(task.number, task.bucket, 0, error)
+        raise
+    finally:
+        threads.shutdown()
+    rows = sum(file.row_count for file in written)
+    return CompactResult(task.number, replace(task.bucket, files=tuple(written)), rows)
+
+
+def _rewrite(task: MergeTask, sections: _Sections, threads: WriterThreads) -> tuple[DataFile, ...]:
+    writer = SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level)
+    try:
+        for rows in _rows(task, sections):
+            writer.write(rows)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _rows(task: MergeTask, sections: _Sections) -> Iterator[pa.RecordBatch]:
+    for files in sections:
+        yield from read_versions(task.spec, files, drop_deletes=task.drop_deletes)

@@ -1,0 +1,242 @@
+"""Current rows by their keys, without a scan: what `Table.lookup` does.
+
+Keys are put in order. Each says which partition and bucket its row is in, and the least and the greatest key of a file
+say whether it may hold it; so each section of a bucket is asked for few keys. There the keys are a filter like any
+other: bloom filters, bitmaps, page statistics and late materialisation act on it, and where a section's rows have to be
+merged, all versions of a key pass it.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.bucket import bucket_of
+from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
+from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.formats.threads import in_order
+from paimon_pyds.merge.order_codes import order_codes, sorted_rows
+from paimon_pyds.metadata.partition import PartitionBucket, partition_values
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import ColumnRef, Computed, Leaf, Op, Predicate, make_and
+from paimon_pyds.read import read_split, with_filter
+from paimon_pyds.row import decode_column
+from paimon_pyds.scan.prune import bucket_key_fields, hashes_alike
+from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
+from paimon_pyds.types import DataField, Kind, arrow_schema, scalar_to_internal
+from paimon_pyds.write.conform import Conformer, as_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paimon_pyds.table_scan import Scan
+
+__all__ = ["lookup_rows"]
+
+_KEYS_AT_ONCE = 1 << 16
+"""Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
+_BATCH_ROWS = 65_536
+_HELD_BYTES = 64 << 20
+
+
+def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchema]]) -> pa.Table:
+    """The rows that a scan gives for some keys, in the order of the keys, whichever of them are given twice.
+
+    Args:
+        scan: the state of the table to look in, and the columns to return.
+        keys: rows with the columns of the primary key and no other, as anything that can be appended.
+        schemas: gives all schemas of the table.
+
+    Raises:
+        UnsupportedError: the table has no primary key, or what merging rows refuses.
+        SchemaError: the keys don't have the columns of the primary key, or NULLs in them.
+        CorruptFileError: a file is damaged.
+        SnapshotNotFoundError: a file is gone.
+    """
+    schema = scan.schema
+    if not schema.primary_keys:
+        raise UnsupportedError("rows of a table without a primary key can't be looked up", hint="scan it with a filter")
+    if scan.row_limit is not None:
+        raise OptionError("a lookup takes no limit and no top_n")
+    fields = tuple(schema.field(name) for name in schema.primary_keys)
+    given = _conformed(keys, fields)
+    order, again = sorted_rows(given.columns)
+    firsts = order[np.append(True, ~again)] if len(order) else order  # equal keys keep the order they are in
+    wanted = given.take(from_numpy(firsts))
+    starts = range(0, len(firsts), _KEYS_AT_ONCE)
+    parts = [_found(scan, _Keys(schema, wanted.slice(start, _KEYS_AT_ONCE), schemas)) for start in starts]
+    if not parts:
+        return scan.arrow_schema.empty_table()
+    found = pa.concat_tables(parts)
+    rows = one_batch(found.select([*schema.primary_keys]))
+    codes = order_codes([pa.concat_arrays(pair) for pair in zip(wanted.columns, rows.columns, strict=True)])
+    numbers = np.searchsorted(codes[: len(firsts)], codes[len(firsts) :])
+    return found.take(from_numpy(np.argsort(firsts[numbers], kind="stable"))).select(range(len(scan.arrow_schema)))
+
+
+def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
+    names = {field.name.casefold() for field in fields}
+    conformer, parts = Conformer(fields, "keys", trims_char=True), []
+    for batch in as_batches(keys):
+        others = [name for name in batch.schema.names if name.casefold() not in names]
+        if others:
+            raise SchemaError(
+                f"keys to look up have a column {others[0]!r} that is not of the primary key",
+                hint=f"give {', '.join(field.name for field in fields)} and no other",
+            )
+        parts.append(conformer.conform(batch))
+    return one_batch(pa.Table.from_batches(parts, arrow_schema(fields)))
+
+
+def _found(scan: Scan, keys: _Keys) -> pa.Table:
+    """The rows, with the columns of the scan, and after them those of the key that are not among these."""
+    plan = scan.where_bound(keys.predicate).plan()
+    missing = tuple(field for field in keys.fields if field not in plan.spec.fields)
+    spec = replace(plan.spec, fields=(*plan.spec.fields, *missing))
+    reads = (
+        _rows_of(Split(_filtered(spec, scan.predicate, here), tuple(files)))
+        for files, here in keys.by_section(plan.files)
+    )
+    threads = os.cpu_count() or 1
+    batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of))
+    found = pa.Table.from_batches(batches, result_schema(spec))
+    own = len(plan.spec.fields)
+    at = [*range(own), *range(own + len(missing), found.num_columns), *range(own, own + len(missing))]
+    return found.select(at)
+
+
+def _rows_of(split: Split) -> Generator[pa.RecordBatch, None, None]:
+    yield from read_split(split, _BATCH_ROWS)
+
+
+def _bytes_of(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes)
+
+
+def _filtered(spec: ReadSpec, predicate: Predicate, keys: _Keys) -> ReadSpec:
+    filter_fields = tuple(dict.fromkeys((*spec.filter_fields, *keys.fields)))
+    return replace(with_filter(spec, make_and(keys.predicate, predicate)), filter_fields=filter_fields)
+
+
+def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:
+    """A comparison of a column with values of its own type."""
+    column = ColumnRef(field.name, (), field.type, field.id)
+    return bind(Leaf(op, column, tuple(scalar_to_internal(value) for value in values)), (field,))
+
+
+@dataclass(frozen=True)
+class _OneOf:
+    """A condition on rows: their key is one of some (`RowCondition`)."""
+
+    keys: pa.RecordBatch
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """For each row whether it holds."""
+        columns = zip(self.keys.schema.names, self.keys.columns, strict=True)
+        codes = order_codes([pa.concat_arrays([keys, batch.column(name)]) for name, keys in columns])
+        return from_numpy(np.isin(codes[self.keys.num_rows :], codes[: self.keys.num_rows]))
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Distinct keys in their order, with the columns of the primary key."""
+
+    schema: TableSchema
+    rows: pa.RecordBatch
+    schemas: Callable[[], Sequence[TableSchema]]
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        return tuple(self.schema.field(name) for name in self.rows.schema.names)
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """True of rows with one of these keys: what each column has, and where there are several, which go together."""
+        parts = [
+            _bound(Op.IN, field, pc.unique(column))
+            for field, column in zip(self.fields, self.rows.columns, strict=True)
+        ]
+        if len(parts) > 1 and self.rows.num_rows > 1:
+            names = self.rows.schema.names
+            text = f"({', '.join(names)}) IN ({self.rows.num_rows:,} keys)"
+            parts.append(Computed(text, tuple(names), uuid.uuid4().hex, _OneOf(self.rows)))
+        return make_and(*parts)
+
+    def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
+        """The sections that may hold some of the keys, each with these; files of a section lie in one bucket."""
+        in_buckets: dict[tuple[PartitionBucket, int], list[list[PlannedFile]]] = {}
+        for section in sections(files):
+            in_buckets.setdefault((section[0].bucket_id, section[0].total_buckets), []).append(section)
+        for (bucket_id, total), of_bucket in in_buckets.items():
+            here = self._of_bucket(bucket_id, total)
+            if here.rows.num_rows:
+                yield from here._by_range(of_bucket)
+
+    def _of_bucket(self, id_: PartitionBucket, total: int) -> _Keys:
+        """The keys that lie in a bucket of a partition, if anywhere."""
+        kept = np.ones(self.rows.num_rows, np.bool_)
+        fields = self.schema.partition_fields
+        partition = partition_values(fields, array([id_.partition], pa.binary())) if fields else ()
+        for field, value in zip(fields, partition, strict=True):
+            if field.name in self.rows.schema.names:
+                kept &= is_true(matches(_bound(Op.EQ, field, value), self.rows))
+        if (buckets := self._buckets(total)) is not None:
+            kept &= buckets == id_.bucket
+        return self._taken(np.flatnonzero(kept))
+
+    def _taken(self, positions: Any) -> _Keys:
+        return replace(self, rows=self.rows.take(from_numpy(positions)))
+
+    def _buckets(self, total: int) -> Any:
+        """The bucket of each key, of ``total`` ones; None where keys don't tell it."""
+        fields = bucket_key_fields(self.schema, self.schemas) if total > 0 else None
+        if fields is None or any(field.type.kind is Kind.CHAR for field in fields):
+            return None
+        columns = [self.rows.column(field.name) for field in fields]
+        function = TableOptions(self.schema.options).get("bucket-function.type")
+        return bucket_of(columns, [field.type for field in fields], total, function)
+
+    def _by_range(self, of_bucket: list[list[PlannedFile]]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
+        """Sections with the keys between the least and the greatest key of each."""
+        ranges = self._ranges(of_bucket)
+        if ranges is None:
+            yield from ((section, self) for section in of_bucket)
+            return
+        order, starts, stops = ranges
+        for section, start, stop in zip(of_bucket, starts.tolist(), stops.tolist(), strict=True):
+            if start < stop:
+                yield section, self._taken(np.sort(order[start:stop]))
+
+    def _ranges(self, of_bucket: list[list[PlannedFile]]) -> Any:
+        """Keys in the order of files, and of each section the places of the first and after the last that it may hold.
+
+        None where that is not known: the type of a key was changed, or an end of a range does not fit Arrow's types.
+        """
+        fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
+        if self.schema.id > 0 and not all(hashes_alike(fields, old) for old in self.schemas()):
+            return None
+        runs = [[file.run.key_range for file in section if file.run is not None] for section in of_bucket]
+        ends = array([key_range[end] for end in (0, 1) for run in runs for key_range in run], pa.binary())
+        types = [field.type for field in fields]
+        decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
+        if any(column.unknown is not None for column in decoded):
+            return None
+        pairs = zip(decoded, (self.rows.column(field.name) for field in fields), strict=True)
+        codes = order_codes([pa.concat_arrays([end.values.cast(key.type), key]) for end, key in pairs])
+        least, greatest = np.split(codes[: len(ends)], 2)
+        own = codes[len(ends) :]
+        order = np.argsort(own, kind="stable")
+        firsts = np.cumsum([0, *map(len, runs)])[:-1]
+        low, high = np.minimum.reduceat(least, firsts), np.maximum.reduceat(greatest, firsts)
+        return order, np.searchsorted(own[order], low, "left"), np.searchsorted(own[order], high, "right")

@@ -1,0 +1,153 @@
+"""Lookups give what a scan gives for the same keys, of tables that Java wrote."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds import Table
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.predicate.tree import Computed, conjuncts
+from paimon_pyds.query import lookup
+from paimon_pyds.split import Split
+from support.fixtures import DEV, table_path
+from support.values import dumps, json_rows
+
+pytestmark = [
+    pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon"),
+    pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning"),
+]
+
+
+def _fixtures() -> list[str]:
+    if DEV is None:
+        return []
+    tables = ((p.parents[4].name, p.read_text(encoding="utf-8")) for p in DEV.glob("*/table/db.db/t/schema/schema-0"))
+    return sorted(name for name, schema in tables if '"primaryKeys":[]' not in schema.replace(" ", ""))
+
+
+def lines(rows: pa.Table) -> list[str]:
+    """A text for each row, in their order."""
+    return [dumps(row) for row in json_rows(rows)]
+
+
+def _keys_of(table: Table, rows: pa.Table, rng: random.Random, n: int) -> pa.Table:
+    """Keys of rows that are there, in no order, of which a few were deleted or never there: those of older states."""
+    older = [table.scan(columns=table.primary_key, snapshot=s.id).to_arrow() for s in table.snapshots()[:-1]]
+    everything = pa.concat_tables([rows.select(table.primary_key), *older])
+    chosen = [rng.randrange(everything.num_rows) for _ in range(n)] if everything.num_rows else []
+    return everything.take(pa.array(chosen, pa.int64()))
+
+
+def _expected(keys: pa.Table, rows: pa.Table) -> list[str]:
+    """The rows of the keys in their order; Java wrote some keys to several dynamic buckets."""
+    by_key: dict[str, list[str]] = {}
+    for key, row in zip(lines(rows.select(keys.column_names)), lines(rows), strict=True):
+        by_key.setdefault(key, []).append(row)
+    return [row for key in dict.fromkeys(lines(keys)) for row in by_key.get(key, [])]
+
+
+@pytest.mark.parametrize("name", _fixtures())
+def test_rows_are_those_of_a_scan(name: str) -> None:
+    table = Table.open(table_path(name))
+    rows = table.scan().to_arrow()
+    rng = random.Random(name)
+    for n in (1, 7, 200):
+        keys = _keys_of(table, rows, rng, n)
+        found = table.lookup(keys)
+        assert found.schema.equals(rows.schema)
+        assert lines(found) == _expected(keys, rows)
+    values = [f.name for f in table.schema.fields if f.name not in table.primary_key][:2]
+    assert lines(table.lookup(keys, values)) == lines(found.select(values))
+
+
+@pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_partitioned", "pk_all_types_key", "pk_bucket_key_subset"])
+def test_many_keys_are_looked_up_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "_KEYS_AT_ONCE", 5)
+    table = Table.open(table_path(name))
+    rows = table.scan().to_arrow()
+    keys = _keys_of(table, rows, random.Random(1), 60)
+    assert lines(table.lookup(keys)) == _expected(keys, rows)
+
+
+@pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_dv32", "pk_sequence_field", "pk_changelog_input"])
+def test_older_states(name: str) -> None:
+    table = Table.open(table_path(name))
+    rng = random.Random(2)
+    for snapshot in table.snapshots():
+        rows = table.scan(snapshot=snapshot.id).to_arrow()
+        keys = _keys_of(table, table.scan().to_arrow(), rng, 20)
+        assert lines(table.lookup(keys, snapshot=snapshot.id)) == _expected(keys, rows)
+
+
+def test_a_filter_is_about_current_rows() -> None:
+    table = Table.open(table_path("pk_dedup_mor"))
+    keys = table.scan(columns=["id"]).to_arrow()
+    rows = table.scan("v > 3").to_arrow()
+    assert Counter(lines(table.lookup(keys, filter="v > 3"))) == Counter(lines(rows))
+    assert rows.num_rows < keys.num_rows
+
+
+class _Asked:
+    """Notes which splits are read, and how many keys each is asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.splits: list[Split] = []
+        read = lookup.read_split
+        monkeypatch.setattr(lookup, "read_split", lambda split, rows: (self.splits.append(split), read(split, rows))[1])
+
+    @property
+    def keys(self) -> list[int]:
+        counts = []
+        for split in self.splits:
+            parts = conjuncts(split.spec.predicate)
+            together = [part.condition.keys.num_rows for part in parts if isinstance(part, Computed)]
+            counts.append(together[0] if together else max(len(part.literals) for part in parts))
+        return counts
+
+
+@pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_partitioned", "pk_dv32_part"])
+def test_only_the_bucket_of_a_key_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table.open(table_path(name))
+    asked = _Asked(monkeypatch)
+    rows = table.scan(columns=[*table.primary_key, "__paimon_bucket"]).to_arrow()
+    keys = rows.select(table.primary_key)
+    for row in range(0, keys.num_rows, 29):
+        asked.splits.clear()
+        assert table.lookup(keys.slice(row, 1)).num_rows == 1
+        files = [file for split in asked.splits for file in split.files]
+        assert {file.bucket for file in files} == {rows.column("__paimon_bucket")[row].as_py()}
+        assert len({file.partition for file in files}) == 1
+    asked.splits.clear()
+    assert table.lookup(keys).num_rows == sum(asked.keys) == keys.num_rows
+
+
+def test_sections_are_asked_for_keys_in_their_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a table of dynamic buckets keys don't tell which bucket they are in."""
+    table = Table.open(table_path("pk_dynamic_bucket_part"))
+    asked = _Asked(monkeypatch)
+    keys = table.scan(columns=table.primary_key, snapshot=1).to_arrow()
+    assert table.lookup(keys, snapshot=1).num_rows == keys.num_rows
+    assert len(asked.keys) > 2
+    assert max(asked.keys) < keys.num_rows
+
+
+def test_what_is_refused() -> None:
+    table = Table.open(table_path("pk_partitioned"))
+    key = table.primary_key
+    keys = table.scan(columns=key).to_arrow()
+    with pytest.raises(SchemaError, match="a column 'v' that is not of the primary key"):
+        table.lookup(keys.append_column("v", pa.nulls(len(keys), pa.int32())))
+    with pytest.raises(SchemaError, match=key[0]):
+        table.lookup(keys.drop_columns([key[0]]))
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        table.lookup(pa.table([pa.nulls(1, keys.schema.field(name).type) for name in key], names=list(key)))
+    with pytest.raises(OptionError, match="no limit"):
+        table.scan(limit=3).lookup(keys)
+    with pytest.raises(UnsupportedError, match="without a primary key"):
+        Table.open(table_path("append_avro")).lookup(keys)
+    assert table.lookup(keys.slice(0, 0)).schema.equals(table.arrow_schema)
+    assert table.lookup(keys.slice(0, 0)).num_rows == 0
