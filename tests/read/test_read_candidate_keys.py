@@ -179,7 +179,7 @@ def two_runs(tmp_path: Path) -> pp.Table:
     """30,000 keys in two runs: v is 0 for keys from 100 to 109 in the older one, for 105 to 114 in the newer one."""
     schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int32()), ("w", pa.string())])
     options = {"bucket": "1", "write-only": "true", "file-index.bitmap.columns": "v"}
-    options["parquet.page.row.count.limit"] = "1000"
+    options |= {"parquet.page.row.count.limit": "1000", "parquet.page.size": "4096"}
     table = pp.Table.create(tmp_path / "t", schema, ["k"], options=options)
     for run in range(2):
         keys = range(30_000)
