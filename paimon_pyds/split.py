@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ __all__ = [
     "ColumnBounds",
     "DeletionFile",
     "FileBounds",
+    "MergedRows",
     "Merging",
     "PlannedFile",
     "ReadSpec",
@@ -111,6 +112,7 @@ class SortedRun:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
         sequence_range: the least and the greatest sequence number; None where they are not known.
+        older: whether it is of the older one of two states that are compared.
     """
 
     level: int
@@ -118,6 +120,10 @@ class SortedRun:
     merged: bool
     section: int = 0
     sequence_range: tuple[int, int] | None = None
+    older: bool = False
+
+
+MergedRows: TypeAlias = Literal["rows", "versions", "difference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +133,13 @@ class Merging:
     Attributes:
         schema: the table's; its options say which engine merges them.
         filter: the plan's filter in two parts, for before and after.
+        gives: merged rows; all versions of rows, as they lie in files; or the merged rows of newer files, unless older
+            files give the same.
     """
 
     schema: TableSchema
     filter: MergeFilter
+    gives: MergedRows = "rows"
 
 
 class PlannedFile(NamedTuple):

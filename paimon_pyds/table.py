@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.sql.order import TopN
+    from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
 
@@ -183,13 +184,49 @@ class Table:
     def system(self, name: str) -> pa.Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`.
 
-        ``ro`` has the rows that a scan with the option ``read-optimized`` gives.
+        ``audit_log`` and ``binlog`` can be large: methods of their names give them as streams. ``ro`` has the rows that
+        a scan with the option ``read-optimized`` gives.
         """
         from paimon_pyds.system.tables import system_table
 
-        if text("name", name).removeprefix("$").lower() == "ro":
-            return self.scan(options={"read-optimized": "true"}).to_arrow()
-        return system_table(self._store, text("name", name))
+        match text("name", name).removeprefix("$").lower():
+            case "audit_log":
+                return self.audit_log().to_arrow()
+            case "binlog":
+                return self.binlog().to_arrow()
+            case "ro":
+                return self.scan(options={"read-optimized": "true"}).to_arrow()
+        return system_table(self._store, name)
+
+    def audit_log(
+        self,
+        filter: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> AuditLog:
+        """The system table ``audit_log``: each row with its kind, run by ``to_batches``, ``to_reader``, ``to_arrow``.
+
+        Args:
+            filter: of the table's columns, as in `scan`.
+            columns: ``rowkind`` and the table's columns; all by default.
+            limit: rows to return at most.
+            options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
+        """
+        from paimon_pyds.system.row_changes import AuditLog
+
+        return AuditLog(self.scan(filter, limit=limit, options=options), columns)
+
+    def binlog(self, columns: Sequence[str] | None = None, options: Mapping[str, Any] | None = None) -> Binlog:
+        """The system table ``binlog``: updates as one row, with lists of what was before and what is after them.
+
+        Args:
+            columns: ``rowkind`` and the table's columns; all by default.
+            options: as in `audit_log`.
+        """
+        from paimon_pyds.system.row_changes import Binlog
+
+        return Binlog(self.scan(options=options), columns)
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,

@@ -20,7 +20,14 @@ from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, c
 from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.travel import Difference, resolve_between, resolve_state, state_options
+from paimon_pyds.scan.travel import (
+    Difference,
+    Incremental,
+    check_same_buckets,
+    resolve_between,
+    resolve_state,
+    state_options,
+)
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
@@ -90,18 +97,13 @@ class Scan:
         check_branch(latest, store.branch, store.root)
         given = state_options(latest.options, given)
         self._state = resolve_state(store, latest, given)
-        between = resolve_between(store, given)
-        if between is not None and latest.primary_keys:
-            raise UnsupportedError(
-                "incremental scans of a table with a primary key are not supported",
-                path=store.root,
-                hint="compare scans of the two snapshots (scan.snapshot-id)",
-            )
-        self._between = None if isinstance(between, Difference) else between
-        self._since = between.start if isinstance(between, Difference) else None
-        if isinstance(between, Difference):
-            self._state = replace(self._state, snapshot=between.end)
-        if self._read_optimized and between is not None:
+        producer = TableOptions({**latest.options, **given}).get("changelog-producer")
+        self._between = resolve_between(store, given, producer)
+        if isinstance(self._between, Difference):
+            self._state = replace(self._state, snapshot=self._between.end)
+            if latest.primary_keys:
+                check_same_buckets(store, self._between)
+        if self._read_optimized and self._between is not None:
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         self._schema = self._state.schema
         options = {k: v for k, v in given.items() if k != "timezone"}
@@ -150,6 +152,21 @@ class Scan:
     def snapshot_id(self) -> int | None:
         """Its number."""
         return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def between(self) -> Incremental | None:
+        """What an incremental scan reads; None for other scans."""
+        return self._between
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options, with those of the scan."""
+        return self._options
+
+    @property
+    def root(self) -> str:
+        """Where the table lies."""
+        return self._store.root
 
     @property
     def predicate(self) -> Predicate:
@@ -205,7 +222,6 @@ class Scan:
             metadata_columns=self._metadata,
             limit=self._limit if self._top_n is None else None,
             between=self._between,
-            since=self._since,
             read_optimized=self._read_optimized,
             explain=explain,
         )

@@ -47,7 +47,7 @@ class CompactSummary:
         groups_skipped: groups given up, as other commits changed their files again and again.
         files_before, files_after: data files that went, and those that came; a dry run does not know the latter (0).
         rows: rows in the new files.
-        rows_dropped: deleted rows that the new files do not have any more.
+        rows_dropped: rows that the new files do not have any more: deleted ones, and older versions of others.
         bytes_before, bytes_after: size of the data files that went and came.
         seconds: time taken, the commit included.
         attempts: how often groups were rewritten: 1 unless other commits came in between.
@@ -166,8 +166,8 @@ class _Run:
     def dry(self, plan: Plan) -> set[PartitionBucket]:
         """Count the groups as done; nothing is left to do."""
         for group in plan.groups:
-            rows = sum(file.rows for file in group.files)
-            deleted = sum(file.deleted or 0 for file in group.files)
+            rows = sum(file.rows for file in group.rewritten)
+            deleted = sum(file.deleted or 0 for file in group.rewritten)
             self.done.append((group, deleted, rows - deleted))
         return set()
 

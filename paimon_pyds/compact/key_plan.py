@@ -17,7 +17,7 @@ from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
-from paimon_pyds.merge.files import hides_level_0, key_ranks
+from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -86,14 +86,12 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     ):
         if options.is_set(key):
             raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
-    if hides_level_0(options) and not request.full:
-        looks_up = "merge-engine=first-row"
-        if options.get("deletion-vectors.enabled"):
-            looks_up = "deletion-vectors.enabled=true"
-        raise UnsupportedError(
-            f"{looks_up}: a compaction of some runs would have to look up the versions of their rows in the others",
-            hint="compact with full=True",
-        )
+    for key, value in (("merge-engine", "first-row"), ("deletion-vectors.enabled", True)):
+        if options.get(key) == value and not request.full:
+            raise UnsupportedError(
+                f"{key}={options[key]}: a compaction of some runs would have to look up their rows in the others",
+                hint="compact with full=True",
+            )
 
 
 def _is_index_of_table(key: str) -> bool:

@@ -22,8 +22,11 @@ __all__ = ["equality_codes", "pair_codes"]
 Codes = npt.NDArray[np.int64]
 
 
-def equality_codes(values: pa.Array) -> Codes:
-    """A number for each value, from 0 to less than one more than there are values; equal values have the same."""
+def equality_codes(values: pa.Array, *, are_sets: bool = False) -> Codes:
+    """A number for each value, from 0 to less than one more than there are values; equal values have the same.
+
+    With ``are_sets``, the elements of lists have no order.
+    """
     type_ = values.type
     if pa.types.is_struct(type_):
         return _struct_codes(values)
@@ -34,7 +37,10 @@ def equality_codes(values: pa.Array) -> Codes:
         return _sequence_codes(values, entries.row, pair_codes([keys[order], items[order]]))
     if pa.types.is_list(type_):
         elements = entries_of(values)
-        return _sequence_codes(values, elements.row, equality_codes(elements.columns[0]))
+        codes = equality_codes(elements.columns[0])
+        if are_sets:
+            codes = codes[np.lexsort([codes, elements.row])]
+        return _sequence_codes(values, elements.row, codes)
     if pa.types.is_floating(type_):
         same_nan = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values)
         values = same_nan.view(pa.int32() if type_.bit_width == 32 else pa.int64())

@@ -13,19 +13,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.buffers import from_numpy, is_true, one_batch, scalar, to_numpy
 from paimon_pyds.merge.order_codes import order_codes
+from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
 __all__ = [
-    "MERGED", "SECTION", "hides_level_0", "highest_level", "keep_sections", "key_ranks", "merge_keys", "with_merged"
+    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
+    "keep_sections", "key_ranks", "merge_keys", "not_merged", "with_merged", "without_common",
 ]  # fmt: skip
 
 MERGED = "merged"
 SECTION = "section"
 """The columns that `with_merged` adds to manifest entries."""
+OLDER = "older"
+"""The column that `without_common` adds to them."""
 
 
 def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
@@ -62,8 +66,61 @@ def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOpti
     else:
         sections = _sections(entries, schema)
         merged = _merged(entries, sections, options)
+    return _with_columns(entries, sections, merged)
+
+
+def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
+    """The same where rows are given as they lie in files: with those files marked that have rows to leave out."""
+    return _with_columns(entries, np.arange(entries.num_rows), _has_deletes(entries))
+
+
+def all_merged(entries: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """The same where the rows of all files are merged, to compare two states of the table.
+
+    Args:
+        entries: as `without_common` gives them.
+        schema: the table's.
+    """
+    sections = _sections(entries, schema) if entries.num_rows else np.zeros(0, np.int64)
+    return _with_columns(entries, sections, np.ones(entries.num_rows, np.bool_))
+
+
+def _with_columns(
+    entries: pa.RecordBatch, sections: npt.NDArray[np.int64], merged: npt.NDArray[np.bool_]
+) -> pa.RecordBatch:
     with_sections = entries.append_column(pa.field(SECTION, pa.int64(), False), from_numpy(sections))
     return with_sections.append_column(pa.field(MERGED, pa.bool_(), False), from_numpy(merged))
+
+
+def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBatch:
+    """The entries of files that two states don't have in common, marked by the state that has them.
+
+    A file that was moved to another level is another one (Java: SnapshotReaderImpl.readIncrementalDiff).
+
+    Args:
+        newer: live entries of one state, with `IDENTITY_COLUMNS`.
+        older: those of another one.
+    """
+    names = [file_identities(entries) for entries in (newer, older)]
+    parts = []
+    for entries, own, others, mark in ((newer, names[0], names[1], False), (older, names[1], names[0], True)):
+        kept = entries.filter(pc.invert(pc.is_in(own, value_set=others)))
+        marks = from_numpy(np.full(kept.num_rows, mark))
+        parts.append(kept.append_column(pa.field(OLDER, pa.bool_(), False), marks))
+    return one_batch(pa.Table.from_batches(parts))
+
+
+def by_state(entries: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Entries in parts that are each of one state."""
+    if OLDER not in entries.schema.names:
+        return [entries]
+    older = entries.column(OLDER)
+    return [entries.filter(pc.invert(older)), entries.filter(older)]
+
+
+def is_older(entries: pa.RecordBatch) -> bool:
+    """Whether these, all of one state, are of the older one of two."""
+    return OLDER in entries.schema.names and bool(entries.num_rows) and entries.column(OLDER)[0].as_py() is True
 
 
 def keep_sections(mask: npt.NDArray[np.bool_], entries: pa.RecordBatch, options: TableOptions) -> npt.NDArray[np.bool_]:
@@ -120,8 +177,13 @@ def _merged(entries: pa.RecordBatch, sections: npt.NDArray[np.int64], options: T
     levels = to_numpy(entries.column("level"))
     lowest = np.full(count, np.iinfo(np.int32).max)
     np.minimum.at(lowest, sections, levels)
-    deletes = to_numpy(pc.fill_null(entries.column("delete_row_count"), scalar(1, pa.int64())))
-    adds_only = np.bincount(sections, deletes != 0, count) == 0
+    adds_only = np.bincount(sections, _has_deletes(entries), count) == 0
     hidden = options.get("deletion-vectors.enabled") or options.get("merge-engine") == "first-row"
     raw = adds_only & ((np.bincount(sections, minlength=count) == 1) | ((lowest > 0) & hidden))
     return np.asarray(~raw[sections], np.bool_)
+
+
+def _has_deletes(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which files have rows that take others away, or may have some."""
+    deletes = to_numpy(pc.fill_null(entries.column("delete_row_count"), scalar(1, pa.int64())))
+    return np.asarray(deletes != 0, np.bool_)

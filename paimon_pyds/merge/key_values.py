@@ -5,6 +5,8 @@ Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key Da
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,7 +16,7 @@ from paimon_pyds.types import AtomicType, DataField, Kind
 
 __all__ = [
     "DELETE", "INSERT", "KEY_PREFIX", "KEY_VALUE_FIELDS", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE",
-    "VALUE_KIND", "is_retract", "key_column", "key_field", "without_deletes",
+    "VALUE_KIND", "is_retract", "key_column", "key_field", "with_key_values", "without_deletes",
 ]  # fmt: skip
 
 KEY_PREFIX = "_KEY_"
@@ -40,6 +42,11 @@ def key_column(name: str) -> str:
 def key_field(field: DataField) -> DataField:
     """The column of the file that holds a column of the primary key, with its type and an id of its own."""
     return DataField(_FIRST_KEY_ID + field.id, key_column(field.name), field.type)
+
+
+def with_key_values(schemas: Mapping[int, tuple[DataField, ...]]) -> dict[int, tuple[DataField, ...]]:
+    """The columns of files by their schemas, with `KEY_VALUE_FIELDS`."""
+    return {id_: tuple(dict.fromkeys((*fields, *KEY_VALUE_FIELDS))) for id_, fields in schemas.items()}
 
 
 def is_retract(kinds: pa.Array) -> npt.NDArray[np.bool_]:

@@ -175,6 +175,14 @@ class TablePaths:
         """``tag/tag-NAME``."""
         return f"{self.tag_dir}/{checked_name('tag-' + name, 'tag')}"
 
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.branch_root}/consumer"
+
+    def consumer(self, id_: str) -> str:
+        """``consumer/consumer-ID``."""
+        return f"{self.consumer_dir}/{checked_name('consumer-' + id_, 'consumer')}"
+
     # --------------------------------------------------------------------------------------- shared
 
     @property

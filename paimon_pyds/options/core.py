@@ -191,7 +191,7 @@ _SCAN = (
        choices=("none", "compact-bucket-table", "file-monitor")),
     _i("read.batch-size", _N, "1024", "rows per batch of Java's readers", _TUNING),
     _i("file-reader-async-threshold", _M, "10 mb", "files read ahead", _TUNING),
-    _r("table-read.sequence-number.enabled", _B, "false", "add _SEQUENCE_NUMBER to system tables", "not supported"),
+    _h("table-read.sequence-number.enabled", _B, "false", "add _SEQUENCE_NUMBER to audit_log and binlog"),
     _r("key-value.sequence_number.enabled", _B, "false", "add _SEQUENCE_NUMBER to rows", "not supported"),
     _i("format-table.scan.list-parallelism", _N, "64", "listing of format tables", "only for format tables"),
 )  # fmt: skip

@@ -23,7 +23,7 @@ from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
-from paimon_pyds.merge.order_codes import order_codes, sorted_rows
+from paimon_pyds.merge.order_codes import Codes, order_codes, sorted_rows
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -80,8 +80,7 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
         return scan.arrow_schema.empty_table()
     found = pa.concat_tables(parts)
     rows = one_batch(found.select([*schema.primary_keys]))
-    codes = order_codes([pa.concat_arrays(pair) for pair in zip(wanted.columns, rows.columns, strict=True)])
-    numbers = np.searchsorted(codes[: len(firsts)], codes[len(firsts) :])
+    numbers = np.searchsorted(*_codes(fields, wanted, rows))
     return found.take(from_numpy(np.argsort(firsts[numbers], kind="stable"))).select(range(len(scan.arrow_schema)))
 
 
@@ -135,17 +134,27 @@ def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:
     return bind(Leaf(op, column, tuple(scalar_to_internal(value) for value in values)), (field,))
 
 
+def _codes(fields: Sequence[DataField], keys: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[Codes, Codes]:
+    """Numbers of keys and of rows that compare as their keys do. Blanks at the end of CHAR values don't count."""
+    columns = []
+    for field in fields:
+        column = pa.concat_arrays([batch.column(field.name) for batch in (keys, rows)])
+        columns.append(pc.utf8_rtrim(column, " ") if field.type.kind is Kind.CHAR else column)
+    of_keys, of_rows = np.split(order_codes(columns), [keys.num_rows])
+    return of_keys, of_rows
+
+
 @dataclass(frozen=True)
 class _OneOf:
     """A condition on rows: their key is one of some (`RowCondition`)."""
 
+    fields: tuple[DataField, ...]
     keys: pa.RecordBatch
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """For each row whether it holds."""
-        columns = zip(self.keys.schema.names, self.keys.columns, strict=True)
-        codes = order_codes([pa.concat_arrays([keys, batch.column(name)]) for name, keys in columns])
-        return from_numpy(np.isin(codes[self.keys.num_rows :], codes[: self.keys.num_rows]))
+        keys, rows = _codes(self.fields, self.keys, batch)
+        return from_numpy(np.isin(rows, keys))
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,7 @@ class _Keys:
         if len(parts) > 1 and self.rows.num_rows > 1:
             names = self.rows.schema.names
             text = f"({', '.join(names)}) IN ({self.rows.num_rows:,} keys)"
-            parts.append(Computed(text, tuple(names), uuid.uuid4().hex, _OneOf(self.rows)))
+            parts.append(Computed(text, tuple(names), uuid.uuid4().hex, _OneOf(self.fields, self.rows)))
         return make_and(*parts)
 
     def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
@@ -221,9 +230,12 @@ class _Keys:
     def _ranges(self, of_bucket: list[list[PlannedFile]]) -> Any:
         """Keys in the order of files, and of each section the places of the first and after the last that it may hold.
 
-        None where that is not known: the type of a key was changed, or an end of a range does not fit Arrow's types.
+        None where that is not known: CHAR values may have blanks at their end, the type of a key was changed, or an end
+        of a range does not fit Arrow's types.
         """
         fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
+        if any(field.type.kind is Kind.CHAR for field in fields):
+            return None
         if self.schema.id > 0 and not all(hashes_alike(fields, old) for old in self.schemas()):
             return None
         runs = [[file.run.key_range for file in section if file.run is not None] for section in of_bucket]

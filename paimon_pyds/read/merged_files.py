@@ -7,8 +7,8 @@ merged in rounds.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,18 +18,21 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.merge.changed_rows import changed_rows
+from paimon_pyds.merge.files import OLDER
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
     SEQUENCE_NUMBER,
     VALUE_KIND,
     key_column,
+    with_key_values,
     without_deletes,
 )
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
-from paimon_pyds.merge.windows import SortedBatches
+from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, root_columns
@@ -57,6 +60,8 @@ def read_merged(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one section, in the order of their keys, with the schema `result_schema(spec)`.
 
+    What it gives of them `Merging.gives` says.
+
     Args:
         spec: of the plan.
         files: all of the section (`split.sections`).
@@ -72,12 +77,41 @@ def read_merged(
     """
     assert spec.merging is not None
     section = _Section(spec, spec.merging, files, traces)
-    with closing(section.windows(batch_rows)) as windows:
-        for window in windows:
-            rows = section.merged(window)
+    with closing(_given(section, batch_rows)) as found:
+        for rows in map(section.result, found):
             section.note.rows_returned += rows.num_rows
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
+
+
+def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+    """What `Merging.gives` says of the files, before what is left of the filter."""
+    match section.merging.gives:
+        case "versions":
+            yield from section.batches(0, batch_rows, None)
+        case "difference":
+            yield from _difference(section, batch_rows)
+        case _:
+            yield from section.merged(batch_rows)
+
+
+def _difference(section: _Section, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The merged rows of newer files, unless older ones give the same; deletes of those that only these give."""
+    schema = section.merging.schema
+    with ExitStack() as stack:
+        runs = []
+        for older in (True, False):
+            found = section.of_state(older=older).merged(batch_rows)
+            stack.enter_context(closing(found))
+            runs.append(SortedBatches(_marked(found, older=older), section.files[0].path))
+        for window in windows(runs, schema.trimmed_primary_keys):
+            yield changed_rows(window, schema)
+
+
+def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.RecordBatch]:
+    """Rows of one state, with the column `OLDER`."""
+    for batch in batches:
+        yield batch.append_column(pa.field(OLDER, pa.bool_()), from_numpy(np.full(batch.num_rows, older)))
 
 
 def read_versions(
@@ -99,8 +133,8 @@ def read_versions(
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True)
     names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
-    with closing(section.windows(batch_rows)) as windows:
-        for window in windows:
+    with closing(section.windows(batch_rows)) as found:
+        for window in found:
             rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
             rows = without_deletes(rows) if drop_deletes else rows
             for start in range(0, rows.num_rows, batch_rows):
@@ -158,9 +192,10 @@ class _Section:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that merged rows have: those of the result and of what is left of the filter."""
+        """The columns that merged rows have: those of the result, and those that say which rows are left out of it."""
         left = root_columns(self.merging.filter.after)
-        return tuple(dict.fromkeys((*(f.name for f in self.spec.fields), *left)))
+        compared = self.merging.schema.field_names if self.merging.gives == "difference" else ()
+        return tuple(dict.fromkeys((*(f.name for f in self.spec.fields), *left, *compared, VALUE_KIND)))
 
     @cached_property
     def reading(self) -> ReadSpec:
@@ -172,7 +207,7 @@ class _Section:
         system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
         return replace(
             self.spec,
-            schemas={id_: (*fields, *KEY_VALUE_FIELDS) for id_, fields in self.spec.schemas.items()},
+            schemas=with_key_values(self.spec.schemas),
             fields=(*(f for f in schema.fields if f.name in required), *system),
             filter_fields=tuple(f for f in schema.fields if f.name in filtered),
             predicate=before,
@@ -198,7 +233,8 @@ class _Section:
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
         ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
-        if self.numbered or len(ranges) < len(self.files):
+        numbered = self.numbered or any(field.name == SEQUENCE_NUMBER for field in self.spec.fields)
+        if numbered or len(ranges) < len(self.files):
             return False
         first = [min(ranges[number][0] for number in run) for run in self.runs]
         last = [max(ranges[number][1] for number in run) for run in self.runs]
@@ -225,7 +261,7 @@ class _Section:
     def wanted_keys(self) -> KeySet | None:
         """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
         after = self.merging.filter.after
-        if after is Const.TRUE:
+        if after is Const.TRUE or self.merging.gives != "rows":
             return None
         if not self.spec.use_index:
             self.note.reason = "indexes are not used"
@@ -276,9 +312,31 @@ class _Section:
         ]
         return windows_in_rounds(runs, self.merger, rows, compression)
 
-    def merged(self, window: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a window that the filter keeps, with the result's columns."""
-        rows = without_deletes(self.merger.merge(window, (*self.columns, VALUE_KIND)))
+    def of_state(self, *, older: bool) -> _Section:
+        """The same of the files of one of two states."""
+        numbers = [n for n, file in enumerate(self.files) if file.run is not None and file.run.older is older]
+        part = replace(self, files=[self.files[n] for n in numbers], traces=[self.traces[n] for n in numbers])
+        part.note = self.note
+        return part
+
+    def merged(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
+        """One row for each key, with `columns`: deletes are among them where they are given."""
+        if not self.files:
+            return
+        with closing(self.windows(batch_rows)) as found:
+            for window in found:
+                rows = self.merger.merge(window, self.columns)
+                yield rows if self.gives_deletes else without_deletes(rows)
+
+    @property
+    def gives_deletes(self) -> bool:
+        """Whether rows that take others away are given too: where the result says which do."""
+        return any(field.name == VALUE_KIND for field in self.spec.fields)
+
+    def result(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that the filter keeps, with the result's columns."""
+        if not self.gives_deletes:
+            rows = without_deletes(rows)
         after = self.merging.filter.after
         if after is not Const.TRUE:
             rows = rows.filter(matches(after, rows))

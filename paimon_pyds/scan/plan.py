@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -23,12 +23,24 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
-from paimon_pyds.merge.files import MERGED, hides_level_0, highest_level, keep_sections, merge_keys, with_merged
-from paimon_pyds.merge.filter import merge_filter
+from paimon_pyds.merge.files import (
+    MERGED,
+    all_merged,
+    by_state,
+    hides_level_0,
+    highest_level,
+    is_older,
+    keep_sections,
+    merge_keys,
+    not_merged,
+    with_merged,
+    without_common,
+)
+from paimon_pyds.merge.filter import MergeFilter, merge_filter
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import FileKey
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
@@ -36,8 +48,8 @@ from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.scan.travel import TableState
-from paimon_pyds.split import FileBounds, Merging, PlannedFile, ReadSpec, sections
+from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
+from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
 
 __all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
@@ -70,10 +82,8 @@ class ScanRequest:
     options: TableOptions
     metadata_columns: tuple[str, ...] = ()
     limit: int | None = None
-    between: tuple[Snapshot, ...] | None = None
-    """Read only what these snapshots added (incremental), instead of the state."""
-    since: Snapshot | None = None
-    """Leave out the files that were there in this older state (incremental)."""
+    between: Incremental | None = None
+    """Read what some snapshots added, or leave out the files of an older state, instead of reading the state whole."""
     read_optimized: bool = False
     """Read what compactions left on the highest level only, where rows have versions."""
     explain: bool = False
@@ -105,8 +115,8 @@ class Planner:
         self.rows_left_out = 0
         self.rows_in_doubt = False
         self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
-        self.unmerged = merge_filter(request.predicate, merge_keys(self.schema)).before
-        """The part of the filter that may act before versions of a row are merged: all of it in append tables."""
+        self.unmerged = self.merge_filter(request.predicate).before
+        """The part of the filter that may act before versions of a row are merged: all of it where none are."""
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
@@ -116,7 +126,7 @@ class Planner:
         request, options = self.request, self.request.options
         entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
         if self.schema.primary_keys:
-            entries = with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)), self.schema, options)
+            entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
         files = self.files(entries)
         return ScanPlan(
@@ -148,10 +158,10 @@ class Planner:
 
     def spec(self, files: Sequence[PlannedFile]) -> ReadSpec:
         request = self.request
-        schema_ids = {file.schema_id for file in files}
+        schemas = {id_: self.store.schema(id_).fields for id_ in {file.schema_id for file in files}}
         return ReadSpec(
             io=self.store.io,
-            schemas={id_: self.store.schema(id_).fields for id_ in schema_ids},
+            schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
             fields=request.fields,
             filter_fields=request.filter_fields,
             predicate=request.predicate,
@@ -162,11 +172,26 @@ class Planner:
             merging=self.merging() if any(file.merged for file in files) else None,
         )
 
+    def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The entries of a table with a primary key, with columns that tell whose rows are merged with others'."""
+        if isinstance(self.request.between, Additions):
+            return not_merged(entries)
+        if isinstance(self.request.between, Difference):
+            return all_merged(entries, self.schema)
+        return with_merged(entries, self.schema, self.request.options)
+
+    def merge_filter(self, predicate: Predicate) -> MergeFilter:
+        """The parts of a predicate that act before and after versions of a row are merged."""
+        are_merged = not isinstance(self.request.between, Additions)
+        return merge_filter(predicate, merge_keys(self.schema) if are_merged else None)
+
     def merging(self) -> Merging:
         """How the rows of these files are merged."""
         options = without_secrets(dict(self.request.options))
-        keys = merge_keys(self.schema)
-        return Merging(replace(self.schema, options=options), merge_filter(self.request.predicate, keys))
+        of: MergedRows = "rows"
+        if self.request.between is not None:
+            of = "versions" if isinstance(self.request.between, Additions) else "difference"
+        return Merging(replace(self.schema, options=options), self.merge_filter(self.request.predicate), of)
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
@@ -179,7 +204,7 @@ class Planner:
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
         entries = self.read(kept)
-        if len(kept) == len(manifests) and self.request.between is None and self.request.since is None:
+        if len(kept) == len(manifests) and self.request.between is None:
             self.check_total(entries)
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
         if detail and self.request.explain:
@@ -188,11 +213,16 @@ class Planner:
         return entries
 
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
-        read = self.reader.live if self.request.between is None else self.reader.added
-        entries = read(manifests, self.columns)
-        if self.request.since is None:
+        between = self.request.between
+        if isinstance(between, Additions):
+            return self.reader.added(manifests, self.columns)
+        entries = self.reader.live(manifests, self.columns)
+        if between is None or between.start is None:
             return entries
-        names = self.reader.live_files(self.request.since, ("file_name",)).column("file_name")
+        older = self.entry_filter.may_hold(self.reader.manifests(between.start))
+        if self.schema.primary_keys:
+            return without_common(entries, self.reader.live(older, self.columns))
+        names = self.reader.live(older, ("file_name",)).column("file_name")
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def check_total(self, entries: pa.RecordBatch) -> None:
@@ -227,13 +257,10 @@ class Planner:
         return kept
 
     def manifests(self) -> list[ManifestFile]:
-        if self.request.between is not None:
-            return [
-                manifest
-                for snapshot in self.request.between
-                if snapshot.commit_kind is CommitKind.APPEND
-                for manifest in self.reader.delta(snapshot)
-            ]
+        between = self.request.between
+        if isinstance(between, Additions):
+            listed = self.reader.changelog if between.changelog else self.reader.delta
+            return [manifest for snapshot in between.snapshots for manifest in listed(snapshot)]
         return self.reader.manifests(self.request.state.snapshot)
 
     def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -277,7 +304,7 @@ class Planner:
 
     def keys_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which entries of a table with a primary key a predicate keeps by what it says of keys alone."""
-        return self.statistics_of(merge_filter(predicate, merge_keys(self.schema)).before, entries)
+        return self.statistics_of(self.merge_filter(predicate).before, entries)
 
     def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask, detail = self.statistics_of(self.request.predicate, entries), ""
@@ -326,7 +353,8 @@ class Planner:
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
         files = []
-        for file in planned_files(self.store, self.schema, entries, self.details(entries)):
+        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in by_state(entries))
+        for file in chain.from_iterable(planned):
             deleted = None if file.deletion is None else file.deletion.cardinality
             if deleted is not None and deleted > file.row_count:
                 raise CorruptFileError(
@@ -341,7 +369,11 @@ class Planner:
 
     def details(self, entries: pa.RecordBatch) -> FileDetails:
         """What is known of the files of these entries beside them."""
-        snapshot = self.request.state.snapshot if self.request.between is None else None
+        between, snapshot = self.request.between, self.request.state.snapshot
+        if isinstance(between, Additions):
+            snapshot = None
+        elif isinstance(between, Difference) and is_older(entries):
+            snapshot = between.start
         deletions = deletion_files(self.store, self.schema, snapshot)
         return FileDetails(deletions, self.selections, self.bounds(entries))
 

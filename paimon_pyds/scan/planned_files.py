@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
-from paimon_pyds.merge.files import MERGED, SECTION
+from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket, partition_directory
 from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
@@ -167,13 +167,17 @@ def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[Iterable[Any]]:
 
 def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:
     """Files of a table with a primary key, with the sorted run that each belongs to."""
-    planned = MERGED in entries.schema.names
-    merged: Iterable[bool] = entries.column(MERGED).to_pylist() if planned else repeat(True)
-    sections: Iterable[int] = entries.column(SECTION).to_pylist() if planned else repeat(0)
+    names = entries.schema.names
+    merged, section, older = (
+        entries.column(name).to_pylist() if name in names else repeat(default)
+        for name, default in ((MERGED, True), (SECTION, 0), (OLDER, False))
+    )
     names = ("level", "min_key", "max_key", "min_sequence_number", "max_sequence_number")
     columns = (entries.column(name).to_pylist() for name in names)
-    for file, merge, section, level, low, high, first, last in zip(files, merged, sections, *columns, strict=False):
-        yield file._replace(run=SortedRun(level, (low, high), merge, section, (first, last)))
+    for file, merge, part, old, level, low, high, *numbers in zip(
+        files, merged, section, older, *columns, strict=False
+    ):
+        yield file._replace(run=SortedRun(level, (low, high), merge, part, (numbers[0], numbers[1]), old))
 
 
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:

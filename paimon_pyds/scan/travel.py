@@ -2,10 +2,18 @@
 
 The options of a scan name it, else those stored in the table; operations that write always work on the newest state, as
 Java does. Incremental scans (``incremental-between``, ``incremental-between-timestamp``) have an exclusive start and an
-inclusive end: between snapshots and times, the rows are those of APPEND snapshots; compactions and overwrites add none.
-With ``incremental-between-scan-mode=diff``, and between two tags whatever that mode says, they are the rows of the
-files that the end has and the start has not: snapshots in between may have expired, overwrites count, and so do files
-that were rewritten. Times are milliseconds since the epoch, or texts as of ``scan.timestamp``.
+inclusive end. ``incremental-between-scan-mode`` says what they read between snapshots and times:
+
+- ``delta``: the files that APPEND snapshots added; compactions and overwrites add none.
+- ``changelog``: the changelog files of all snapshots but overwrites.
+- ``auto``: changelog where the table has a ``changelog-producer``, else delta.
+- ``diff``, and between two tags whatever the mode: the files that the end has and the start has not; snapshots in
+  between may have expired, overwrites count, and so do files that were rewritten. In a table with a primary key, rows
+  that come out of the start's other files with the same values are left out.
+
+In a table with a primary key, rows of deltas and changelogs are not merged, and those that take a row away are given in
+the system tables ``audit_log`` and ``binlog`` only. Times are milliseconds since the epoch, or texts as of
+``scan.timestamp``.
 
 Sources: Paimon documentation, maintenance/configurations (``scan.*``), sql-query/time travel and incremental query, and
 reads of Java 1.4, which allows one state only; here a state that a scan names takes the place of the stored one.
@@ -14,19 +22,23 @@ reads of Java 1.4, which allows one state only; here a state that a scan names t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
 
 __all__ = [
+    "Additions",
     "Difference",
+    "Incremental",
     "TIME_TRAVEL_OPTIONS",
     "TableState",
+    "check_same_buckets",
     "parse_timestamp",
     "resolve_between",
     "resolve_state",
@@ -155,6 +167,14 @@ INCREMENTAL_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Additions:
+    """What some snapshots added, oldest first: the files of their changelogs, or else their data files."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    changelog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """The files of one state that an older one does not have; ``start`` is None before the first snapshot."""
 
@@ -162,37 +182,69 @@ class Difference:
     end: Snapshot
 
 
-def resolve_between(store: TableStore, options: Mapping[str, str]) -> tuple[Snapshot, ...] | Difference | None:
-    """The snapshots whose additions are read, oldest first, or two states; None when the scan is not incremental.
+Incremental: TypeAlias = Additions | Difference
+
+
+def resolve_between(store: TableStore, options: Mapping[str, str], producer: str) -> Incremental | None:
+    """What an incremental scan reads; None when the scan is not incremental.
+
+    Args:
+        store: the table.
+        options: of the scan, made by `state_options`.
+        producer: the table's ``changelog-producer``.
 
     Raises:
-        OptionError: not two values, or the end before the start.
+        OptionError: not two values, or the end before the start; no such mode.
         SnapshotNotFoundError, TagNotFoundError: an end that does not exist or has expired.
     """
     key = next((key for key in INCREMENTAL_OPTIONS[:2] if key in options), None)
     if key is None:
         return None
-    mode = options.get("incremental-between-scan-mode", "auto").lower()
-    if mode not in ("auto", "delta", "diff"):
-        raise UnsupportedError(f"incremental-between-scan-mode={mode} is not supported", hint="use auto, delta or diff")
+    mode = TableOptions(options).get("incremental-between-scan-mode")
+    if mode == "auto":
+        mode = "delta" if producer == "none" else "changelog"
     parts = [part.strip() for part in options[key].split(",")]
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
-    first, last = parts
     if key == "incremental-between-timestamp":
-        zone = options.get("timezone", "UTC")
-        return _between_times(store, _millis(key, first, zone), _millis(key, last, zone), by_files=mode == "diff")
-    ends = _snapshot_or_tag(store, first), _snapshot_or_tag(store, last)
+        first, last = (_millis(key, part, options.get("timezone", "UTC")) for part in parts)
+        return _between_times(store, first, last, mode)
+    ends = _ends(store, parts)
     start, end = (e if isinstance(e, int) else e.id for e in ends)
     if end < start:
         raise _reversed(key, start, end)
     if TableOptions(options).get(_TO_SNAPSHOT):
-        ends = start, end
+        ends = [start, end]
     if mode == "diff" or not any(isinstance(e, int) for e in ends):
         return Difference(*(store.snapshot(e) if isinstance(e, int) else e for e in ends))
     if store.latest_snapshot_id() is None:
-        return ()
-    return tuple(store.snapshot(i) for i in range(start + 1, end + 1))
+        return Additions()
+    return _additions(store, start + 1, end, mode)
+
+
+def check_same_buckets(store: TableStore, between: Difference) -> None:
+    """Raise UnsupportedError where states have other numbers of buckets: rows of a key lie in different ones then.
+
+    (Java: TimeTravelUtil.checkRescaleBucketForIncrementalDiffQuery.)
+    """
+    states = [state for state in (between.start, between.end) if state is not None]
+    numbers = {TableOptions(store.schema(state.schema_id).options).get("bucket") for state in states}
+    if len(numbers) > 1:
+        raise UnsupportedError(
+            f"snapshots {between.start and between.start.id} and {between.end.id} have different numbers of buckets, "
+            "and their rows can't be compared",
+            path=store.root,
+            hint="read incremental-between-scan-mode=delta, or compare scans of the two",
+        )
+
+
+def _additions(store: TableStore, first: int, last: int, mode: str) -> Additions:
+    """Of snapshots from ``first`` to ``last``, those that count."""
+    changelog = mode == "changelog"
+    snapshots = (store.snapshot(id_) for id_ in range(first, last + 1))
+    if changelog:
+        return Additions(tuple(s for s in snapshots if s.commit_kind is not CommitKind.OVERWRITE), changelog=True)
+    return Additions(tuple(s for s in snapshots if s.commit_kind is CommitKind.APPEND))
 
 
 def _reversed(key: str, start: int, end: int) -> OptionError:
@@ -203,16 +255,15 @@ def _millis(key: str, text: str, zone: str) -> int:
     return int(text) if text.removeprefix("-").isdecimal() else parse_timestamp(key, text, zone)
 
 
-def _between_times(store: TableStore, start: int, end: int, *, by_files: bool) -> tuple[Snapshot, ...] | Difference:
+def _between_times(store: TableStore, start: int, end: int, mode: str) -> Incremental:
     if end < start:
         raise _reversed("incremental-between-timestamp", start, end)
     earliest, last = store.earliest_snapshot_id(), store.newest_until(end)
     if earliest is None or last is None or start == end:
-        return ()
+        return Additions()
     before = store.newest_until(start)
-    if not by_files:
-        first = earliest if before is None else before.id + 1
-        return tuple(store.snapshot(i) for i in range(first, last.id + 1))
+    if mode != "diff":
+        return _additions(store, earliest if before is None else before.id + 1, last.id, mode)
     if before is None and earliest > 1:
         raise SnapshotNotFoundError(
             f"which files the table had at {start} ms is not known: its snapshots before {earliest} have expired",
@@ -220,6 +271,12 @@ def _between_times(store: TableStore, start: int, end: int, *, by_files: bool) -
             hint="name a later start, or say incremental-between-scan-mode=delta for what later snapshots added",
         )
     return Difference(before, last)
+
+
+def _ends(store: TableStore, names: Sequence[str]) -> list[int | Snapshot]:
+    """The numbers of snapshots, or what tags keep. Names of two tags may be numbers, too."""
+    are_tags = set(names) <= set(store.tag_names())
+    return [store.tag(name) if are_tags else _snapshot_or_tag(store, name) for name in names]
 
 
 def _snapshot_or_tag(store: TableStore, text: str) -> int | Snapshot:

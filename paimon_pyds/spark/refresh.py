@@ -4,7 +4,7 @@ The first partition looks for a newer snapshot each time it is read. Where it is
 Else the other partitions read their files of the snapshot that was planned, whenever they are read: tasks can't agree
 on another snapshot, and those of a cached DataFrame may belong to several queries. Then the first partition adds the
 rows of later appends, up to the first snapshot that changed or removed rows, so that all partitions together give a
-state that the table had.
+state that the table had. In a table with a primary key any append may change rows, so they stay at the planned one.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _appended(
     assert partition.snapshot is not None
     state = open_state(partition.options, partition.loaded)  # refuses another table at the same path
     base = partition.snapshot[0]
-    last = _appended_until(store, *partition.snapshot)
+    last = base if state.schema.primary_keys else _appended_until(store, *partition.snapshot)
     if newest is None or last < newest.id:
         _log.warning(
             "%s: snapshot %d is read, and there are newer ones: Spark 4.1 to 4.3 plan a DataFrame or view once; "

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError, suggest
 from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
@@ -33,6 +34,7 @@ from paimon_pyds.system.files import (
     type_text,
     value_text,
 )
+from paimon_pyds.system.row_changes import ROW_CHANGES
 from paimon_pyds.types import field_to_json
 
 __all__ = ["SYSTEM_TABLES", "system_table"]
@@ -46,20 +48,21 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     Args:
         store: the table.
         name: ``snapshots``, ``schemas``, ``options``, ``aggregation_fields``, ``manifests``, ``files``,
-            ``file_indexes``, ``partitions``, ``buckets``, ``tags`` or ``branches``; a ``$`` before it is fine.
+            ``file_indexes``, ``file_key_ranges``, ``partitions``, ``buckets``, ``tags``, ``branches``, ``consumers`` or
+            ``statistics``; a ``$`` before it is fine. Those of rows are in `paimon_pyds.system.row_changes`.
 
     Raises:
         UnsupportedError: a system table of Java Paimon that is not made here.
         OptionError: another name.
         CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
     """
-    wanted = name.removeprefix("$").lower()
+    wanted, names = name.removeprefix("$").lower(), (*SYSTEM_TABLES, *ROW_CHANGES)
     make = SYSTEM_TABLES.get(wanted)
     if make is not None:
         return make(store)
     if wanted in _JAVA_ONLY:
-        raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(SYSTEM_TABLES)} are")
-    raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, SYSTEM_TABLES, "system tables"))
+        raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(names)} are")
+    raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, names, "system tables"))
 
 
 def _snapshots(store: TableStore) -> pa.Table:
@@ -273,6 +276,40 @@ def _partition_spec(schema: TableSchema, partition: bytes) -> str:
     return "/".join(f"{name}={text if text.strip() else default}" for name, text in texts)
 
 
+def _file_key_ranges(store: TableStore) -> pa.Table:
+    columns = (
+        "partition", "bucket", "file_path", "file_format", "schema_id", "level", "record_count", "file_size_in_bytes",
+        "min_key", "max_key", "first_row_id",
+    )  # fmt: skip
+    return files_table(store).select(columns)
+
+
+def _consumers(store: TableStore) -> pa.Table:
+    """The snapshot that each streaming reader reads next."""
+    names = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
+    rows = []
+    for id_ in (name.removeprefix("consumer-") for name in names if name.startswith("consumer-")):
+        path = store.paths.consumer(id_)
+        rows.append((id_, JsonObject(store.io.read_bytes(path), path).integer("nextSnapshot")))
+    return table_of({"consumer_id": _TEXT, "next_snapshot_id": _LONG}, rows)
+
+
+def _statistics(store: TableStore) -> pa.Table:
+    """What ANALYZE found, where the snapshot has it."""
+    columns = {
+        "snapshot_id": _LONG, "schema_id": _LONG, "mergedRecordCount": _LONG, "mergedRecordSize": _LONG,
+        "colstat": _TEXT,
+    }  # fmt: skip
+    snapshot = stored_state(store).snapshot
+    if snapshot is None or snapshot.statistics is None:
+        return table_of(columns, ())
+    path = store.paths.statistics(snapshot.statistics)
+    found = JsonObject(store.io.read_bytes(path), path)
+    counts = (found.integer_or_none(name) for name in ("mergedRecordCount", "mergedRecordSize"))
+    ids = (found.integer("snapshotId"), found.integer("schemaId"))
+    return table_of(columns, [(*ids, *counts, to_java_json(found.object_or_none("colStats") or {}))])
+
+
 SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
     "snapshots": _snapshots,
     "schemas": _schemas,
@@ -281,16 +318,14 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
     "manifests": _manifests,
     "files": files_table,
     "file_indexes": file_indexes_table,
+    "file_key_ranges": _file_key_ranges,
     "partitions": _partitions,
     "buckets": _buckets,
     "tags": _tags,
     "branches": _branches,
+    "consumers": _consumers,
+    "statistics": _statistics,
 }
 """Each system table by its name."""
 
-_JAVA_ONLY = frozenset(
-    {
-        "audit_log", "binlog", "file_key_ranges", "consumers", "statistics",
-        "table_indexes", "row_tracking",
-    }
-)  # fmt: skip
+_JAVA_ONLY = frozenset({"table_indexes", "row_tracking"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.predicate.tree import Computed, conjuncts
 from paimon_pyds.query import lookup
 from paimon_pyds.split import Split
+from paimon_pyds.types import AtomicType, DataField, Kind
 from support.fixtures import DEV, table_path
 from support.values import dumps, json_rows
 
@@ -133,6 +135,17 @@ def test_sections_are_asked_for_keys_in_their_range(monkeypatch: pytest.MonkeyPa
     assert table.lookup(keys, snapshot=1).num_rows == keys.num_rows
     assert len(asked.keys) > 2
     assert max(asked.keys) < keys.num_rows
+
+
+@pytest.mark.parametrize("names", [("c",), ("c", "n"), ("n", "c")])
+def test_blanks_at_the_end_of_char_keys_do_not_count(names: tuple[str, ...], tmp_path: Path) -> None:
+    text, number = AtomicType(Kind.CHAR, length=4, nullable=False), AtomicType(Kind.INT, nullable=False)
+    fields = (DataField(0, "c", text), DataField(1, "n", number))
+    table = Table.create(tmp_path / "t", fields, primary_key=names, options={"bucket": "3"})
+    table.append(pa.table({"c": ["ab", "cd  ", "ef"], "n": pa.array([1, 2, 3], pa.int32())}))
+    keys = pa.table({"c": ["cd", "ab ", "gh"], "n": pa.array([2, 1, 3], pa.int32())}).select(names)
+    found = table.lookup(keys)
+    assert [value.rstrip() for value in found.column("c").to_pylist()] == ["cd", "ab"]
 
 
 def test_what_is_refused() -> None:

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
-from support.fixtures import table_path
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -141,11 +140,3 @@ def test_differences_from_an_expired_state(tmp_path: Path) -> None:
     assert _ids(table, _between(2000, 3000) | DIFF) == [3]
     with pytest.raises(SnapshotNotFoundError, match="before 2 have expired"):
         table.scan(options=_between(1000, 3000) | DIFF)
-
-
-@pytest.mark.parametrize("mode", ["auto", "delta", "diff"])
-def test_tables_with_a_primary_key_are_refused(mode: str) -> None:
-    """Versions of rows that an older state has are no additions; nor are those that delete one."""
-    options = {"incremental-between": "1,2", "incremental-between-scan-mode": mode}
-    with pytest.raises(UnsupportedError, match="primary key"):
-        pp.Table.open(table_path("pk_dedup_mor")).scan(options=options)

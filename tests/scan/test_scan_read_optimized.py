@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
@@ -43,8 +44,6 @@ def test_tables_with_a_primary_key_are_java_s(oracle: Oracle) -> None:
 
 
 def test_an_append_table_is_itself(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2, 3]}))
     assert table.system("ro").to_pylist() == table.scan().to_arrow().to_pylist()
@@ -57,9 +56,10 @@ def test_what_is_left_out_is_explained() -> None:
     assert {(skip.step, skip.reason) for skip in e.skips} == {("not compacted", "not on the highest level")}
 
 
-@requires_shared
-def test_what_contradicts_it_is_refused() -> None:
-    table = pp.Table.open(table_path("pk_dedup_mor"))
+def test_what_contradicts_it_is_refused(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    for _ in range(2):
+        table.append(pa.table({"id": [1]}))
     with pytest.raises(OptionError, match="read-optimized and incremental-between"):
         table.scan(options={**RO, "incremental-between": "1,2"})
     with pytest.raises(OptionError, match="option read-optimized must be true or false"):

@@ -20,6 +20,7 @@ from paimon_pyds.spark.options import parse_read_options
 from paimon_pyds.spark.reader import planned as plan_of
 from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.state import Loaded, open_state
+from support.fixtures import table_path
 
 pytestmark = pytest.mark.spark
 
@@ -178,6 +179,25 @@ def test_kept_partitions_stay_at_the_last_snapshot_that_only_added_rows(six, kep
     six.append(row(8))
     assert kept() == [1, 2, 3, 4, 5, 6, 7]
     assert "snapshot 3 is read, and there are newer ones" in caplog.text
+
+
+def test_kept_partitions_of_a_table_with_a_primary_key_stay_at_their_snapshot(tmp_path, monkeypatch):
+    """Later appends may change rows or take them away."""
+    from paimon_pyds.spark import reader as module
+
+    monkeypatch.setattr(compat, "plans_once", lambda: True)
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    path, later = tmp_path / "t", tmp_path / "later"
+    shutil.copytree(table_path("pk_dedup_mor"), path)
+    later.mkdir()
+    for name in ("snapshot-3", "snapshot-4", "LATEST"):
+        (path / "snapshot" / name).rename(later / name)
+    before = sorted(pp.Table.open(path).scan(columns=["id"]).to_arrow()["id"].to_pylist())
+    reader, partitions = planned(source(str(path)))
+    assert len(partitions) > 1
+    for kept in later.iterdir():
+        kept.rename(path / "snapshot" / kept.name)
+    assert ids(reader, partitions) == before
 
 
 def test_kept_partitions_of_a_table_that_was_made_again_are_refused(six, kept):

@@ -16,7 +16,7 @@ from paimon_pyds.system.tables import SYSTEM_TABLES
 from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
-from support.values import json_rows
+from support.values import dumps, json_rows
 
 OURS = {
     "data_evolution": {"null_value_counts", "min_value_stats", "max_value_stats"},
@@ -26,7 +26,10 @@ OURS = {
 """Java takes the statistics of partial columns for those of others, and can't print bytes; a branch's time is that of
 its directory here."""
 
-NOT_IN_JAVA = {"pk_postpone": ("files", "partitions", "buckets"), "part_timestamp_legacy": ("partitions",)}
+NOT_IN_JAVA = {
+    "pk_postpone": ("files", "file_key_ranges", "partitions", "buckets"),
+    "part_timestamp_legacy": ("partitions",),
+}
 """Java shows no files that wait for a bucket, and fails where a partition's time has no seconds."""
 
 
@@ -250,5 +253,32 @@ def test_other_names_are_refused(tmp_path: Path) -> None:
     table = _indexed(tmp_path / "t")
     with pytest.raises(OptionError, match="did you mean manifests"):
         table.system("manifest")
-    with pytest.raises(UnsupportedError, match="audit_log"):
-        table.system("audit_log")
+    with pytest.raises(UnsupportedError, match="row_tracking"):
+        table.system("row_tracking")
+
+
+@requires_java_oracle
+def test_consumers_and_statistics_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
+    """Files as streaming readers and ANALYZE leave them."""
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    path = tmp_path / "db.db" / "t"
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema)
+        batch.write(tmp_path, "db.t", [{"id": 1, "s": "a"}])
+    for id_, content in (("a", '{"nextSnapshot": 7}'), ("b-c", '{\n  "nextSnapshot" : 2\n}')):
+        (path / "consumer").mkdir(exist_ok=True)
+        (path / "consumer" / f"consumer-{id_}").write_text(content)
+    columns = {"id": {"colId": 0, "distinctCount": 1, "min": "1", "max": "1", "nullCount": 0}, "s": {"colId": 1}}
+    found = {"snapshotId": 1, "schemaId": 0, "mergedRecordCount": 1, "mergedRecordSize": 99, "colStats": columns}
+    (path / "statistics").mkdir()
+    (path / "statistics" / "stat-1").write_text(json.dumps(found))
+    snapshot = path / "snapshot" / "snapshot-1"
+    snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"statistics": "stat-1"}))
+    with oracle.batch() as batch:
+        java = {name: batch.read(tmp_path, f"db.t${name}") for name in ("consumers", "statistics")}
+    for name, reply in java.items():
+        assert sorted(map(dumps, json_rows(pp.Table.open(path).system(name)))) == sorted(map(dumps, reply.values))
+    assert java["statistics"].values[0]["mergedRecordSize"] == 99
+    (path / "consumer" / "consumer-a").write_text("{}")
+    with pytest.raises(CorruptFileError, match="nextSnapshot"):
+        pp.Table.open(path).system("consumers")

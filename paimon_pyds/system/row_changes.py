@@ -1,0 +1,168 @@
+"""The system tables ``audit_log`` and ``binlog``: rows with what each does to the table, as streams of batches.
+
+Of a state of the table these are its rows, and of a table with a primary key the rows that delete others, as long as
+compaction leaves them there. An incremental scan gives what was written, a changelog, or what differs.
+
+Source: Paimon documentation, concepts/system-tables; Java: classes AuditLogTable, BinlogTable, PackChangelogReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.merge.equal_values import equality_codes
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
+from paimon_pyds.scan.travel import Additions, Difference
+from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, arrow_schema
+
+if TYPE_CHECKING:
+    from paimon_pyds.table_scan import Scan
+
+__all__ = ["ROW_CHANGES", "AuditLog", "Binlog"]
+
+ROW_CHANGES = ("audit_log", "binlog")
+_KINDS = ("+I", "-U", "+U", "-D")
+_ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))
+_NUMBER, _KIND = KEY_VALUE_FIELDS
+_NUMBERED = "table-read.sequence-number.enabled"
+
+
+class AuditLog:
+    """Rows, each with its row kind: ``+I``, ``-U``, ``+U`` or ``-D``.
+
+    Args:
+        scan: of the table's columns; says which state or which changes.
+        columns: of the result; all when None: ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option
+            ``table-read.sequence-number.enabled`` is on, the table's columns.
+
+    Raises:
+        SchemaError: an unknown column.
+        UnsupportedError: that option, in a table without a primary key.
+    """
+
+    def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
+        schema = scan.schema
+        self._kept_kinds = bool(schema.primary_keys)
+        fields = [_ROWKIND, *schema.fields]
+        if scan.options.get(_NUMBERED):
+            if not self._kept_kinds:
+                raise UnsupportedError(f"{_NUMBERED} is for tables with a primary key")
+            fields.insert(1, _NUMBER)
+        by_name = {field.name: field for field in fields}
+        for name in columns or ():
+            if name not in by_name:
+                raise SchemaError(
+                    f"the system table has no column {name!r}", hint=suggest(name, by_name, "its columns")
+                )
+        self.fields = tuple(by_name[name] for name in (by_name if columns is None else columns))
+        self._scan = scan.selecting(self._read_fields(scan))
+
+    def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
+        """The columns to read: those of the result, and the row kind where files have it."""
+        kind = (_KIND,) if self._kept_kinds else ()
+        return (*kind, *(field for field in self.fields if field is not _ROWKIND))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return arrow_schema(self.fields)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in bounded memory."""
+        for batch in self._scan.to_batches():
+            yield self._result(batch, self._kinds(batch))
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+
+    def _kinds(self, rows: pa.RecordBatch) -> npt.NDArray[np.int8]:
+        if not self._kept_kinds:
+            return np.zeros(rows.num_rows, np.int8)
+        kinds = to_numpy(rows.column(VALUE_KIND))
+        if kinds.size and not 0 <= kinds.min() <= kinds.max() < len(_KINDS):
+            raise CorruptFileError("a row has an unknown row kind", path=self._scan.root, field=VALUE_KIND)
+        return kinds
+
+    def _result(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
+        texts = pa.array(_KINDS, pa.string()).take(from_numpy(kinds))
+        columns = [texts if field is _ROWKIND else rows.column(field.name) for field in self.fields]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+
+
+class Binlog(AuditLog):
+    """The same with a list in each column: of an update what was before and what is after it, of other rows one value.
+
+    Of what was written or of a changelog, a row ``-U`` that the ``+U`` of its key follows makes one row ``+U`` with it.
+
+    Raises:
+        UnsupportedError: a comparison of two states: Java has no binlog of that.
+    """
+
+    def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
+        super().__init__(scan, columns)
+        if isinstance(scan.between, Difference):
+            raise UnsupportedError("what differs between two states has no binlog", hint="read audit_log")
+        self._pairs = self._kept_kinds and isinstance(scan.between, Additions)
+
+    def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
+        keys = map(scan.field, scan.schema.primary_keys) if isinstance(scan.between, Additions) else ()
+        return tuple(dict.fromkeys((*super()._read_fields(scan), *keys)))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        of_rows = (_ROWKIND.name, SEQUENCE_NUMBER)
+        return arrow_schema([
+            f if f.name in of_rows else replace(f, type=ArrayType(element=f.type.with_nullable(True)))
+            for f in self.fields
+        ])  # fmt: skip
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        waiting: pa.RecordBatch | None = None  # a row that the next batch may have the other half of
+        for batch in self._scan.to_batches():
+            rows = batch if waiting is None else one_batch(pa.Table.from_batches([waiting, batch]))
+            waiting = None
+            if self._pairs and self._kinds(rows)[-1] == UPDATE_BEFORE:
+                rows, waiting = rows.slice(0, rows.num_rows - 1), rows.slice(rows.num_rows - 1)
+            if rows.num_rows:
+                yield self._result(rows, self._kinds(rows))
+        if waiting is not None:
+            yield self._result(waiting, self._kinds(waiting))
+
+    def _result(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
+        starts = np.flatnonzero(~self._ends_update(rows, kinds)).astype(np.int32)
+        offsets = np.append(starts, rows.num_rows).astype(np.int32)
+        columns = []
+        for field in self.arrow_schema:
+            if field.name == _ROWKIND.name:
+                columns.append(pa.array(_KINDS, pa.string()).take(from_numpy(kinds[offsets[1:] - 1])))
+            elif field.name == SEQUENCE_NUMBER:
+                columns.append(rows.column(field.name).take(from_numpy(starts)))
+            else:
+                buffers = [None, pa.py_buffer(offsets)]
+                values = rows.column(field.name)
+                columns.append(pa.Array.from_buffers(field.type, len(starts), buffers, children=[values]))
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+
+    def _ends_update(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+        """Which rows are the second of two that say what an update did."""
+        second = np.zeros(rows.num_rows, np.bool_)
+        if self._pairs:
+            second[1:] = (kinds[1:] == UPDATE_AFTER) & (kinds[:-1] == UPDATE_BEFORE)
+            for name in self._scan.schema.primary_keys if second.any() else ():
+                codes = equality_codes(rows.column(name))
+                second[1:] &= codes[1:] == codes[:-1]
+        return second

@@ -1,0 +1,193 @@
+"""Incremental scans of tables with a primary key: rows that were written, changelogs, and what differs, as in Java.
+
+Java's readers give rows of all kinds, and leave it to who called them to drop those that take a row away.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError, UnsupportedError
+from paimon_pyds.metadata.snapshot import CommitKind
+from support.fixtures import fixture_names, requires_shared, table_path
+from support.oracle import Batch, Oracle, Reply, requires_java_oracle
+from support.values import dumps, in_order, lines
+
+NAMES = [name for name in fixture_names() if name.startswith(("pk_", "evolve_pk")) or name == "file_layout_options"]
+MODES = ["auto", "delta", "changelog", "diff"]
+ADDS = {"+I", "+U"}
+
+
+def _read(batch: Batch, path: Path | str, options: dict[str, str], table: str = "db.t") -> Reply:
+    words = [word for key, value in options.items() for word in ("--option", f"{key}={value}")]
+    return batch.add("read", Path(path).parent.parent, table, "--show-kind", *words, allow_fail=True)
+
+
+def _added(reply: Reply) -> list[str]:
+    """The rows that add something."""
+    kept = [row for row in reply.values if row.pop("_kind") in ADDS]
+    return in_order(dumps(row) for row in kept)
+
+
+def _overwritten(table: pp.Table, options: dict[str, str]) -> bool:
+    """Whether states are compared before and after an overwrite: it numbers rows anew, and Java takes new rows whose
+    numbers are less than those of the old ones for older versions, and gives neither."""
+    start, end = options.get("incremental-between", ",").split(",")
+    if options["incremental-between-scan-mode"] != "diff" or not (start + end).isdigit():
+        return False
+    between = (table.store.snapshot(id_) for id_ in range(int(start) + 1, int(end) + 1))
+    return any(snapshot.commit_kind is CommitKind.OVERWRITE for snapshot in between)
+
+
+def _options(start: int | str, end: int | str, mode: str) -> dict[str, str]:
+    return {"incremental-between": f"{start},{end}", "incremental-between-scan-mode": mode}
+
+
+def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]]) -> None:
+    with oracle.batch() as batch:
+        replies = [_read(batch, path, options) for options in reads]
+    table = pp.Table.open(path)
+    for options, reply in zip(reads, replies, strict=True):
+        if not reply.ok:
+            with pytest.raises(PaimonError):
+                table.scan(options=options)
+            continue
+        scan = table.scan(options=options)
+        ours, java = in_order(lines(scan.to_arrow())), _added(reply)
+        assert scan.count() == len(ours), options
+        if _overwritten(table, options):
+            assert set(java) <= set(ours) <= set(lines(table.scan(snapshot=scan.snapshot_id).to_arrow())), options
+        else:
+            assert ours == java, options
+    assert any(reply.ok for reply in replies)
+
+
+@requires_shared
+@requires_java_oracle
+@pytest.mark.parametrize("name", NAMES)
+def test_between_snapshots(name: str, oracle: Oracle) -> None:
+    path = table_path(name)
+    last = pp.Table.open(path).scan().snapshot_id
+    spans = [(1, last), (last - 1, last)] if last and last > 1 else []
+    _assert_as_java(oracle, path, [_options(*span, mode) for span in [(0, last), *spans] for mode in MODES])
+
+
+def _written(oracle: Oracle, warehouse: Path, options: dict[str, str]) -> Path:
+    """A table that Java wrote, compacted, tagged as ``a`` and as ``2`` and wrote to again."""
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("g", pa.string()), ("v", pa.int32())])
+
+    def rows(*values: tuple[str, int, str, int]) -> list[dict[str, Any]]:
+        return [dict(zip(("_kind", "id", "g", "v"), row, strict=True)) for row in values]
+
+    with oracle.batch() as batch:
+        batch.create(warehouse, "db.t", schema, primary_keys=["id"], options={"bucket": "2", **options})
+        for written in (
+            rows(*(("+I", i, "ab"[i % 2], i) for i in range(8))),
+            rows(("+U", 1, "c", 10), ("-D", 2, "a", 2), ("+I", 8, "b", 80)),
+            rows(("-U", 3, "b", 3), ("+U", 3, "b", 30), ("+I", 2, "b", 20), ("-D", 4, "a", 4)),
+            rows(("+U", 1, "b", 1), ("-D", 9, "b", 9), ("+I", 5, "b", 5)),
+        ):
+            _write(batch, warehouse, written)
+        batch.tag(warehouse, "db.t", "a", snapshot=2)
+        batch.tag(warehouse, "db.t", "1", snapshot=3)
+        batch.compact(warehouse, "db.t")
+        _write(batch, warehouse, rows(("+U", 0, "b", 50), ("-D", 7, "b", 7)))
+        batch.tag(warehouse, "db.t", "3")
+        batch.write(warehouse, "db.t", rows(("+I", 3, "b", 33), ("+I", 6, "a", 66)), overwrite=True)
+        _write(batch, warehouse, rows(("+U", 3, "b", 34), ("+I", 11, "b", 11)))
+    return warehouse / "db.db" / "t"
+
+
+def _write(batch: Batch, warehouse: Path, rows: list[dict[str, Any]]) -> None:
+    path = batch.oracle.scratch_file(".jsonl")
+    path.write_text("".join(dumps(row) + "\n" for row in rows))
+    batch.add("write", warehouse, "db.t", path, "--row-kind-field", "_kind")
+
+
+TABLES = [
+    {},
+    {"changelog-producer": "input"},
+    {"changelog-producer": "lookup"},
+    {"changelog-producer": "full-compaction"},
+    {"deletion-vectors.enabled": "true"},
+    {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    {"deletion-vectors.enabled": "true", "changelog-producer": "input"},
+    {"merge-engine": "first-row", "ignore-delete": "true"},
+    {"merge-engine": "first-row", "ignore-delete": "true", "changelog-producer": "lookup"},
+    {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "changelog-producer": "full-compaction"},
+    {"sequence.field": "v", "changelog-producer": "lookup"},
+]
+
+
+@requires_java_oracle
+@pytest.mark.parametrize("options", TABLES, ids=lambda options: "-".join(options.values()) or "plain")
+def test_of_tables_that_java_writes(options: dict[str, str], tmp_path: Path, oracle: Oracle) -> None:
+    path = _written(oracle, tmp_path, options)
+    last = pp.Table.open(path).scan(options={}).snapshot_id
+    assert last is not None
+    spans: list[tuple[int | str, int | str]] = [("a", "1"), ("a", "3"), ("1", "3"), (1, last)]
+    spans += [(end - 1, end) for end in range(2, last + 1)]
+    _assert_as_java(oracle, path, [_options(*span, mode) for span in spans for mode in MODES])
+
+
+@pytest.mark.parametrize("mode", ["delta", "changelog", "diff"])
+@pytest.mark.parametrize("name", ["pk_changelog_input", "pk_dedup_levels", "pk_index", "pk_partitioned", "pk_dv32"])
+def test_filters_orders_and_answers_are_those_of_the_rows(name: str, mode: str) -> None:
+    """Indexes, statistics and merging leave the rows that the filter keeps of all of them, and no other."""
+    table = pp.Table.open(table_path(name))
+    last = table.scan().snapshot_id
+    assert last is not None
+    options = _options(1, last, mode)
+    whole = table.scan(options=options).to_arrow()
+    key = pp.Table.open(table_path(name)).schema.primary_keys[-1]
+    for column in (key, "v"):
+        middle = int(np.median(whole[column].drop_null())) if whole.num_rows else 0
+        found = {
+            f"{column} IS NULL": pc.is_null(whole[column]),
+            f"{column} >= {middle}": pc.greater_equal(whole[column], middle),
+            f"{column} = {middle}": pc.equal(whole[column], middle),
+        }
+        for filter_, kept in found.items():
+            scan, expected = table.scan(filter_, options=options), whole.filter(kept)
+            assert in_order(lines(scan.to_arrow())) == in_order(lines(expected)), filter_
+            assert scan.count() == expected.num_rows, filter_
+    assert table.scan(options=options).answer.max("v").value == pc.max(whole["v"]).as_py()
+    top = table.scan(top_n="v desc nulls last, 5", options=options).to_arrow()["v"].to_pylist()
+    assert top == sorted(whole["v"].drop_null().to_pylist(), reverse=True)[:5]
+    assert table.scan(limit=4, options=options).to_arrow().num_rows == min(4, whole.num_rows)
+
+
+@requires_shared
+@requires_java_oracle
+@pytest.mark.parametrize("name", ["pk_changelog_lookup", "pk_dedup_mor"])
+def test_between_times(name: str, oracle: Oracle) -> None:
+    path = table_path(name)
+    times = [snapshot.time_millis for snapshot in pp.Table.open(path).store.snapshots()]
+    spans = [(times[0], times[-1]), (times[1], times[2]), (times[1] - 1, times[-1] + 5)]
+    key = "incremental-between-timestamp"
+    reads = [{key: f"{a},{b}", "incremental-between-scan-mode": mode} for a, b in spans for mode in MODES]
+    _assert_as_java(oracle, path, reads)
+
+
+@requires_java_oracle
+def test_states_with_other_numbers_of_buckets_are_not_compared(tmp_path: Path, oracle: Oracle) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+    rows = [{"id": i, "v": i} for i in range(9)]
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema, primary_keys=["id"], options={"bucket": "1"})
+        batch.write(tmp_path, "db.t", rows)
+        batch.alter(tmp_path, "db.t", {"op": "set", "key": "bucket", "value": "2"})
+        batch.write(tmp_path, "db.t", rows, overwrite=True)
+        batch.write(tmp_path, "db.t", [{"id": 1, "v": 10}])
+    path = tmp_path / "db.db" / "t"
+    with pytest.raises(UnsupportedError, match="numbers of buckets"):
+        pp.Table.open(path).scan(options=_options(1, 3, "diff"))
+    _assert_as_java(oracle, path, [_options(1, 3, "diff"), _options(1, 3, "delta"), _options(2, 3, "diff")])
