@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, one_batch
@@ -26,8 +27,11 @@ from paimon_pyds.types import DataField
 
 __all__ = ["KeySearch", "read_wanted"]
 
-_ROWS_PER_CANDIDATE = 1_000
-"""With more candidates than one of so many rows nearly every page has one: merging everything costs about the same."""
+_BLOCK_ROWS = 1 << 12
+_MOST_BLOCKS = 0.25
+"""The share of blocks of so many rows that candidates may lie in. As files are sorted by keys, the pages to be read in
+all files are about as many. With 5 million rows in 4 runs, and pages of 6,144 rows, this way took 0.1 times as long as
+merging everything where candidates lay in 1 % of the blocks, 0.6 times with 15 %, 1.1 times with 40 %."""
 _MOST_CANDIDATES = 1 << 20
 _MOST_KEY_BYTES = 64 << 20
 """Of the candidates' keys, which stay in memory."""
@@ -54,7 +58,7 @@ class KeySearch:
         traces: Sequence[FileTrace],
         note: SectionTrace,
     ) -> KeySet | None:
-        """The keys of which a version meets the condition that the fewest rows may meet; None where they are many.
+        """The keys of which a version meets one of the conditions; None where merging everything costs no more.
 
         Args:
             conditions: each has to be met by one version, at least, of a key that is wanted.
@@ -85,17 +89,16 @@ class KeySearch:
     def _fewest(
         self, conditions: Sequence[Predicate], files: Sequence[PlannedFile], traces: Sequence[FileTrace]
     ) -> _Candidates | None:
-        """The candidates of the condition that has the fewest; None where they are too many for each."""
-        most = min(sum(file.row_count for file in files) // _ROWS_PER_CANDIDATE, _MOST_CANDIDATES)
+        """The candidates of the condition for which the least is read; None where everything would be."""
         best: _Candidates | None = None
         for condition in conditions:
-            found = self._candidates(condition, files, traces, most)
-            if found is not None:
-                best, most = found, found.count - 1
+            found = self._candidates(condition, files, traces)
+            if found is not None and (best is None or found.blocks < best.blocks):
+                best = found
         return best
 
     def _candidates(
-        self, condition: Predicate, files: Sequence[PlannedFile], traces: Sequence[FileTrace], most: int
+        self, condition: Predicate, files: Sequence[PlannedFile], traces: Sequence[FileTrace]
     ) -> _Candidates | None:
         predicate = make_and(self.spec.predicate, condition)
         by_name = {field.name: field for field in self.fields}
@@ -103,15 +106,24 @@ class KeySearch:
         filtered = tuple(field for field in self.fields if field.name in columns)
         keys = tuple(by_name[name] for name in self.keys)
         spec = replace(self.spec, fields=keys, filter_fields=filtered, predicate=predicate)
-        found = _Candidates(spec, [], 0)
+        most = _MOST_BLOCKS * sum(_blocks(RowSelection.ALL, file) for file in files)
+        found = _Candidates(spec, [])
         for number in sorted(range(len(files)), key=lambda number: -files[number].row_count):  # soonest too many
             live = LiveRows(spec, files[number]._replace(run=None), traces[number])
             rows = _may_meet(live)
             found.files.append((live, rows))
             found.count += rows.count(live.file.row_count)
-            if found.count > most:
+            found.blocks += _blocks(rows, live.file)
+            if found.blocks > most or found.count > _MOST_CANDIDATES:
                 return None
         return found
+
+
+def _blocks(rows: RowSelection, file: PlannedFile) -> int:
+    """In how many blocks of a file some rows lie."""
+    if rows.is_all:
+        return -(-file.row_count // _BLOCK_ROWS)
+    return len(np.unique(rows.to_array(file.row_count) // _BLOCK_ROWS))
 
 
 def _may_meet(live: LiveRows) -> RowSelection:
@@ -132,11 +144,13 @@ class _Candidates:
         spec: reads their keys, with the condition as filter.
         files: each with its candidates.
         count: how many candidates there are.
+        blocks: in how many blocks of rows they lie.
     """
 
     spec: ReadSpec
     files: list[tuple[LiveRows, RowSelection]]
-    count: int
+    count: int = 0
+    blocks: int = 0
 
     def keys(self) -> KeySet | None:
         """The keys of rows that meet the condition; None where they take too much memory, or one is NULL."""

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.buffers import is_true
-from paimon_pyds.merge.filter import MergeFilter, merge_filter
+from paimon_pyds.merge.filter import MergeFilter, conditions_on_values, merge_filter
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, leaves, make_and, make_or
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, leaves, make_and, make_or, root_columns
 from paimon_pyds.types import AtomicType, Kind
 
 _INT = AtomicType(Kind.INT)
@@ -98,3 +98,30 @@ def test_the_value_part_would_bring_back_older_versions(newest: int | None) -> N
     assert split.before == Leaf(Op.EQ, ColumnRef("k", (), _INT), (1,))
     assert _kept(split.after, _merged(_kept(split.before, [old, new]))) == []
     assert _merged(_kept(predicate, [old, new])) == [old]
+
+
+@given(_PREDICATES, st.lists(st.tuples(_VALUES, _VALUES, _VALUES), min_size=1, max_size=4))
+def test_a_row_that_is_kept_has_a_version_for_each_condition(
+    predicate: Predicate, versions: list[tuple[int | None, int | None, int | None]]
+) -> None:
+    """Each value of the row is the newest one that is not NULL, whichever version it comes from."""
+    values = [next((v for v in reversed(column) if v is not None), None) for column in zip(*versions, strict=True)]
+    conditions = conditions_on_values(predicate, ())
+    batch, row = (
+        pa.RecordBatch.from_arrays([pa.array(column, pa.int32()) for column in columns], _COLUMNS)
+        for columns in (zip(*versions, strict=True), [[value] for value in values])
+    )
+    if is_true(matches(predicate, row))[0]:
+        assert all(is_true(matches(condition, batch)).any() for condition in conditions)
+    assert all("v" not in root_columns(part) for part in conditions_on_values(predicate, {"v"}))
+
+
+def test_which_conditions_one_version_can_meet() -> None:
+    k, v = (ColumnRef(name, (), _INT) for name in ("k", "v"))
+    one, other, null = Leaf(Op.EQ, k, (1,)), Leaf(Op.EQ, v, (2,)), Leaf(Op.IS_NULL, v)
+    assert conditions_on_values(make_and(one, other, null), ()) == (one, other)
+    assert conditions_on_values(make_or(one, other), ()) == (make_or(one, other),)
+    assert conditions_on_values(make_or(one, null), ()) == ()
+    both = make_or(make_and(one, other), Leaf(Op.EQ, v, (3,)))
+    assert conditions_on_values(both, ()) == (make_or(one, Leaf(Op.EQ, v, (3,))),)
+    assert conditions_on_values(make_and(null, Leaf(Op.LT, v, (3,))), ()) == (Leaf(Op.LT, v, (3,)),)
