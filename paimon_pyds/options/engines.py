@@ -113,7 +113,6 @@ _PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", p
     ("cross-partition-upsert.index-ttl", _T, None, "how long keys are remembered"),
     ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads of the bootstrap"),
     ("postpone.batch-write-fixed-bucket", _B, "true", "batch writes choose buckets at once"),
-    ("postpone.merge-on-read", _B, "false", "read postponed rows"),
     ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "tasks of such a write"),
     ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "load before more buckets"),
     ("postpone.default-bucket-num", _N, None, "buckets of a new partition"),

@@ -150,6 +150,7 @@ REFUSED_FOR_READING = [
     ("fields.c0.map.storage-layout", "shared-shredding"), ("blob-field", "c0"), ("vector-field", "c0"),
     ("data-evolution.enabled", "true"), ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
+    ("postpone.merge-on-read", "true"),
 ]  # fmt: skip
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),
