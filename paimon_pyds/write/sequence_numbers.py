@@ -25,9 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import OptionError
-from paimon_pyds.formats import ReadCounters, ReadHints
+from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -35,6 +36,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import discard
+from paimon_pyds.types import DataField
 from paimon_pyds.write.context import WriteContext
 
 __all__ = ["SequenceNumbers", "move_numbers"]
@@ -121,12 +123,14 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     found = formats.by_path(path)
     fields = context.layout.physical
     number = [field.name for field in fields].index(SEQUENCE_NUMBER)
-    reader = found.open_reader(context.io, path, file.file_size, ReadCounters(), ReadHints(context.raw_options))
+    before = context.io.size(path)  # an earlier commit of the same message may have moved it already
+    reader = found.open_reader(context.io, path, before, ReadCounters(), ReadHints(context.raw_options))
     try:
+        shift = file.min_sequence_number + by - _least_number(reader, fields[number])
         writer = found.open_writer(context.io, temporary, fields, context.raw_options)
         try:
             for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-                moved = pc.add_checked(batch.column(number), pa.scalar(by, pa.int64()))
+                moved = pc.add_checked(batch.column(number), pa.scalar(shift, pa.int64()))
                 writer.write(batch.set_column(number, batch.schema.field(number), moved))
             size = writer.close()
         except BaseException:
@@ -142,3 +146,8 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
         raise
     first, last = file.min_sequence_number + by, file.max_sequence_number + by
     return replace(file, file_size=size, min_sequence_number=first, max_sequence_number=last)
+
+
+def _least_number(reader: FormatReader, number: DataField) -> int:
+    batches = reader.read([number], RowSelection.ALL, _BATCH_ROWS)
+    return min(int(to_numpy(batch.column(0)).min()) for batch in batches if batch.num_rows)

@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, CompactIncrement
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.row import EMPTY_ROW, encode_row
@@ -223,6 +224,29 @@ def test_the_last_commit_wins_whoever_began_first(tmp_path: Path, order: tuple[i
     assert again is not None
     assert again.id == last.id  # its files were written again, and it is still known what they are
     assert not list(Path(table.path).rglob("*.tmp"))
+
+
+def test_a_message_whose_files_were_moved_can_be_committed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first commit of it moved numbers and did not land; what the message says of its files is old then."""
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    first, second, third = (_message(table, [{**row, "a": number}], None) for number in range(3))
+    table.commit([first])
+
+    def fails(*_: object) -> bool:
+        raise CommitOutcomeUnknownError("the storage did not say")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystemPublisher, "publish", fails)
+        for _ in range(2):
+            with pytest.raises(CommitOutcomeUnknownError):
+                table.commit([third])
+    table.commit([second])
+    table.commit([third])
+    assert [row["a"] for row in _found(table)] == [2]
+    _check_numbers(table)
 
 
 def test_messages_of_writers_that_did_not_say_which_task_they_are(tmp_path: Path) -> None:
