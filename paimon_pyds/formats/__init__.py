@@ -127,6 +127,13 @@ class ReadCounters:
     row_groups_total: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def read_range(self, io: FileIO, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file, counted. Raises StorageError."""
+        data = io.read_range(path, offset, length)
+        self.bytes_read += length
+        self.requests += 1
+        return data
+
     def add(self, other: ReadCounters) -> None:
         """Sum another count into this one."""
         for name in self.__slots__:

@@ -22,7 +22,7 @@ from paimon_pyds.row import decode_column
 
 __all__ = [
     "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
-    "keep_sections", "key_ranks", "merge_keys", "not_merged", "with_merged", "without_common",
+    "keep_sections", "key_ranks", "merge_keys", "not_merged", "rank_keys", "with_merged", "without_common",
 ]  # fmt: skip
 
 MERGED = "merged"
@@ -161,15 +161,20 @@ def _sections(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.in
 
 
 def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64] | None:
-    """Numbers from 0 on that compare as keys do: in a first row those of the entries' least keys, in a second one those
-    of the greatest. None where Arrow can't hold some of the keys, so that their order is not known."""
+    """`rank_keys` of the ends of files: in a first row of the entries' least keys, in a second one of the greatest."""
+    ranks = rank_keys(pa.concat_arrays([entries.column("min_key"), entries.column("max_key")]), schema)
+    return None if ranks is None else ranks.reshape(2, -1)
+
+
+def rank_keys(keys: pa.BinaryArray, schema: TableSchema) -> npt.NDArray[np.int64] | None:
+    """Numbers from 0 on that compare as keys (arity + BinaryRow) do; equal keys have the same. None where Arrow can't
+    hold some of the keys, so that their order is not known."""
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-    ends = pa.concat_arrays([entries.column("min_key"), entries.column("max_key")])
-    decoded = [decode_column(ends, types, i, arity=True) for i in range(len(types))]
+    decoded = [decode_column(keys, types, i, arity=True) for i in range(len(types))]
     if any(column.unknown is not None for column in decoded):
         return None
     codes = order_codes([column.values for column in decoded])
-    return np.unique(codes, return_inverse=True)[1].reshape(2, -1)
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 
 def _merged(entries: pa.RecordBatch, sections: npt.NDArray[np.int64], options: TableOptions) -> npt.NDArray[np.bool_]:

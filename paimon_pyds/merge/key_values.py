@@ -5,7 +5,7 @@ Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key Da
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from paimon_pyds.types import AtomicType, DataField, Kind
 
 __all__ = [
     "DELETE", "INSERT", "KEY_PREFIX", "KEY_VALUE_FIELDS", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE",
-    "VALUE_KIND", "is_retract", "key_column", "key_field", "with_key_values", "without_deletes",
+    "VALUE_KIND", "is_retract", "key_column", "key_field", "with_key_columns", "with_key_values", "without_deletes",
 ]  # fmt: skip
 
 KEY_PREFIX = "_KEY_"
@@ -37,6 +37,12 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 def key_column(name: str) -> str:
     """The column of the file that holds a column of the primary key."""
     return KEY_PREFIX + name
+
+
+def with_key_columns(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+    """Rows with the columns of the primary key once more, as the file's columns that hold it: the same memory."""
+    columns = [*rows.columns, *(rows.column(name) for name in keys)]
+    return pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, *map(key_column, keys)])
 
 
 def key_field(field: DataField) -> DataField:

@@ -12,25 +12,23 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
-from paimon_pyds.merge.files import OLDER
+from paimon_pyds.merge.files import OLDER, rank_keys
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
     SEQUENCE_NUMBER,
     VALUE_KIND,
-    key_column,
+    with_key_columns,
     with_key_values,
     without_deletes,
 )
 from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
@@ -39,7 +37,7 @@ from paimon_pyds.predicate.tree import Const, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
-from paimon_pyds.row import decode_column
+from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
 __all__ = ["before_merging", "read_merged", "read_versions"]
@@ -225,9 +223,13 @@ class _Section:
             level = file.run.level
             run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
             files_of.setdefault(run, []).append(number)
-        several = len(files_of) < len(self.files)
-        rank = self._ranks_of_least_keys() if several else range(len(self.files))
-        return [sorted(files_of[key], key=lambda number: rank[number]) for key in sorted(files_of)]
+        runs = [files_of[key] for key in sorted(files_of)]
+        if len(runs) < len(self.files):
+            least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
+            ranks = rank_keys(least, self.merging.schema)
+            if ranks is not None:
+                runs = [sorted(run, key=ranks.__getitem__) for run in runs]
+        return runs
 
     @cached_property
     def in_sequence(self) -> bool:
@@ -249,14 +251,6 @@ class _Section:
         """Rows in a batch of each run."""
         size = _EXPANSION * sum(file.size for file in self.files) // max(1, sum(f.row_count for f in self.files))
         return max(1, min(batch_rows, min(_HELD_ROWS, _HELD_BYTES // max(1, size)) // self.open_runs))
-
-    def _ranks_of_least_keys(self) -> Sequence[int]:
-        """Numbers that compare as the files' least keys do."""
-        schema = self.merging.schema
-        types = [schema.field(name).type for name in schema.trimmed_primary_keys]
-        least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
-        columns = [decode_column(least, types, i, arity=True).values for i in range(len(types))]
-        return [int(code) for code in order_codes(columns)]
 
     def wanted_keys(self) -> KeySet | None:
         """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
@@ -283,11 +277,7 @@ class _Section:
             wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
-        names = [*(field.name for field in self.reading.fields), *map(key_column, keys)]
-        same: npt.NDArray[np.int64] | None = None
-        if self.in_sequence:
-            names.append(SEQUENCE_NUMBER)
-            same = np.full(rows, run)
+        same = np.full(rows, run) if self.in_sequence else None
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
             if wanted is None:
@@ -296,15 +286,15 @@ class _Section:
                 batches = read_wanted(self.reading, wanted, file, trace, rows)
             for batch in batches:
                 self.note.versions += batch.num_rows
-                columns = [*batch.columns, *(batch.column(name) for name in keys)]
+                keyed = with_key_columns(batch, keys)
                 if same is not None:
-                    columns.append(from_numpy(same[: batch.num_rows]))
-                yield pa.RecordBatch.from_arrays(columns, names=names)
+                    keyed = keyed.append_column(SEQUENCE_NUMBER, from_numpy(same[: batch.num_rows]))
+                yield keyed
 
     def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """All versions of the rows; those of a key are in one window."""
         rows = self.rows_at_once(batch_rows)
-        compression = str(TableOptions(self.merging.schema.options).get("spill-compression"))
+        compression = spill_codec(str(TableOptions(self.merging.schema.options).get("spill-compression")))
         keys = self.wanted_keys()
         runs = [
             SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_columns
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -129,18 +129,14 @@ class KeyBucketWriter:
         rows = one_batch(pa.Table.from_batches(self._rows))
         self._rows.clear()
         self._size = 0
-        return self._with_keys(rows)
-
-    def _with_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [*rows.columns, *(rows.column(name) for name in self._keys)]
-        return pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, *self._merger.keys])
+        return with_key_columns(rows, self._keys)
 
     def _logged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in the order of keys, after they went to the changelog."""
         for batch in batches:
             if self._changelog is not None:
                 self._changelog.write(batch)
-            yield self._with_keys(batch)
+            yield with_key_columns(batch, self._keys)
 
     def _write(self, rows: pa.RecordBatch) -> None:
         """Merge rows that have all versions of their keys, and write what comes of it."""

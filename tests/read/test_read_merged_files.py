@@ -32,8 +32,8 @@ _FIELDS = from_arrow_schema(_COLUMNS)
 _NOWHERE = PartitionBucket(b"", 0)
 
 
-def _spec() -> ReadSpec:
-    schema = TableSchema(0, _FIELDS, 1, primary_keys=("k",), options={"merge-engine": "deduplicate"})
+def _spec(**options: str) -> ReadSpec:
+    schema = TableSchema(0, _FIELDS, 1, primary_keys=("k",), options={"merge-engine": "deduplicate", **options})
     return ReadSpec(LocalFileIO(), {0: _FIELDS}, _FIELDS, merging=Merging(schema, MergeFilter(Const.TRUE)))
 
 
@@ -51,8 +51,8 @@ def _file(
     return PlannedFile(str(path), path.stat().st_size, len(rows), 0, _NOWHERE, sequence_number=reach[1], run=run)
 
 
-def _rows(files: Sequence[PlannedFile]) -> list[tuple[int, int]]:
-    return [(row["k"], row["v"]) for batch in read_splits(_spec(), files) for row in batch.to_pylist()]
+def _rows(files: Sequence[PlannedFile], **options: str) -> list[tuple[int, int]]:
+    return [(row["k"], row["v"]) for batch in read_splits(_spec(**options), files) for row in batch.to_pylist()]
 
 
 def test_runs_in_the_order_of_their_numbers_are_merged_without_these(tmp_path: Path) -> None:
@@ -104,6 +104,11 @@ def test_very_many_runs_are_merged_with_few_open_files(tmp_path: Path) -> None:
         rows = list(zip(keys.tolist(), values.tolist(), strict=True))
         files.append(_file(tmp_path / f"{number}.parquet", rows, None, (number, number)))
     assert _rows(files) == sorted(newest.items())
+
+
+def test_what_java_spills_with_another_codec_is_read(tmp_path: Path) -> None:
+    files = [_file(tmp_path / f"{n}.parquet", [(0, n), (1, n)], None, (n, n)) for n in range(70)]
+    assert _rows(files, **{"spill-compression": "lzo"}) == [(0, 69), (1, 69)]
 
 
 def test_batches_of_all_runs_fit_what_may_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,10 +70,7 @@ class AvroReader:
         self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
 
     def _fetch(self, offset: int, length: int) -> bytes:
-        data = self._io.read_range(self._path, offset, length)
-        self._counters.bytes_read += length
-        self._counters.requests += 1
-        return data
+        return self._counters.read_range(self._io, self._path, offset, length)
 
     def groups(self) -> Sequence[tuple[int, int]]:
         return [(0, self.row_count)] if self.row_count else []  # blocks are too small to be worth a visit each

@@ -96,17 +96,12 @@ class OrcReader:
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
     def _unchecked(self, offset: int, length: int) -> bytes:
-        data = self._io.read_range(self._path, offset, length)
-        self._counters.bytes_read += length
-        self._counters.requests += 1
-        return data
+        return self._counters.read_range(self._io, self._path, offset, length)
 
     def groups(self) -> Sequence[tuple[int, int]]:
         return [(s.first_row, s.first_row + s.rows) for s in self._tail.stripes]
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
-        from paimon_pyds.formats.orc.reader import prune
-
         return prune(self._tail, self._range, predicate, self._path)
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
