@@ -21,8 +21,9 @@ from paimon_pyds.errors import (
     PaimonError,
     SchemaError,
 )
+from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.metadata.partition import partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -113,10 +114,12 @@ def commit_messages(
     overwrite: OverwriteMode | None = None,
     options: Mapping[str, str] | None = None,
     fresh: bool = False,
+    executor: Executor | None = None,
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
 
-    Messages that were published before by the same call give the snapshot of then.
+    Messages that were published before by the same call give the snapshot of then. The buckets of a table with a
+    primary key are compacted afterwards, as a snapshot of its own.
 
     Args:
         store: the table.
@@ -124,6 +127,7 @@ def commit_messages(
         overwrite: what the rows replace; they are appended when None.
         options: over the table's own.
         fresh: nobody else has seen the messages.
+        executor: where a compaction runs; the cores of this machine by default.
 
     Raises:
         AlreadyCommittedError: some of the files are in the table, or all by another kind of commit.
@@ -150,7 +154,13 @@ def commit_messages(
             first = replace(first, move_numbers=_moving(store, schema, options))
         table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
-    if snapshot is not None and snapshot.index_manifest is not None:
+    if snapshot is None:
+        return None
+    if schema.primary_keys:
+        from paimon_pyds.compact.compact import compact_written  # neither is for other tables
+
+        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options, executor)
+    elif snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)

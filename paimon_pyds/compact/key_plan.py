@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,20 +18,23 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.files import key_ranks
+from paimon_pyds.metadata.manifest import RUN_COLUMNS
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-__all__ = ["changed_levels", "plan_key_compaction"]
+__all__ = ["changed_levels", "due_buckets", "plan_key_compaction"]
 
 _POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
 
 
 def plan_key_compaction(
-    store: TableStore, request: CompactOptions, buckets: set[PartitionBucket] | None = None
+    store: TableStore, request: CompactOptions, buckets: Set[PartitionBucket] | None = None
 ) -> Plan:
     """The runs to merge of the latest snapshot; a group for each bucket that has some.
 
@@ -49,7 +52,10 @@ def plan_key_compaction(
     _check_compactable(schema, context.options, request)
     now = datetime.now()
     rules = UniversalRules.of(context.options, context.target_file_size, now.hour)
-    entries = live_in(store, schema, snapshot, request.where, "compact")
+    if buckets is None:
+        entries = live_in(store, schema, snapshot, request.where, "compact")
+    else:
+        entries = _live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
     groups = []
     for (partition, bucket, total), files in _by_bucket(entries, schema, vectors).items():
@@ -63,6 +69,38 @@ def plan_key_compaction(
         live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.has_vector else 0) for f in steps.files)
         groups.append(Group(partition, bucket, total, live, steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
+
+
+def due_buckets(
+    store: TableStore, snapshot: Snapshot, options: TableOptions, buckets: Set[PartitionBucket]
+) -> set[PartitionBucket]:
+    """Those of some buckets that have runs to merge; of their files nothing is read that only the merge looks at.
+
+    Args:
+        store: a table with a primary key.
+        snapshot: one of it.
+        options: the table's, those of a write on top.
+        buckets: some of it.
+    """
+    entries = _live_in_buckets(store, store.schema(snapshot.schema_id), snapshot, buckets, RUN_COLUMNS)
+    files: dict[PartitionBucket, list[LevelFile]] = {}
+    for (partition, bucket, _), file in zip(_places(entries), _level_files(entries, {}), strict=True):
+        files.setdefault(PartitionBucket(partition, bucket), []).append(file)
+    rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), int(time.time() * 1000)
+    return {b for b, mine in files.items() if b in buckets and pick(sorted_runs(mine), rules, now) is not None}
+
+
+def _live_in_buckets(
+    store: TableStore,
+    schema: TableSchema,
+    snapshot: Snapshot | None,
+    buckets: Set[PartitionBucket],
+    columns: Sequence[str] | None = None,
+) -> pa.RecordBatch:
+    """Live files of these buckets, and perhaps of others."""
+    partitions, numbers = (frozenset(part) for part in zip(*buckets, strict=True))
+    wanted = EntryFilter(schema, partitions=partitions, buckets=numbers)
+    return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:

@@ -33,8 +33,6 @@ _STORAGE = "credentials are storage options, which are stored nowhere: storage_o
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
     "changelog-producer": ("none", "input"),
-    "deletion-vectors.enabled": (False,),
-    "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
 """Values of options that tables with a primary key are written with."""

@@ -134,7 +134,7 @@ _LAYOUTS = st.sampled_from(
 
 
 def _table(path: Path | str, **options: str) -> pp.Table:
-    options = {"bucket": "2", **options}
+    options = {"bucket": "2", "write-only": "true", **options}
     return pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
 
 
