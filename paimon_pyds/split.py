@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from paimon_pyds.merge.filter import MergeFilter
     from paimon_pyds.metadata.schema import TableSchema
 
-__all__ = [
-    "METADATA_FIELDS",
-    "ColumnBounds",
-    "DeletionFile",
-    "FileBounds",
-    "MergedRows",
-    "Merging",
-    "PlannedFile",
-    "ReadSpec",
-    "SortedRun",
-    "Split",
-    "result_schema",
-    "sections",
-]
-
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
 _LONG = AtomicType(Kind.BIGINT, nullable=False)
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
 
-__all__ = ["Table"]
-
 
 class Table:
     """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.sql.order import TopN
 
-__all__ = ["Scan"]
-
 DEFAULT_BATCH_ROWS = 65_536
 
 

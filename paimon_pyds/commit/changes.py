@@ -19,8 +19,6 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
-__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "added_entries", "increments_of", "vector_places"]
-
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:

@@ -23,8 +23,6 @@ from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["EarlierCommits", "check_same_table", "committed_identifiers", "latest_snapshot_of_user"]
-
 _AT_ONCE = 64
 """Snapshots that are read at once, at most."""
 

@@ -23,8 +23,6 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_rows, encode_row
 from paimon_pyds.types import DataType, scalar_to_internal
 
-__all__ = ["ManifestWriter", "identities", "merge_manifests"]
-
 
 @dataclass(slots=True)
 class ManifestWriter:

@@ -32,17 +32,6 @@ from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 
-__all__ = [
-    "FileSystemPublisher",
-    "Retries",
-    "has_all",
-    "publisher_of",
-    "remember",
-    "removing_unfinished",
-    "removing_unpublished",
-    "replaced_since",
-]
-
 _log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
 

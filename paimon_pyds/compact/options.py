@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paimon_pyds.predicate.tree import Predicate
 
-__all__ = ["CompactOptions"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompactOptions:

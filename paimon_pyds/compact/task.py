@@ -23,8 +23,6 @@ from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.writer import joined_batches
 
-__all__ = ["CompactResult", "CompactTask", "GroupFiles", "compact_one", "compact_tasks", "group_files", "read_spec"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.options import TableOptions
 
-__all__ = ["LevelFile", "Steps", "UniversalRules", "Unit", "pick", "pick_full", "sorted_runs", "steps_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelFile:

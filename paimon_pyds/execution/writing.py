@@ -20,8 +20,6 @@ from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_files
 from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
 
-__all__ = ["abort_messages", "check_instant_writers", "write_context"]
-
 
 def write_context(
     store: TableStore, options: Mapping[str, str] | None = None, *, existing_rows: bool = False

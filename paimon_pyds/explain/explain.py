@@ -25,8 +25,6 @@ from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile
 
-__all__ = ["Explanation", "FOOTERS", "explain", "explain_run"]
-
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not told."""

@@ -23,8 +23,6 @@ from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_val
 from paimon_pyds.merge.list_entries import Entries, entries_of, from_entries
 from paimon_pyds.row.layout import binary_parts
 
-__all__ = ["MergeMapByTime", "NestedPartialUpdate", "NestedUpdate", "merge_map"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Merged:

@@ -19,8 +19,6 @@ from paimon_pyds.expression.arrays import NARROW, decimal_array, rescale, unscal
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid
 from paimon_pyds.row.layout import build
 
-__all__ = ["product", "total"]
-
 _Numbers = npt.NDArray[Any]
 
 

@@ -20,11 +20,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
-__all__ = [
-    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
-    "keep_sections", "key_ranks", "merge_keys", "not_merged", "rank_keys", "with_merged", "without_common",
-]  # fmt: skip
-
 MERGED = "merged"
 SECTION = "section"
 """The columns that `with_merged` adds to manifest entries."""

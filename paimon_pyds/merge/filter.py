@@ -25,8 +25,6 @@ from paimon_pyds.predicate.tree import (
     root_columns,
 )
 
-__all__ = ["MergeFilter", "conditions_on_values", "merge_filter"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeFilter:

@@ -17,8 +17,6 @@ from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
-__all__ = ["columns", "condition", "integer", "keywords_of", "mapping", "path_like", "present", "text", "texts"]
-
 _LONGEST = 60
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -14,21 +14,6 @@ from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "SchemaLike",
-    "check_branch",
-    "check_known",
-    "check_no_secrets",
-    "check_readable",
-    "check_shape",
-    "check_without_key",
-    "check_writable",
-    "describe_options",
-    "refused_kind",
-    "restore_case",
-    "zoned_partitions",
-]
-
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {

@@ -18,8 +18,6 @@ from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 
-__all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits", "with_filter"]
-
 _HELD_BYTES = 128 << 20
 """What files that come later may have ready, beside a batch of each."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from paimon_pyds.expression import Operand
 
-__all__ = ["Clauses", "Delete", "Insert", "MergeOptions", "Update"]
-
 
 @dataclass(frozen=True)
 class Update:

@@ -40,8 +40,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["merge_into"]
-
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 

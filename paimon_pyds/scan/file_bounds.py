@@ -31,8 +31,6 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.split import ColumnBounds, FileBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
-__all__ = ["plan_with_bounds"]
-
 _ATTAINED = INTEGER_KINDS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.DECIMAL}
 """Types whose minima and maxima are values of the file: others may be cut short, or rounded by a format."""
 

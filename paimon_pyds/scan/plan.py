@@ -52,8 +52,6 @@ from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableSta
 from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, sections
 from paimon_pyds.types import DataField
 
-__all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
-
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
     "value_stats_min", "value_stats_max", "value_stats_nulls", "min_sequence_number", "max_sequence_number",

@@ -27,15 +27,6 @@ from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
 
-__all__ = [
-    "FileDetails",
-    "deletion_files",
-    "file_locations",
-    "has_stray_vectors",
-    "index_file_paths",
-    "planned_files",
-]
-
 
 class FileLocations(NamedTuple):
     """Columns, a value for each file: its bucket, its name, where it lies, and where its side index does if it has one.

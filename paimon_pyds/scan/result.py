@@ -16,8 +16,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import LeafTrace
 
-__all__ = ["IndexAnswer", "PruneStep", "STRIP_BINS", "ScanPlan", "SkippedFile", "index_answers", "pack", "row_strip"]
-
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 

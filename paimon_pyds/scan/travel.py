@@ -32,20 +32,6 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
 
-__all__ = [
-    "Additions",
-    "Difference",
-    "Incremental",
-    "TIME_TRAVEL_OPTIONS",
-    "TableState",
-    "check_same_buckets",
-    "parse_timestamp",
-    "resolve_between",
-    "resolve_state",
-    "state_options",
-    "stored_state",
-]
-
 TIME_TRAVEL_OPTIONS = (
     "scan.snapshot-id",
     "scan.tag-name",

@@ -19,16 +19,6 @@ from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, DataField, Kind, arrow_schema, internal_to_scalar
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
 
-__all__ = [
-    "Conformer",
-    "as_batches",
-    "check_default",
-    "default_value",
-    "fill_default",
-    "match_columns",
-    "without_defaults",
-]
-
 
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
     """Record batches of a Table, a batch, a reader, an iterable of those, or a pandas or polars DataFrame.

@@ -14,8 +14,6 @@ from paimon_pyds.errors import OptionError, SchemaError, suggest
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.write.context import WriteContext
 
-__all__ = ["ROW_KIND_COLUMN", "IncomingRows"]
-
 ROW_KIND_COLUMN = "rowkind-column"
 """An option of a write: the column of the data that holds the kind of each row, and that is not stored."""
 

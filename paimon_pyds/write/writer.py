@@ -30,8 +30,6 @@ from paimon_pyds.write.incoming import IncomingRows
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
-__all__ = ["Router", "TableWriter", "joined_batches"]
-
 _GATHER_ROWS = 131_072
 """Small batches (Spark's have 10,000 rows) are gathered up to this many rows before they are encoded."""
 _ROUTE_BYTES = 16 << 20
