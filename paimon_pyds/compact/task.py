@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read import read_split
 from paimon_pyds.redaction import without_secrets

@@ -27,11 +27,6 @@ OLDER = "older"
 """The column that `without_common` adds to them."""
 
 
-def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions."""
-    return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys))) if schema.primary_keys else None
-
-
 def hides_level_0(options: TableOptions) -> bool:
     """Whether batch reads leave out what was not compacted yet: its versions are not compared with older ones.
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
-from paimon_pyds.merge.files import merge_keys
-from paimon_pyds.merge.filter import merge_filter
+from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, is_true, scalar
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.keys import OrderCodec, order_codec
-from paimon_pyds.merge.files import MERGED, merge_keys
+from paimon_pyds.merge.files import MERGED
+from paimon_pyds.merge.filter import merge_keys
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.exact import matches

@@ -31,12 +31,11 @@ from paimon_pyds.merge.files import (
     highest_level,
     is_older,
     keep_sections,
-    merge_keys,
     not_merged,
     with_merged,
     without_common,
 )
-from paimon_pyds.merge.filter import MergeFilter, merge_filter
+from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -351,7 +350,8 @@ class Planner:
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
         files = []
-        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in by_state(entries))
+        parts = by_state(entries) if self.schema.primary_keys else [entries]
+        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in parts)
         for file in chain.from_iterable(planned):
             deleted = None if file.deletion is None else file.deletion.cardinality
             if deleted is not None and deleted > file.row_count:

@@ -13,8 +13,15 @@ from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.partition import FileKey, PartitionBucket, partition_directory
-from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
+from paimon_pyds.metadata.partition import FileKey, PartitionBucket
+from paimon_pyds.metadata.paths import (
+    TablePaths,
+    check_names,
+    escape_path_name,
+    file_paths,
+    partition_directory,
+    partition_path,
+)
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
