@@ -308,3 +308,18 @@ def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
         together = file.merged_with
         found.setdefault(number if together is None else together, []).append(file)
     return list(found.values())
+
+
+def first_files(files: Iterable[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
+    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+
+    Files whose rows are merged come last, and together with all that they are merged with.
+    """
+    kept: list[PlannedFile] = []
+    in_order = sections(sorted(files, key=lambda file: file.merged))
+    for number, section in enumerate(in_order):
+        if limit <= 0:
+            return kept, [file for rest in in_order[number:] for file in rest]
+        kept += section
+        limit -= sum(file.live_row_count or 0 for file in section)
+    return kept, []

@@ -255,7 +255,8 @@ class Table:
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
-        from paimon_pyds.table_scan import Scan, scan_options
+        from paimon_pyds.scan.travel import scan_options
+        from paimon_pyds.table_scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)

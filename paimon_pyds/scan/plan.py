@@ -48,7 +48,7 @@ from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
-from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, sections
+from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
 
 _PLAN_COLUMNS = (
@@ -392,21 +392,6 @@ class Planner:
         if self.request.explain:
             self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
         return kept
-
-
-def first_files(files: Sequence[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
-    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
-
-    Files whose rows are merged come last, and together with all that they are merged with.
-    """
-    kept: list[PlannedFile] = []
-    in_order = sections(sorted(files, key=lambda file: file.merged))
-    for number, section in enumerate(in_order):
-        if limit <= 0:
-            return kept, [file for rest in in_order[number:] for file in rest]
-        kept += section
-        limit -= sum(file.live_row_count or 0 for file in section)
-    return kept, []
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:
