@@ -73,7 +73,7 @@ _UNKNOWN = ColumnBounds()
 
 @dataclass(frozen=True, slots=True)
 class FileBounds:
-    """What metadata settles of one file of a plan.
+    """What metadata alone says of one file of a plan.
 
     Attributes:
         residual: the part of the plan's filter that is left to ask of its rows.
@@ -138,7 +138,7 @@ class PlannedFile(NamedTuple):
         index_path: its side index, which readers still have to ask.
         deletion: its deletion vector.
         write_cols: the columns that it holds; None for all of its schema.
-        bounds: what metadata settles of it; None where that wasn't asked.
+        bounds: what metadata alone says of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
         instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
@@ -193,7 +193,7 @@ class PlannedFile(NamedTuple):
 
     @property
     def residual(self) -> Predicate | None:
-        """The part of the plan's filter that metadata does not settle; None where that wasn't asked."""
+        """The part of the plan's filter that rows have to be looked at for; None where that wasn't asked."""
         return None if self.bounds is None else self.bounds.residual
 
     @property
@@ -251,7 +251,7 @@ class ReadSpec:
     """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
-        """What the reader of a file has to be told."""
+        """What the reader of a file needs besides its path and size."""
         return ReadHints(self.options or {}, file.instants, self.read_ahead)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:

@@ -1,7 +1,7 @@
-"""What metadata knows of the files of a plan: how much of the filter it settles, and what lies in some columns.
+"""What metadata says of the files of a plan: which parts of the filter hold for all rows, and what some columns hold.
 
 Partition values and column statistics can say that part of a filter holds for every row of a file, or that a column has
-one value there; minima and maxima bound what a file can contribute. What is told here is certain: statistics that are
+one value there; minima and maxima bound what a file can contribute. What is said here is certain: statistics that are
 missing, cut short or of another type than the column say less, or nothing.
 """
 
@@ -36,7 +36,7 @@ _ATTAINED = INTEGER_KINDS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.DECIMAL}
 """Types whose minima and maxima are values of the file: others may be cut short, or rounded by a format."""
 
 _MOST_LEAVES = 1_000
-"""Leaves of a filter up to which it is told for each file which of them hold for all its rows."""
+"""A filter of more leaves is not looked at leaf by leaf for what holds for all rows of a file."""
 
 Mask = npt.NDArray[np.bool_]
 

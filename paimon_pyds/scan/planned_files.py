@@ -284,11 +284,11 @@ class ZonedPartitions:
         start = f"{escape_path_name(field.name)}="
         nanos = value * NANOS_PER_UNIT[timestamp_unit(field.type)]
         for name, is_dir in self._names(f"{self._paths.data_root}/{outer}".rstrip("/")).items():
-            if is_dir and name != own and name.startswith(start) and _is_near(unquote(name[len(start) :]), nanos):
+            if is_dir and name != own and name.startswith(start) and _is_shifted(unquote(name[len(start) :]), nanos):
                 yield name
 
 
-def _is_near(text: str, nanos: int) -> bool:
+def _is_shifted(text: str, nanos: int) -> bool:
     try:
         shown, _ = parse_timestamp(text)
     except PredicateError:

@@ -170,7 +170,7 @@ class IndexAnswer:
 
 
 def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
-    """What an evaluation on a file of ``row_count`` rows told of each leaf."""
+    """What an evaluation on a file of ``row_count`` rows said to each leaf."""
     return tuple(
         IndexAnswer(
             leaf=to_sql(leaf.leaf, shorten=True),
