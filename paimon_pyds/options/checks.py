@@ -109,8 +109,8 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
     """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
     if schema.primary_keys:
         raise UnsupportedError(
-            f"{operation} is not supported yet for tables with a primary key",
-            hint="use Java Paimon for that, or an append table (no primary key)",
+            f"{operation} is for tables without a primary key",
+            hint="use an append table (no primary key)",
         )
 
 

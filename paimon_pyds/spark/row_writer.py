@@ -199,10 +199,10 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = Table.open(options.path, options.branch, options.storage)
-    check_without_key(table.schema, f"operation={operation}")
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):
+        check_without_key(table.schema, f"operation={operation} by the columns __paimon_file_path, __paimon_row_index")
         if options.keys is not None:
             raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
         if operation == "upsert":
