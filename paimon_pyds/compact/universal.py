@@ -17,6 +17,7 @@ from paimon_pyds.options import TableOptions
 
 _TRIGGER = "num-sorted-run.compaction-trigger"
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelFile:
     """A live data file of a bucket.

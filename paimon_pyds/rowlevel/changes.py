@@ -51,7 +51,6 @@ from paimon_pyds.rowlevel.tasks import find_rows
 from paimon_pyds.storage import discard
 
 
-
 @dataclass(frozen=True, slots=True)
 class RowSummary:
     """What a row-level operation did.
