@@ -18,27 +18,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind
 
-__all__ = [
-    "LEGACY_TYPE",
-    "LEGACY_ZONE",
-    "TRAITS",
-    "FileFormat",
-    "FormatReader",
-    "FormatTraits",
-    "FormatWriter",
-    "GroupPlan",
-    "InstantBounds",
-    "PlansGroups",
-    "ReadCounters",
-    "ReadHints",
-    "by_name",
-    "by_path",
-    "has_kind",
-    "holds_instants",
-    "is_legacy",
-    "traits_of",
-]
-
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"

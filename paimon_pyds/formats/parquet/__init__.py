@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from paimon_pyds.formats.parquet.reader import ParquetReader
     from paimon_pyds.formats.parquet.writer import ParquetWriter
 
-__all__ = ["ParquetFormat"]
-
 
 class ParquetFormat:
     """Parquet as a `FileFormat`."""
