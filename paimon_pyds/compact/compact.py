@@ -32,8 +32,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.scan.planned_files import has_stray_vectors
 
-__all__ = ["CompactSummary", "apply_stray_vectors", "compact", "compact_written"]
-
 Progress = Callable[[int], None]
 
 
@@ -154,9 +152,8 @@ def compact_written(
         typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
         if not written or typed.get("write-only"):
             return
-        hidden = hides_level_0(typed)
-        state += ", and can't be seen yet" if hidden else ""
-        full = hidden or bool(typed.get("deletion-vectors.enabled") or (typed.get("full-compaction.delta-commits") or 0) > 0)
+        state += ", and can't be seen yet" if hides_level_0(typed) else ""
+        full = (typed.get("full-compaction.delta-commits") or 0) > 0
         due = written if full else due_buckets(store, snapshot, typed, written)
         if not due:
             return
@@ -164,7 +161,7 @@ def compact_written(
         run.repeat(CompactOptions(full=full, options=options), due)
         if run.skipped:
             raise CommitConflictError(f"other commits changed the files of {run.skipped} buckets again and again")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised, it would have the rows written again
         warnings.warn(
             f"{state}: their buckets could not be compacted: {error}. Don't write them again: call "
             f"table.compact(full=True), or leave it to the next write ({store.root})",

@@ -24,10 +24,8 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
-
-__all__ = ["changed_levels", "due_buckets", "plan_key_compaction"]
 
 _POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
@@ -49,7 +47,7 @@ def plan_key_compaction(
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    _check_compactable(schema, context.options, request)
+    _check_compactable(context.options, request)
     now = datetime.now()
     rules = UniversalRules.of(context.options, context.target_file_size, now.hour)
     if buckets is None:
@@ -103,7 +101,7 @@ def _live_in_buckets(
     return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
-def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
+def _check_compactable(options: TableOptions, request: CompactOptions) -> None:
     """Raises UnsupportedError for what would not be compacted as Java does it."""
     if request.order_by:
         raise UnsupportedError(
@@ -117,23 +115,7 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
         raise UnsupportedError(
             f"changelog-producer={producer}: a compaction would have to write the changelog", hint=_IN_JAVA
         )
-    for key in (
-        "record-level.expire-time",
-        "primary-key.nullable",
-        *(key for key in schema.options if _is_index_of_table(key)),
-    ):
-        if options.is_set(key):
-            raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
-    for key, value in (("merge-engine", "first-row"), ("deletion-vectors.enabled", True)):
-        if options.get(key) == value and not request.full:
-            raise UnsupportedError(
-                f"{key}={options[key]}: a compaction of some runs would have to look up their rows in the others",
-                hint="compact with full=True",
-            )
-
-
-def _is_index_of_table(key: str) -> bool:
-    return key.startswith("pk-") and key.endswith(".index.columns")
+    check_compactable(options)
 
 
 def _by_bucket(

@@ -8,7 +8,7 @@ bucket is not rewritten again and again; and a file is also large when it has ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,18 +33,6 @@ from paimon_pyds.sort.spill import SPILL_CODECS
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
-
-__all__ = [
-    "Group",
-    "LiveFile",
-    "PickRules",
-    "Plan",
-    "Vector",
-    "pick_bucket",
-    "pick_unaware",
-    "plan_compaction",
-    "vectors_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +70,11 @@ class Group:
     def rewritten(self) -> tuple[LiveFile, ...]:
         """The others."""
         return self.files[: len(self.files) - len(self.upgraded)]
+
+    @property
+    def older(self) -> tuple[LevelFile, ...]:
+        """Files that stay, and are read for older versions of rows."""
+        return () if self.steps is None else self.steps.older
 
     @property
     def first_sequence(self) -> int:
@@ -179,7 +172,7 @@ def _codec(name: str) -> str:
 def plan_compaction(
     store: TableStore,
     request: CompactOptions,
-    buckets: set[PartitionBucket] | None = None,
+    buckets: Set[PartitionBucket] | None = None,
     *,
     vectors_only: bool = False,
 ) -> Plan:

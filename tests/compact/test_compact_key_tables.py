@@ -182,16 +182,6 @@ def test_what_is_refused(tmp_path: Path, name: str) -> None:
         pp.Table.open(tmp_path / "t").compact(full=True)
 
 
-@requires_shared
-@pytest.mark.parametrize(("name", "why"), [("pk_dv32", "deletion-vectors.enabled"), ("pk_first_row", "first-row")])
-def test_some_runs_of_tables_that_need_look_ups_are_refused(tmp_path: Path, name: str, why: str) -> None:
-    shutil.copytree(table_path(name), tmp_path / "t")
-    table = pp.Table.open(tmp_path / "t")
-    for options in ({}, {"deletion-vectors.merge-on-read": "true"}):
-        with pytest.raises(UnsupportedError, match=why):
-            table.compact(options=options)
-
-
 @pytest.mark.parametrize("options", [{"record-level.expire-time": "1 d", "record-level.time-field": "s"}])
 def test_options_that_a_compaction_would_have_to_honour_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     table = _written(tmp_path / "t", 2)
@@ -294,7 +284,9 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_partitions_and_buckets_are_compacted_each_by_itself(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("k", pa.int32(), False), pa.field("p", pa.int32(), False), ("v", pa.int64())])
-    table = pp.Table.create(tmp_path / "t", schema, primary_key=["p", "k"], partition_by=["p"], options={**_PILING, "bucket": "2"})
+    table = pp.Table.create(
+        tmp_path / "t", schema, primary_key=["p", "k"], partition_by=["p"], options={**_PILING, "bucket": "2"}
+    )
     for value in range(5):
         table.append(pa.table([list(range(20)) * 2, [0] * 20 + [1] * 20, [value] * 40], schema=schema))
     said: list[int] = []
