@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -24,10 +25,10 @@ from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, compact_one, compact_tasks
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.merge.files import hides_level_0
 from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.scan.planned_files import has_stray_vectors
@@ -147,12 +148,10 @@ def compact_written(
         options: of the write, over the table's own.
         executor: where the work runs; the cores of this machine by default.
     """
-    state = "the rows are committed"
-    try:
+    with _errors_as_warnings(store):
         typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
         if not written or typed.get("write-only"):
             return
-        state += ", and can't be seen yet" if hides_level_0(typed) else ""
         full = (typed.get("full-compaction.delta-commits") or 0) > 0
         due = written if full else due_buckets(store, snapshot, typed, written)
         if not due:
@@ -161,11 +160,42 @@ def compact_written(
         run.repeat(CompactOptions(full=full, options=options), due)
         if run.skipped:
             raise CommitConflictError(f"other commits changed the files of {run.skipped} buckets again and again")
-    except Exception as error:  # noqa: BLE001 - raised, it would have the rows written again
+
+
+def compact_since(
+    store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
+) -> None:
+    """`compact_written` for the buckets of all rows that were committed after a snapshot.
+
+    Args:
+        store: a table with a primary key and fixed buckets.
+        before: the number of the snapshot; 0 for an empty table.
+        options: of the write, over the table's own.
+        executor: where the work runs; the cores of this machine by default.
+    """
+    with _errors_as_warnings(store):
+        latest, reader = store.latest_snapshot(), ManifestReader(store)
+        if latest is None:
+            return
+        written: set[PartitionBucket] = set()
+        for snapshot in store.snapshots_between(before + 1, latest.id):
+            if snapshot.commit_kind is not CommitKind.COMPACT:
+                found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
+                written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
+        compact_written(store, latest, written, options, executor)
+
+
+@contextmanager
+def _errors_as_warnings(store: TableStore) -> Iterator[None]:
+    """Around what follows a write that is committed: raised, an error would have the rows written again."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
         warnings.warn(
-            f"{state}: their buckets could not be compacted: {error}. Don't write them again: call "
-            f"table.compact(full=True), or leave it to the next write ({store.root})",
-            stacklevel=5,
+            f"the rows are committed, don't write them again; their buckets could not be compacted: {error}. Call "
+            "table.compact(full=True), or leave it to the next write; until then rows can't be seen in tables with "
+            f"deletion vectors or merge-engine=first-row ({store.root})",
+            stacklevel=7,
         )
 
 
