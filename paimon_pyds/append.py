@@ -65,6 +65,19 @@ class OverwriteMode:
     dynamic: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What made the rows of a commit out of rows of the table.
+
+    Attributes:
+        operation: that the snapshot names.
+        guard: raises CommitConflictError where the rows don't follow from a snapshot and schema.
+    """
+
+    operation: Operation
+    guard: Callable[[Snapshot | None, TableSchema], None]
+
+
 def overwrite(
     store: TableStore,
     data: Any,
@@ -102,6 +115,7 @@ def commit_messages(
     messages: Sequence[CommitMessage],
     *,
     overwrite: OverwriteMode | None = None,
+    changes: RowChanges | None = None,
     options: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> Snapshot | None:
@@ -113,6 +127,7 @@ def commit_messages(
         store: the table.
         messages: of all writers, each once.
         overwrite: what the rows replace; they are appended when None.
+        changes: the rows are versions of others.
         options: over the table's own.
         fresh: nobody else has seen the messages.
 
@@ -136,6 +151,8 @@ def commit_messages(
             first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
             compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
         first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
+        if changes is not None:
+            first = replace(first, operation=changes.operation, guard=changes.guard)
         schema = store.latest_schema()
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options))

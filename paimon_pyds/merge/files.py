@@ -37,6 +37,15 @@ def hides_level_0(options: TableOptions) -> bool:
     return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
 
 
+def looks_up(options: TableOptions) -> bool:
+    """Whether compactions look up what runs that they leave alone hold of the keys that come from level 0.
+
+    So the version of the lowest level above 0 has in it what higher ones hold. (Java: CoreOptions.needLookup.)
+    """
+    wanted = options.get("deletion-vectors.enabled") or options.get("force-lookup")
+    return bool(wanted) or options.get("merge-engine") == "first-row" or options.get("changelog-producer") == "lookup"
+
+
 def highest_level(options: TableOptions) -> int:
     """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
     levels = options.get("num-levels")

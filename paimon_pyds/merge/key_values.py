@@ -17,6 +17,8 @@ from paimon_pyds.types import AtomicType, DataField, Kind
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+LEVEL = "_LEVEL"
+"""The column of a merge that says which level a row lies on, where that matters: files don't have it."""
 
 KEY_VALUE_FIELDS = (
     DataField(2_147_483_646, SEQUENCE_NUMBER, AtomicType(Kind.BIGINT, nullable=False)),

@@ -75,9 +75,9 @@ def run_tasks(
     return done
 
 
-def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
-    """Rows as new data files; on an error those that were written are removed."""
-    with TableWriter(context) as writer:
+def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], task: int | None = None) -> CommitMessage:
+    """Rows as new data files; on an error those that were written are removed. ``task``: as `TableWriter` has it."""
+    with TableWriter(context, task) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.prepare_commit()

@@ -196,7 +196,8 @@ class IncomingRows:
             )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``.
+        """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``, which
+        versions of existing rows bring along.
 
         Raises:
             SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind.
@@ -206,7 +207,10 @@ class IncomingRows:
         from paimon_pyds.merge.row_kinds import kept_rows, parse_row_kinds  # other tables do without
 
         kinds = from_numpy(np.full(batch.num_rows, INSERT, np.int8))
-        if self._column is not None:
+        if self._context.existing_rows:
+            *columns, kinds = batch.columns
+            batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1])
+        elif self._column is not None:
             at = self._position(self._column, batch.schema.names)
             kinds = parse_row_kinds(_kind_texts(batch.column(at), self._column), self._column)
             batch = batch.select([i for i in range(batch.num_columns) if i != at])
