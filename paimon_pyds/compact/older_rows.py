@@ -30,8 +30,6 @@ from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
-__all__ = ["OlderRows"]
-
 
 @dataclass(frozen=True)
 class OlderRows:
