@@ -311,6 +311,8 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     No engine has to delete rows for that, and no changelog tells of it, unless ``delete.force-produce-changelog``.
     (Java: class OptimizeMetadataOnlyDeleteFromPaimonTable.)
     """
+    if predicate in (Const.FALSE, Const.UNKNOWN):
+        return RowEdits()
     whole, rest = partition_filter(predicate, target.schema.partition_keys)
     if rest is not Const.TRUE or target.options.get("delete.force-produce-changelog"):
         return None
