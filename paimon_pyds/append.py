@@ -28,22 +28,12 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql import casts
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
-
-__all__ = [
-    "OverwriteMode",
-    "RowChanges",
-    "abort_messages",
-    "abort_uncommitted",
-    "append",
-    "commit_messages",
-    "overwrite",
-    "partition_predicate",
-]
 
 Progress = Callable[[int], None]
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from paimon_pyds.options.option import Kind, Option, Status
 
-__all__ = ["ENGINE_OPTIONS"]
-
 _S, _B, _N, _L, _D = Kind.STRING, Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.DOUBLE
 _M, _T, _E = Kind.MEMORY, Kind.DURATION, Kind.ENUM
 _LONG_MAX = str(2**63 - 1)

@@ -16,7 +16,6 @@ from paimon_pyds.predicate.tree import (
     ColumnRef,
     Const,
     Leaf,
-    Literal,
     MapKey,
     Op,
     Or,
@@ -26,6 +25,7 @@ from paimon_pyds.predicate.tree import (
     make_or,
 )
 from paimon_pyds.sql import casts, values
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_KINDS,

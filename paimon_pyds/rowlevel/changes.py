@@ -50,8 +50,6 @@ from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 from paimon_pyds.storage import discard
 
-__all__ = ["Published", "RowSummary", "change_rows", "publish"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSummary:

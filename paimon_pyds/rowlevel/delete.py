@@ -21,8 +21,6 @@ from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
 
-__all__ = ["delete"]
-
 Progress = Callable[[int], None]
 
 

@@ -33,8 +33,7 @@ from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
-from paimon_pyds.merge.files import merge_keys
-from paimon_pyds.merge.filter import merge_filter
+from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.merge.key_values import DELETE, UPDATE_AFTER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest_reader import ManifestReader

@@ -44,9 +44,6 @@ from paimon_pyds.write import TableWriter, WriteContext
 
 if TYPE_CHECKING:
     from paimon_pyds.rowlevel.key_rows import Deletes
-
-__all__ = ["merge_into"]
-
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import Parser
 from paimon_pyds.types import DataField
 
-__all__ = ["BoundClause", "MERGE_CLAUSES", "MergeScopes", "bind_clauses", "listed", "parse_clause"]
-
 
 def parse_clause(text: str) -> Update | Delete | Insert:
     """One clause.

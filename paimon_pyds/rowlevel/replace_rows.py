@@ -25,8 +25,6 @@ from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarg
 from paimon_pyds.rowlevel.tasks import FoundRows, remove_rows
 from paimon_pyds.selection import RowSelection
 
-__all__ = ["check_replaceable", "replace_rows"]
-
 
 def replace_rows(
     store: TableStore,

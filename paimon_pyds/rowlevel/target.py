@@ -32,8 +32,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
 
-__all__ = ["Candidate", "Candidates", "RemovedRows", "RowEdits", "RowTarget"]
-
 _ENABLED = "deletion-vectors.enabled"
 
 

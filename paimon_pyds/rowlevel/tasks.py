@@ -24,17 +24,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = [
-    "FoundRows",
-    "by_total_buckets",
-    "find_rows",
-    "in_place",
-    "remove_rows",
-    "run_tasks",
-    "unfiltered",
-    "write_rows",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -22,6 +22,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression import BoundExpression, Operand, Scope, bind_expression, bind_rows_condition
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
@@ -44,9 +45,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import fill_default
-from paimon_pyds.write.context import SEQUENCE_NUMBER
-
-__all__ = ["assignments_of", "update"]
 
 Progress = Callable[[int], None]
 

@@ -19,7 +19,8 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, Kind, parse_type
 
 
