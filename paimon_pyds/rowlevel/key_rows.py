@@ -51,11 +51,6 @@ from paimon_pyds.split import PlannedFile, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = [
-    "Deletes", "RowChange", "Versions", "check_deletes", "check_keys", "check_updates", "drop_partitions", "plan_rows",
-    "publish_versions", "updated", "write_versions",
-]  # fmt: skip
-
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 
