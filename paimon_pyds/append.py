@@ -31,6 +31,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
+from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
@@ -158,6 +159,8 @@ def commit_messages(
             first = replace(first, move_numbers=_moving(store, schema, options))
         table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
+    if overwrite is not None:
+        discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if snapshot is not None and snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 

@@ -67,7 +67,7 @@ class _BoundsPlanner(Planner):
         partitions = _Partitions(entries, self.schema.partition_fields)
         residuals = _residuals(self.request.predicate, partitions, self._always_true(entries))
         names = [field.name for field in self.bounded]
-        columns = [partitions.bounds(f) or self._bounds(f, entries) for f in self.bounded]
+        columns = [self._bounds(f, entries, partitions.bounds(f)) for f in self.bounded]
         rows: Iterable[tuple[ColumnBounds, ...]] = zip(*columns, strict=True) if columns else repeat(())
         embedded = entries.column("embedded_index").to_pylist()
         bounds = [
@@ -99,9 +99,11 @@ class _BoundsPlanner(Planner):
                 mask &= ~merged | (leaf.column.name in keys)
         return found
 
-    def _bounds(self, field: DataField, entries: pa.RecordBatch) -> list[ColumnBounds]:
-        found = [ColumnBounds()] * entries.num_rows
-        for group in statistics_groups([field], entries, self.fields_of):
+    def _bounds(
+        self, field: DataField, entries: pa.RecordBatch, of_partitions: list[ColumnBounds] | None
+    ) -> list[ColumnBounds]:
+        found = of_partitions or [ColumnBounds()] * entries.num_rows
+        for group in statistics_groups([field], entries, self.fields_of) if of_partitions is None else ():
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
         keys = merge_keys(self.schema)
@@ -113,7 +115,8 @@ class _BoundsPlanner(Planner):
 
 
 def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
-    """What is known of a column where rows are merged: of keys, that they are within the bounds of their files."""
+    """What is known of a column where rows are merged: of keys and partitions, that they are within the bounds of their
+    files. All rows may be deleted."""
     return ColumnBounds(bounds.low, bounds.high, bounds.nulls) if is_key else ColumnBounds()
 
 

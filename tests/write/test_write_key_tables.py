@@ -355,6 +355,7 @@ def test_an_overwrite_replaces_rows_and_has_no_changelog(tmp_path: Path) -> None
     snapshot = table.overwrite(pa.table({"p": pa.array([1, 1], pa.int32()), "k": ["y", "y"], "a": [3, 4]}), {"p": 1})
     assert snapshot is not None
     assert snapshot.changelog_manifest_list is None
+    assert len(list(Path(table.path).rglob("changelog-*"))) == 2  # those of the append
     assert [(row["p"], row["k"], row["a"]) for row in _found(table)] == [(1, "y", 4), (2, "x", 2)]
 
 
