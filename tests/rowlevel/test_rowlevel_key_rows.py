@@ -332,6 +332,22 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 1
 
 
+@pytest.mark.parametrize("wide", ["false", "true"])
+def test_rows_that_a_compaction_has_to_show_change_too(tmp_path: Path, wide: str) -> None:
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": wide, "write-only": "true"}
+    table = _table(tmp_path / "t", **options)
+    table.compact(full=True)
+    table.append(pa.table({"p": [0, 0], "k": ["a", "z"], "a": [50, 60]}))
+    assert table.count() == 2
+    assert table.update({"a": "a + 1"}, "p = 0 AND a >= 50").rows_updated == 2
+    assert table.delete("k = 'b'").rows_deleted == 1
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
+    table.compact(full=True)
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [51, 61]
+    assert table.delete("TRUE").rows_deleted == 2
+    assert table.count() == 0
+
+
 # ---------------------------------------------------------------------------------------------------------- figures
 
 
