@@ -74,11 +74,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
         )
     if options.get("bucket") == _POSTPONED:
         raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
-    producer = options.get("changelog-producer")
-    if producer in ("lookup", "full-compaction"):
-        raise UnsupportedError(
-            f"changelog-producer={producer}: a compaction would have to write the changelog", hint=_IN_JAVA
-        )
     for key in (
         "record-level.expire-time",
         "primary-key.nullable",
@@ -86,7 +81,12 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     ):
         if options.is_set(key):
             raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
-    for key, value in (("merge-engine", "first-row"), ("deletion-vectors.enabled", True), ("force-lookup", True)):
+    for key, value in (
+        ("merge-engine", "first-row"),
+        ("deletion-vectors.enabled", True),
+        ("force-lookup", True),
+        ("changelog-producer", "lookup"),
+    ):
         if options.get(key) == value and not request.full:
             raise UnsupportedError(
                 f"{key}={options[key]}: a compaction of some runs would have to look up their rows in the others",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,13 +12,14 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Plan
 from paimon_pyds.compact.task import CompactResult, group_files, read_spec
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.merge.changelog import Changelog
 from paimon_pyds.merge.filter import MergeFilter
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
+from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.merged_files import read_versions
+from paimon_pyds.read.merged_files import read_versions, read_windows
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
-from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
@@ -37,8 +39,10 @@ class MergeTask:
         spec: how the files are read.
         bucket: which one; it has no files yet.
         rewrites: sections, in the order of their keys; each of these becomes a sorted run of its own.
+        upgrades: files that stay, at the new level.
         level: of the new files.
         drop_deletes: leave out rows that delete others.
+        changelog: the changes that are logged; None for none.
     """
 
     number: int
@@ -46,13 +50,22 @@ class MergeTask:
     spec: ReadSpec
     bucket: BucketFiles
     rewrites: tuple[_Sections, ...]
+    upgrades: tuple[PlannedFile, ...]
     level: int
     drop_deletes: bool
+    changelog: Changelog | None = None
+
+    def logs(self, files: Iterable[PlannedFile]) -> bool:
+        """Whether some of these files have rows whose changes are logged."""
+        levels = [0 if file.run is None else file.run.level for file in files]
+        return self.changelog is not None and any(map(self.changelog.is_new, levels))
 
 
 def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
     """A task for each bucket."""
-    spec = replace(read_spec(store, plan), merging=Merging(plan.schema, MergeFilter(Const.TRUE)))
+    context = plan.context
+    schema = replace(plan.schema, options=context.raw_options)
+    spec = replace(read_spec(store, plan), merging=Merging(schema, MergeFilter(Const.TRUE)))
     tasks = []
     for number, found in enumerate(group_files(store, plan)):
         steps = found.group.steps
@@ -62,7 +75,8 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
             tuple(tuple(next(files) for _ in section) for section in rewrite) for rewrite in steps.rewrites
         )
         level, drops = steps.output_level, steps.drop_deletes
-        tasks.append(MergeTask(number, plan.context, spec, found.bucket, rewrites, level, drops))
+        changelog = Changelog.of(schema, context.options, level, steps.highest_level)
+        tasks.append(MergeTask(number, context, spec, found.bucket, rewrites, tuple(files), level, drops, changelog))
     return tasks
 
 
@@ -76,33 +90,56 @@ def merge_one(task: MergeTask) -> CompactResult:
         UnsupportedError: rows are deleted that the merge engine can't delete.
     """
     threads = WriterThreads()
-    written: list[DataFile] = []
+    writers = [
+        SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=changelog)
+        for changelog in (False, True)
+    ]
     try:
         for sections in task.rewrites:
-            written += _rewrite(task, sections, threads)
+            _rewrite(task, sections, *writers)
+        for file in task.upgrades:
+            if task.logs([file]):
+                _rewrite(task, ((file,),), None, writers[1])
+        files, changelog_files = (writer.close() for writer in writers)
     except BaseException as error:
-        new = replace(task.bucket, files=tuple(written))
-        discard(task.context.io, new.paths())
+        for writer in writers:
+            writer.abort()
         if isinstance(error, SnapshotNotFoundError):
             return CompactResult(task.number, task.bucket, 0, error)
         raise
     finally:
         threads.shutdown()
-    rows = sum(file.row_count for file in written)
-    return CompactResult(task.number, replace(task.bucket, files=tuple(written)), rows)
+    rows = sum(file.row_count for file in files)
+    return CompactResult(task.number, replace(task.bucket, files=files, changelog_files=changelog_files), rows)
 
 
-def _rewrite(task: MergeTask, sections: _Sections, threads: WriterThreads) -> tuple[DataFile, ...]:
-    writer = SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level)
-    try:
-        for rows in _rows(task, sections):
-            writer.write(rows)
-        return writer.close()
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _rows(task: MergeTask, sections: _Sections) -> Iterator[pa.RecordBatch]:
+def _rewrite(
+    task: MergeTask, sections: _Sections, writer: SortedRunWriter | None, changelog_writer: SortedRunWriter
+) -> None:
+    """Write the merged rows of sections, and log their changes."""
+    logged = task.logs(file for files in sections for file in files)
     for files in sections:
-        yield from read_versions(task.spec, files, drop_deletes=task.drop_deletes)
+        if logged:
+            found = _logged(task, files)
+        else:
+            found = ((rows, None) for rows in read_versions(task.spec, files, drop_deletes=task.drop_deletes))
+        for rows, changes in found:
+            if writer is not None:
+                writer.write(rows)
+            if changes is not None:
+                changelog_writer.write(changes)
+    for each in (writer, changelog_writer):
+        if each is not None:
+            each.roll()
+
+
+def _logged(task: MergeTask, files: Sequence[PlannedFile]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The merged rows of a section, and the changes of it."""
+    assert task.spec.merging is not None
+    assert task.changelog is not None
+    merger = RowMerger(task.spec.merging.schema, keeps_single=task.changelog.older_level is not None)
+    names = [field.name for field in (*task.spec.fields, *KEY_VALUE_FIELDS)]
+    with closing(read_windows(task.spec, files)) as windows:
+        for window in windows:
+            rows, changes = merger.merge_and_log(window, names, task.changelog)
+            yield without_deletes(rows) if task.drop_deletes else rows, changes

@@ -32,7 +32,6 @@ __all__ = [
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
-    "changelog-producer": ("none", "input"),
     "deletion-vectors.enabled": (False,),
     "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),

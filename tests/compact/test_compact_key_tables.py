@@ -33,11 +33,7 @@ from support.values import dumps, in_order, lines
 T = TypeVar("T")
 R = TypeVar("R")
 
-REFUSED = {
-    "pk_changelog_full": "changelog-producer=full-compaction",
-    "pk_changelog_lookup": "changelog-producer=lookup",
-    "pk_postpone": "bucket=-2",
-}
+REFUSED = {"pk_postpone": "bucket=-2"}
 NAMES = [name for name in fixture_names() if name.startswith("pk_") or name == "evolve_pk"]
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("a", pa.int32()), ("b", pa.int64()), ("s", pa.int32())])
 ENGINES: dict[str, dict[str, str]] = {
@@ -130,7 +126,7 @@ def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: 
         shutil.copytree(tmp_path / "db.db" / name, tmp_path / "java.db" / name)
         table = pp.Table.open(tmp_path / "db.db" / name)
         before, hides = _read(table), _hides(table)
-        if not hides:
+        if not hides and table.options.get("changelog-producer") != "lookup":
             table.compact()
             assert _read(table) == before, name
         summary = table.compact(full=True)
