@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.older_rows import OlderRows
 from paimon_pyds.compact.plan import Plan
 from paimon_pyds.compact.task import CompactResult, group_files, read_spec
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.merge.changelog import Changelog
+from paimon_pyds.merge.files import looks_up
 from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
 from paimon_pyds.merge.merger import RowMerger
@@ -39,9 +41,10 @@ class MergeTask:
         spec: how the files are read.
         bucket: which one; it has no files yet.
         rewrites: sections, in the order of their keys; each of these becomes a sorted run of its own.
-        upgrades: files that stay, at the new level.
+        upgrades: files that stay as they are, on the new level.
         level: of the new files.
         drop_deletes: leave out rows that delete others.
+        looked_up: what rows of level 0 look older versions up in; None in tables that don't.
         changelog: the changes that are logged; None for none.
     """
 
@@ -53,12 +56,16 @@ class MergeTask:
     upgrades: tuple[PlannedFile, ...]
     level: int
     drop_deletes: bool
+    looked_up: OlderRows | None = None
     changelog: Changelog | None = None
 
-    def logs(self, files: Iterable[PlannedFile]) -> bool:
-        """Whether some of these files have rows whose changes are logged."""
-        levels = [0 if file.run is None else file.run.level for file in files]
-        return self.changelog is not None and any(map(self.changelog.is_new, levels))
+    def of(self, sections: _Sections) -> MergeTask:
+        """The same as far as it concerns these files: where older versions are looked up, and changes are logged."""
+        levels = {file.run.level for files in sections for file in files if file.run is not None}
+        logs = self.changelog is not None and any(map(self.changelog.is_new, levels))
+        return replace(
+            self, looked_up=self.looked_up if 0 in levels else None, changelog=self.changelog if logs else None
+        )
 
 
 def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
@@ -75,8 +82,12 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
             tuple(tuple(next(files) for _ in section) for section in rewrite) for rewrite in steps.rewrites
         )
         level, drops = steps.output_level, steps.drop_deletes
+        task = MergeTask(number, context, spec, found.bucket, rewrites, tuple(files), level, drops)
+        if looks_up(context.options):
+            higher = any(file.level and file.has_deletes for file in steps.files)
+            task = replace(task, looked_up=OlderRows(spec, found.older, higher))
         changelog = Changelog.of(schema, context.options, level, steps.highest_level)
-        tasks.append(MergeTask(number, context, spec, found.bucket, rewrites, tuple(files), level, drops, changelog))
+        tasks.append(replace(task, changelog=changelog))
     return tasks
 
 
@@ -90,56 +101,76 @@ def merge_one(task: MergeTask) -> CompactResult:
         UnsupportedError: rows are deleted that the merge engine can't delete.
     """
     threads = WriterThreads()
-    writers = [
+    writer, log = (
         SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=changelog)
         for changelog in (False, True)
-    ]
+    )
     try:
         for sections in task.rewrites:
-            _rewrite(task, sections, *writers)
+            for rows, changes in _merged(task.of(sections), sections):
+                writer.write(rows)
+                _log(log, changes)
+            writer.roll()
+            log.roll()
         for file in task.upgrades:
-            if task.logs([file]):
-                _rewrite(task, ((file,),), None, writers[1])
-        files, changelog_files = (writer.close() for writer in writers)
+            _upgrade(task.of(((file,),)), file, log)
+        files, changelog_files = writer.close(), log.close()
     except BaseException as error:
-        for writer in writers:
-            writer.abort()
+        writer.abort()
+        log.abort()
         if isinstance(error, SnapshotNotFoundError):
             return CompactResult(task.number, task.bucket, 0, error)
         raise
     finally:
         threads.shutdown()
     rows = sum(file.row_count for file in files)
-    return CompactResult(task.number, replace(task.bucket, files=files, changelog_files=changelog_files), rows)
+    result = CompactResult(task.number, replace(task.bucket, files=files, changelog_files=changelog_files), rows)
+    if task.looked_up is None or not task.looked_up.vectors_hide:
+        return result
+    return replace(result, replaced=task.looked_up.positions)
 
 
-def _rewrite(
-    task: MergeTask, sections: _Sections, writer: SortedRunWriter | None, changelog_writer: SortedRunWriter
-) -> None:
-    """Write the merged rows of sections, and log their changes."""
-    logged = task.logs(file for files in sections for file in files)
+def _merged(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The merged rows of sections, and the changes that are logged."""
     for files in sections:
-        if logged:
-            found = _logged(task, files)
+        if task.looked_up is None and task.changelog is None:
+            for rows in read_versions(task.spec, files, drop_deletes=task.drop_deletes):
+                yield rows, None
         else:
-            found = ((rows, None) for rows in read_versions(task.spec, files, drop_deletes=task.drop_deletes))
-        for rows, changes in found:
-            if writer is not None:
-                writer.write(rows)
-            if changes is not None:
-                changelog_writer.write(changes)
-    for each in (writer, changelog_writer):
-        if each is not None:
-            each.roll()
+            yield from _compared(task, files)
 
 
-def _logged(task: MergeTask, files: Sequence[PlannedFile]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """The merged rows of a section, and the changes of it."""
+def _compared(
+    task: MergeTask, files: tuple[PlannedFile, ...]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The same of one section, where it matters which levels rows are on."""
     assert task.spec.merging is not None
-    assert task.changelog is not None
-    merger = RowMerger(task.spec.merging.schema, keeps_single=task.changelog.older_level is not None)
+    from_highest = task.changelog is not None and task.changelog.older_level is not None
+    merger = RowMerger(task.spec.merging.schema, keeps_single=task.looked_up is None or from_highest)
     names = [field.name for field in (*task.spec.fields, *KEY_VALUE_FIELDS)]
-    with closing(read_windows(task.spec, files)) as windows:
-        for window in windows:
-            rows, changes = merger.merge_and_log(window, names, task.changelog)
+    changes = None
+    with closing(read_windows(task.spec, files)) as found:
+        for window in found:
+            whole = window if task.looked_up is None else task.looked_up.added_to(window)
+            if task.changelog is None:
+                rows = merger.merge(whole, names)
+            else:
+                rows, changes = merger.merge_and_log(whole, names, task.changelog)
             yield without_deletes(rows) if task.drop_deletes else rows, changes
+
+
+def _upgrade(task: MergeTask, file: PlannedFile, log: SortedRunWriter) -> None:
+    """Log the changes that a file makes which is not written again, and find the older rows that it replaces."""
+    if task.changelog is not None:
+        for _, changes in _compared(task, (file,)):
+            _log(log, changes)
+        log.roll()
+    elif task.looked_up is not None and task.looked_up.vectors_hide:
+        with closing(read_windows(replace(task.spec, fields=()), (file,))) as found:
+            for window in found:
+                task.looked_up.found(window, whole=False)
+
+
+def _log(log: SortedRunWriter, changes: pa.RecordBatch | None) -> None:
+    if changes is not None:
+        log.write(changes)

@@ -84,6 +84,11 @@ class Group:
         return self.files[: len(self.files) - len(self.upgraded)]
 
     @property
+    def older(self) -> tuple[LevelFile, ...]:
+        """Files that stay, and are read for older versions of rows."""
+        return () if self.steps is None else self.steps.older
+
+    @property
     def first_sequence(self) -> int:
         """Where the sequence numbers of the new files begin, as in Java Paimon: at the first of the old ones."""
         return min(file.sequence for file in self.files)

@@ -36,7 +36,9 @@ _WRITTEN_BY_KEY = {
     "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
-"""Values of options that tables with a primary key are written with."""
+"""Values of options that tables with a primary key are written with, unless ``write-only`` leaves the others to
+compactions."""
+_OF_COMPACTIONS = ("deletion-vectors.enabled", "merge-engine")
 
 
 class SchemaLike(Protocol):
@@ -109,7 +111,7 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
         )
     for key, values in _WRITTEN_BY_KEY.items():
-        if options.get(key) not in values:
+        if options.get(key) not in values and not (options.get("write-only") and key in _OF_COMPACTIONS):
             works = ", ".join(str(value).lower() for value in values)
             raise UnsupportedError(
                 f"a table with a primary key and {key}={options[key]} can't be written yet",

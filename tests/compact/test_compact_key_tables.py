@@ -126,7 +126,7 @@ def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: 
         shutil.copytree(tmp_path / "db.db" / name, tmp_path / "java.db" / name)
         table = pp.Table.open(tmp_path / "db.db" / name)
         before, hides = _read(table), _hides(table)
-        if not hides and table.options.get("changelog-producer") != "lookup":
+        if not hides:
             table.compact()
             assert _read(table) == before, name
         summary = table.compact(full=True)
@@ -175,16 +175,6 @@ def test_what_is_refused(tmp_path: Path, name: str) -> None:
     shutil.copytree(table_path(name), tmp_path / "t")
     with pytest.raises(UnsupportedError, match=REFUSED[name]):
         pp.Table.open(tmp_path / "t").compact(full=True)
-
-
-@requires_shared
-@pytest.mark.parametrize(("name", "why"), [("pk_dv32", "deletion-vectors.enabled"), ("pk_first_row", "first-row")])
-def test_some_runs_of_tables_that_need_look_ups_are_refused(tmp_path: Path, name: str, why: str) -> None:
-    shutil.copytree(table_path(name), tmp_path / "t")
-    table = pp.Table.open(tmp_path / "t")
-    for options in ({}, {"deletion-vectors.merge-on-read": "true"}):
-        with pytest.raises(UnsupportedError, match=why):
-            table.compact(options=options)
 
 
 @pytest.mark.parametrize("options", [{"record-level.expire-time": "1 d", "record-level.time-field": "s"}])
