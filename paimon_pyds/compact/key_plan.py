@@ -24,8 +24,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-__all__ = ["changed_levels", "plan_key_compaction"]
-
 _POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
 

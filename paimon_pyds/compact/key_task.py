@@ -26,8 +26,6 @@ from paimon_pyds.write import WriteContext
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
 
-__all__ = ["MergeTask", "merge_one", "merge_tasks"]
-
 _Sections = tuple[tuple[PlannedFile, ...], ...]
 
 

@@ -34,18 +34,6 @@ from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-__all__ = [
-    "Group",
-    "LiveFile",
-    "PickRules",
-    "Plan",
-    "Vector",
-    "pick_bucket",
-    "pick_unaware",
-    "plan_compaction",
-    "vectors_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Vector:

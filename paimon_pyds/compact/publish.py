@@ -35,8 +35,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
 from paimon_pyds.storage import FileIO, discard
 
-__all__ = ["check_gone", "publish", "remove"]
-
 _CONFLICTS = 20
 """How often a commit is tried again because deletes moved vectors that they did not change."""
 

@@ -11,7 +11,7 @@ from pyroaring import BitMap
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read import read_split
 from paimon_pyds.redaction import without_secrets
@@ -23,8 +23,6 @@ from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.writer import joined_batches
-
-__all__ = ["CompactResult", "CompactTask", "GroupFiles", "compact_one", "compact_tasks", "group_files", "read_spec"]
 
 
 @dataclass(frozen=True, slots=True)

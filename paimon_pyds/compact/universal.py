@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from paimon_pyds.merge.files import highest_level, looks_up
 from paimon_pyds.options import TableOptions
 
-__all__ = ["LevelFile", "Steps", "UniversalRules", "Unit", "pick", "pick_full", "sorted_runs", "steps_of"]
-
 _TRIGGER = "num-sorted-run.compaction-trigger"
 
 

@@ -20,21 +20,11 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
-__all__ = [
-    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
-    "keep_sections", "key_ranks", "looks_up", "merge_keys", "not_merged", "rank_keys", "with_merged", "without_common",
-]  # fmt: skip
-
 MERGED = "merged"
 SECTION = "section"
 """The columns that `with_merged` adds to manifest entries."""
 OLDER = "older"
 """The column that `without_common` adds to them."""
-
-
-def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions."""
-    return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys))) if schema.primary_keys else None
 
 
 def hides_level_0(options: TableOptions) -> bool:

@@ -19,8 +19,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
 
-__all__ = ["RowMerger"]
-
 
 class RowMerger:
     """Merges rows as they lie in files of a table with a primary key.

@@ -17,8 +17,6 @@ from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.merge.order_codes import Codes, order_code, pair_codes, sorted_rows
 
-__all__ = ["SequenceFields", "Versions", "sort_versions"]
-
 _T = TypeVar("_T", bound=np.generic)
 
 

@@ -14,21 +14,6 @@ from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "SchemaLike",
-    "check_branch",
-    "check_known",
-    "check_no_secrets",
-    "check_readable",
-    "check_shape",
-    "check_without_key",
-    "check_writable",
-    "describe_options",
-    "refused_kind",
-    "restore_case",
-    "zoned_partitions",
-]
-
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
@@ -123,8 +108,8 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
     """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
     if schema.primary_keys:
         raise UnsupportedError(
-            f"{operation} is not supported yet for tables with a primary key",
-            hint="use Java Paimon for that, or an append table (no primary key)",
+            f"{operation} is for tables without a primary key",
+            hint="use an append table (no primary key)",
         )
 
 

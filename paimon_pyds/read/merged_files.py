@@ -41,8 +41,6 @@ from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
-__all__ = ["before_merging", "read_merged", "read_versions", "read_windows"]
-
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 _HELD_BYTES = 128 << 20
