@@ -113,29 +113,41 @@ def _rows_of(table: pp.Table, file: str) -> list[dict[str, Any]]:
     return json_rows(pq.read_table(path, partitioning=None))
 
 
+def _changes(batch: Batch, path: Path) -> list[Reply]:
+    """The changelogs of a table as Java reads them: of each snapshot, and together in the system tables."""
+    warehouse, name = path.parents[1], f"{path.parent.stem}.{path.name}"
+    logged = [snapshot.id for snapshot, _ in _logged(pp.Table.open(path))]
+    return [
+        *(batch.read(warehouse, f"{name}$audit_log", options=_between(id_ - 1, id_)) for id_ in logged),
+        batch.add("stream", warehouse, name, "--option", "scan.snapshot-id=1", "--rounds", "40"),
+        *(batch.read(warehouse, f"{name}${system}", options=_between(1, logged[-1])) for system in _STREAMS),
+    ]
+
+
+_STREAMS = ("audit_log", "binlog")
+
+
+def _between(first: int, last: int) -> dict[str, str]:
+    return {"incremental-between": f"{first},{last}"}
+
+
 def _assert_as_java(oracle: Oracle, tmp_path: Path, names: Iterable[str]) -> None:
-    """The changelogs of tables in two databases; and Java reads its own and ours alike."""
-
-    def changes(batch: Batch, db: str, name: str) -> list[Reply]:
-        return [
-            batch.add(
-                "read", tmp_path, f"{db}.{name}", "--show-kind", "--option", f"incremental-between={s.id - 1},{s.id}",
-                "--option", "incremental-between-scan-mode=changelog",
-            )
-            for s, _ in _logged(pp.Table.open(tmp_path / f"{db}.db" / name))
-        ]  # fmt: skip
-
+    """The changelogs of tables in two databases; and Java reads its own and ours alike, as we do."""
     with oracle.batch() as batch:
-        found = {
-            n: [(batch.read(tmp_path, f"{db}.{n}"), changes(batch, db, n)) for db in ("ours", "db")] for n in names
-        }
-    for name, (ours, java) in found.items():
-        tables = [pp.Table.open(tmp_path / f"{db}.db" / name) for db in ("ours", "db")]
-        for mine, theirs in zip(*map(_changelogs, tables), strict=True):
+        paths = {name: [tmp_path / f"{db}.db" / name for db in ("ours", "db")] for name in names}
+        rows = {n: [batch.read(tmp_path, f"{db}.{n}") for db in ("ours", "db")] for n in names}
+        changes = {name: [_changes(batch, path) for path in both] for name, both in paths.items()}
+    for name in names:
+        ours, java = (pp.Table.open(path) for path in paths[name])
+        for mine, theirs in zip(_changelogs(ours), _changelogs(java), strict=True):
             assert mine == theirs, name
-        assert ours[0].lines == java[0].lines == lines(tables[0].scan().to_arrow()), name
-        assert [reply.lines for reply in ours[1]] == [reply.lines for reply in java[1]], name
-        assert any(reply.lines for reply in java[1]), name
+        assert rows[name][0].lines == rows[name][1].lines == lines(ours.scan().to_arrow()), name
+        of_ours, of_java = ([reply.lines for reply in replies] for replies in changes[name])
+        last = latest(ours).id
+        found = [lines(read(options=_between(1, last)).to_arrow()) for read in (ours.audit_log, ours.binlog)]
+        assert of_ours[-2:] == found, name
+        assert of_ours[:-2] == of_java[:-2], name  # and a stream of Java's
+        assert any(of_java), name
 
 
 @requires_java_oracle
