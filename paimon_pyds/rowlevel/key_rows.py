@@ -229,6 +229,7 @@ class Versions:
         messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table.
+        rows_read: in the files that were read, older versions among them.
         tasks: how many tasks there were.
     """
 
@@ -236,7 +237,17 @@ class Versions:
     deleted: int = 0
     updated: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rows_read: int = 0
     tasks: int = 0
+
+    def add(self, other: Versions) -> None:
+        """Count what others wrote, too."""
+        self.messages += other.messages
+        self.deleted += other.deleted
+        self.updated += other.updated
+        self.matched = np.union1d(self.matched, other.matched)
+        self.rows_read += other.rows_read
+        self.tasks += other.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,17 +270,12 @@ def write_versions(
         executor: where the work runs.
         progress: called with the rows of the files that are done so far.
     """
-    tasks = _tasks(target, plan, change)
-    found, rows_done = Versions(tasks=len(tasks)), 0
+    found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
-        for done in executor.map(_write, tasks):
-            found.messages += done.messages
-            found.deleted += done.deleted
-            found.updated += done.updated
-            found.matched = np.union1d(found.matched, done.matched)
-            rows_done += tasks[done.tasks].split.row_count
+        for done in executor.map(_write, _tasks(target, plan, change)):
+            found.add(done)
             if progress is not None:
-                progress(rows_done)
+                progress(found.rows_read)
     return found
 
 
@@ -285,8 +291,7 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 
 
 def _write(task: _Task) -> Versions:
-    """One bucket; ``tasks`` is the number of this one."""
-    found = Versions(tasks=task.number)
+    found = Versions(rows_read=task.split.row_count, tasks=1)
     with TableWriter(task.context, task.number) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
