@@ -230,7 +230,6 @@ class Versions:
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table.
         rows_read: in the files that were read, older versions among them.
-        tasks: how many tasks there were.
     """
 
     messages: list[CommitMessage] = field(default_factory=list)
@@ -238,7 +237,6 @@ class Versions:
     updated: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
     rows_read: int = 0
-    tasks: int = 0
 
     def add(self, other: Versions) -> None:
         """Count what others wrote, too."""
@@ -247,14 +245,12 @@ class Versions:
         self.updated += other.updated
         self.matched = np.union1d(self.matched, other.matched)
         self.rows_read += other.rows_read
-        self.tasks += other.tasks
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     split: Split
     context: WriteContext
-    number: int
     change: RowChange
 
 
@@ -285,14 +281,14 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
         buckets.setdefault(file.bucket_id, []).append(file)
     contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
     return [
-        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], number, change)
-        for number, files in enumerate(buckets.values())
+        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], change) for files in buckets.values()
     ]
 
 
 def _write(task: _Task) -> Versions:
-    found = Versions(rows_read=task.split.row_count, tasks=1)
-    with TableWriter(task.context, task.number) as writer:
+    """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
+    found = Versions(rows_read=task.split.row_count)
+    with TableWriter(task.context, 0) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)
