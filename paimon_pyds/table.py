@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explain import Explanation
-    from paimon_pyds.expression import Operand
+    from paimon_pyds.expression.bound import Operand
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
     from paimon_pyds.index_tools.inspect import IndexDump

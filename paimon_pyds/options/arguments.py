@@ -44,10 +44,10 @@ def text(name: str, value: Any) -> str:
     raise _refused(name, "a text", value)
 
 
-def texts(name: str, value: Any, what: str = "a list of names") -> list[str]:
+def texts(name: str, value: Any) -> list[str]:
     """The strs in an iterable that is none itself. Raises ArgumentTypeError."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _refused(name, what, value)
+        raise _refused(name, "a list of names", value)
     return [text(f"{name}: each", item) for item in value]
 
 

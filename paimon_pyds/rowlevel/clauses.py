@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from paimon_pyds.expression import Operand
+    from paimon_pyds.expression.bound import Operand
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import Operand, bind_rows_condition
+from paimon_pyds.expression.bound import Operand
+from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate

@@ -31,7 +31,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.expression import BoundExpression
+from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
 from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.merge.key_values import DELETE, UPDATE_AFTER, VALUE_KIND, is_retract

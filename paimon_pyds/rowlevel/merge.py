@@ -25,7 +25,9 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.expression import JoinCondition, Operand, SourceKeys, bind_rows_condition, split_join
+from paimon_pyds.expression.bound import Operand
+from paimon_pyds.expression.condition import bind_rows_condition
+from paimon_pyds.expression.join import JoinCondition, SourceKeys, split_join
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed

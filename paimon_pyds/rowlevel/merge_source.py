@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import PredicateError, SchemaError
-from paimon_pyds.expression import JoinCondition, JoinKey, SourceKeys
+from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal

@@ -21,7 +21,9 @@ from pyroaring import BitMap
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import BoundExpression, Operand, Scope, bind_expression, bind_rows_condition
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import BoundExpression, Operand, bind_expression
+from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation

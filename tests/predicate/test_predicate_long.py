@@ -16,7 +16,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression import bind_filter
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches

@@ -17,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression import Scope, bind_condition, bind_filter
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_condition
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
