@@ -18,6 +18,7 @@ from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
+from paimon_pyds.merge.engine_options import check_levels
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -66,7 +67,8 @@ def plan_key_compaction(
 
 
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
-    """Raises UnsupportedError for what would not be compacted as Java does it."""
+    """Raises UnsupportedError for what would not be compacted as Java does it, OptionError for levels of no use."""
+    check_levels(options)
     if request.order_by:
         raise UnsupportedError(
             "rows of a table with a primary key can't be ordered by other columns",
