@@ -19,7 +19,7 @@ from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.types import FLOAT_KINDS, DataField, Kind
 
-__all__ = ["KeySet"]
+__all__ = ["KeySet", "one_of"]
 
 _NOT_LISTED = FLOAT_KINDS | {Kind.CHAR}
 """Types whose values may be equal as keys and differ in statistics: zeros of both signs, blanks at the end."""
@@ -76,7 +76,7 @@ class KeySet:
         """What leaves can say of that: true for every row that has one of the keys, and maybe for others."""
         if not len(self):
             return Const.FALSE
-        return make_and(*map(_one_of, self.fields, self.columns))
+        return make_and(*map(one_of, self.fields, self.columns))
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether rows have one of the keys."""
@@ -112,7 +112,8 @@ def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
     return found
 
 
-def _one_of(field: DataField, values: pa.Array) -> Predicate:
+def one_of(field: DataField, values: pa.Array) -> Predicate:
+    """What a leaf can say of a column that has one of some values: true for all such rows, and maybe for others."""
     if field.type.kind in _NOT_LISTED:
         return Const.TRUE
     order, again = sorted_rows([values])

@@ -284,8 +284,10 @@ def _check_regular(mode: int, path: str) -> None:
 
 
 def _pread(fd: int, path: str, offset: int, length: int) -> bytes:
-    parts = []
-    missing = length
+    whole = os.pread(fd, length, offset)
+    if len(whole) == length:
+        return whole
+    parts, missing = [whole], length - len(whole)
     while missing:
         data = os.pread(fd, missing, offset + length - missing)
         if not data:
