@@ -15,8 +15,6 @@ from typing import Any
 
 from benchmarks.bench import Bench, memory_text, run_module, seconds_text
 
-__all__ = ["BeforeBench"]
-
 _SPARK = ("large", "small")
 _TIMED = ("ours_append_stream", "ours_predicates")
 """Cases that are measured alone."""

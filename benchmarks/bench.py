@@ -16,8 +16,6 @@ from benchmarks import cases_index, cases_keys, cases_rows, files100k
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
-__all__ = ["Bench", "Row", "memory_text", "run_module", "seconds_text"]
-
 
 @dataclass(frozen=True)
 class Row:

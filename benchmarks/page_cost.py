@@ -26,8 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet.page_picks import choose
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
@@ -99,7 +98,7 @@ def _read(path: Path, field: DataField, selection: RowSelection, by_pages: bool)
     """Microseconds of processor time to read the rows, the footer and the page index being read before."""
     io, name = open_file_io(str(path))
     with _forced(by_pages):
-        reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+        reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
         list(reader.plan([field], selection))
         start = time.process_time()
         rows = sum(batch.num_rows for batch in reader.read([field], selection, 65_536))
@@ -124,7 +123,7 @@ def measure(directory: Path, repeats: int) -> Iterator[Figure]:
             io, file = open_file_io(str(path))
             for share, thin in product(SHARES, (True, False)):
                 selection = RowSelection.of(_rows(page_rows, share, thin, rng))
-                reader = ParquetFormat().open_reader(io, file, path.stat().st_size, ReadCounters())
+                reader = by_name("parquet").open_reader(io, file, path.stat().st_size, ReadCounters())
                 with _forced(True):
                     (plan,) = reader.plan([field], selection)
                 assert plan.pages_micros is not None and plan.group_micros is not None

@@ -36,7 +36,8 @@ _WHERE = {
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
+        globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # asked for once
+        return globals()[name]
     if name in ("errors", "spark", "types"):
         return importlib.import_module(f"paimon_pyds.{name}")
     raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}")

@@ -28,21 +28,13 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql import casts
+from paimon_pyds.sql.tree import Literal
+from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
-
-__all__ = [
-    "OverwriteMode",
-    "abort_messages",
-    "abort_uncommitted",
-    "append",
-    "commit_messages",
-    "overwrite",
-    "partition_predicate",
-]
 
 Progress = Callable[[int], None]
 
@@ -72,6 +64,19 @@ class OverwriteMode:
 
     partition: Mapping[str, Any] | None = None
     dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What made the rows of a commit out of rows of the table.
+
+    Attributes:
+        operation: that the snapshot names.
+        guard: raises CommitConflictError where the rows don't follow from a snapshot and schema.
+    """
+
+    operation: Operation
+    guard: Callable[[Snapshot | None, TableSchema], None]
 
 
 def overwrite(
@@ -111,6 +116,7 @@ def commit_messages(
     messages: Sequence[CommitMessage],
     *,
     overwrite: OverwriteMode | None = None,
+    changes: RowChanges | None = None,
     options: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> Snapshot | None:
@@ -122,6 +128,7 @@ def commit_messages(
         store: the table.
         messages: of all writers, each once.
         overwrite: what the rows replace; they are appended when None.
+        changes: the rows are versions of others.
         options: over the table's own.
         fresh: nobody else has seen the messages.
 
@@ -145,11 +152,15 @@ def commit_messages(
             first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
             compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
         first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
+        if changes is not None:
+            first = replace(first, operation=changes.operation, guard=changes.guard)
         schema = store.latest_schema()
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options))
         table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
+    if overwrite is not None:
+        discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if snapshot is not None and snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 

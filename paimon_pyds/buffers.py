@@ -17,21 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "fixed_binary",
-    "join_binary",
-    "array",
-    "block_checksums",
-    "checksum",
-    "from_numpy",
-    "is_true",
-    "keep_freed_memory",
-    "one_array",
-    "one_batch",
-    "scalar",
-    "to_numpy",
-]
-
 _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
     pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.date32(): np.int32,
     pa.time32("ms"): np.int32,

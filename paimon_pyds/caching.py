@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar, cast, overload
 
-__all__ = ["ByteLimitedCache", "cached_property"]
-
 _T = TypeVar("_T")
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from paimon_pyds.metadata.manifest import DataFile, IndexEntry
 
-__all__ = ["BucketFiles", "CommitMessage", "CompactIncrement", "IndexIncrement", "WriteOrigin"]
-
 
 @dataclass(frozen=True, slots=True)
 class WriteOrigin:

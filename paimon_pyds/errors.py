@@ -30,32 +30,6 @@ from collections.abc import Iterable
 
 from paimon_pyds.redaction import redact, visible
 
-__all__ = [
-    "AlreadyCommittedError",
-    "AlreadyExistsError",
-    "ArgumentTypeError",
-    "BranchNotFoundError",
-    "CardinalityError",
-    "CommitConflictError",
-    "CommitError",
-    "CommitOutcomeUnknownError",
-    "CorruptFileError",
-    "DatabaseNotFoundError",
-    "ExpressionError",
-    "NotFoundError",
-    "OptionError",
-    "PaimonError",
-    "PredicateError",
-    "SchemaError",
-    "SecurityError",
-    "SnapshotNotFoundError",
-    "StorageError",
-    "TableNotFoundError",
-    "TagNotFoundError",
-    "UnsupportedError",
-    "suggest",
-]
-
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
 _LONGEST = 10_000

@@ -11,19 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "HIDDEN",
-    "UNSEEN",
-    "RedactedDict",
-    "holds_secret",
-    "names_secret",
-    "redact",
-    "scrubbed",
-    "shown",
-    "visible",
-    "without_secrets",
-]
-
 HIDDEN = "***"
 """What stands in the place of a secret."""
 

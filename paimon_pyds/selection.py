@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-__all__ = ["RowSelection"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:

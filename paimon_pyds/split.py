@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from paimon_pyds.merge.filter import MergeFilter
     from paimon_pyds.metadata.schema import TableSchema
 
-__all__ = [
-    "METADATA_FIELDS",
-    "ColumnBounds",
-    "DeletionFile",
-    "FileBounds",
-    "MergedRows",
-    "Merging",
-    "PlannedFile",
-    "ReadSpec",
-    "SortedRun",
-    "Split",
-    "result_schema",
-    "sections",
-]
-
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
 _LONG = AtomicType(Kind.BIGINT, nullable=False)
 
@@ -88,7 +73,7 @@ _UNKNOWN = ColumnBounds()
 
 @dataclass(frozen=True, slots=True)
 class FileBounds:
-    """What metadata settles of one file of a plan.
+    """What metadata alone says of one file of a plan.
 
     Attributes:
         residual: the part of the plan's filter that is left to ask of its rows.
@@ -153,7 +138,7 @@ class PlannedFile(NamedTuple):
         index_path: its side index, which readers still have to ask.
         deletion: its deletion vector.
         write_cols: the columns that it holds; None for all of its schema.
-        bounds: what metadata settles of it; None where that wasn't asked.
+        bounds: what metadata alone says of it; None where that wasn't asked.
         window: first and one past the last position to read; None for the whole file.
         instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
@@ -208,7 +193,7 @@ class PlannedFile(NamedTuple):
 
     @property
     def residual(self) -> Predicate | None:
-        """The part of the plan's filter that metadata does not settle; None where that wasn't asked."""
+        """The part of the plan's filter that rows have to be looked at for; None where that wasn't asked."""
         return None if self.bounds is None else self.bounds.residual
 
     @property
@@ -266,7 +251,7 @@ class ReadSpec:
     """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
-        """What the reader of a file has to be told."""
+        """What the reader of a file needs besides its path and size."""
         return ReadHints(self.options or {}, file.instants, self.read_ahead)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
@@ -323,3 +308,18 @@ def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
         together = file.merged_with
         found.setdefault(number if together is None else together, []).append(file)
     return list(found.values())
+
+
+def first_files(files: Iterable[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
+    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+
+    Files whose rows are merged come last, and together with all that they are merged with.
+    """
+    kept: list[PlannedFile] = []
+    in_order = sections(sorted(files, key=lambda file: file.merged))
+    for number, section in enumerate(in_order):
+        if limit <= 0:
+            return kept, [file for rest in in_order[number:] for file in rest]
+        kept += section
+        limit -= sum(file.live_row_count or 0 for file in section)
+    return kept, []

@@ -14,9 +14,9 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.arguments import columns, keywords_of, mapping, path_like, present, text, texts
+from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict, redact, visible
-from paimon_pyds.rowlevel.clauses import MergeOptions
+from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explain import Explanation
-    from paimon_pyds.expression import Operand
+    from paimon_pyds.expression.bound import Operand
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
     from paimon_pyds.index_tools.inspect import IndexDump
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
-
-__all__ = ["Table"]
 
 
 class Table:
@@ -257,7 +255,8 @@ class Table:
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
-        from paimon_pyds.table_scan import Scan, scan_options
+        from paimon_pyds.scan.travel import scan_options
+        from paimon_pyds.table_scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)
@@ -475,15 +474,17 @@ class Table:
 
         return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
 
-    @keywords_of(MergeOptions)
-    def merge(
+    def merge(  # noqa: PLR0913 - named arguments that users type
         self,
         source: Any,
         on: str | Sequence[str] | Operand,
         *,
+        when_matched: Clauses = None,
+        when_not_matched: Clauses = None,
+        when_not_matched_by_source: Clauses = None,
         executor: Executor | None = None,
         progress: Callable[[int], None] | None = None,
-        **named: Any,
+        options: Mapping[str, str] | None = None,
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
@@ -491,16 +492,25 @@ class Table:
             source: data as for `append`; it is held in memory.
             on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
+            when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
+                clauses such as ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]`` or
+                ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``,
+                of which the first whose condition is true acts.
+            when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
+            when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
+                nothing.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows of the files that are done so far.
-            **named: see `MergeOptions`.
+            options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
+                and ``timezone`` for dates, times and literals without a zone (UTC by default).
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
         """
         from paimon_pyds.rowlevel.merge import merge_into
 
-        return merge_into(self._store, source, on, MergeOptions(**named), executor=executor, progress=progress)
+        how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, options)
+        return merge_into(self._store, source, on, how, executor=executor, progress=progress)
 
     def rewrite_file_index(
         self,
@@ -522,25 +532,38 @@ class Table:
 
         return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
 
-    @keywords_of(CompactOptions)
-    def compact(
+    def compact(  # noqa: PLR0913 - named arguments that users type
         self,
-        *positional: Any,
+        where: str | Predicate | None = None,
+        order_by: str | Sequence[str] | None = None,
+        *,
+        order: str = "order",
+        full: bool = False,
+        dry_run: bool = False,
         executor: Executor | None = None,
         progress: Callable[[int], None] | None = None,
-        **named: Any,
+        options: Mapping[str, str] | None = None,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
         Args:
+            where: a condition on partition columns; all partitions when None.
+            order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket), so that
+                filters on them skip files; then all its files are rewritten. More rows than ``write-buffer-size`` are
+                spilled to local disk.
+            order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near
+                each other in any of the columns.
+            full: drop every deleted row, and merge small files however few there are; all sorted runs of a table with
+                a primary key.
+            dry_run: only tell what would be rewritten.
             executor: where the work runs; the cores of this machine by default.
             progress: called with the rows written so far.
-            *positional: the options in their order.
-            **named: the options by name: see `CompactOptions`.
+            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.compact import compact
 
-        return compact(self._store, CompactOptions(*positional, **named), executor, progress)
+        how = CompactOptions(where, order_by, order, full, dry_run, options)
+        return compact(self._store, how, executor, progress)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

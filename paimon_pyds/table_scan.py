@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.sql.order import TopN
 
-__all__ = ["Scan"]
-
 DEFAULT_BATCH_ROWS = 65_536
 
 
@@ -392,24 +390,3 @@ def _column(schema: TableSchema, name: str) -> DataField:
     if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
         raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
     raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, schema.field_names, "its columns"))
-
-
-def scan_options(
-    snapshot: int | None, tag: str | None, timestamp: Any, options: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """Keyword arguments of `Table.scan` as Paimon's options."""
-    from datetime import datetime
-
-    given = {str(k): v for k, v in mapping("options", options or {}).items() if v is not None}
-    if snapshot is not None:
-        given["scan.snapshot-id"] = snapshot
-    if tag is not None:
-        given["scan.tag-name"] = tag
-    if isinstance(timestamp, datetime):
-        given["scan.timestamp"] = timestamp.isoformat()
-    elif isinstance(timestamp, int):
-        given["scan.timestamp-millis"] = timestamp
-    elif timestamp is not None:
-        given["scan.timestamp"] = timestamp
-    # Python refuses to make texts of numbers of thousands of digits.
-    return {k: str(integer(k, v) if type(v) is int else v) for k, v in given.items()}

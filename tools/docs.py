@@ -17,7 +17,7 @@ PUBLIC = ("paimon_pyds", "paimon_pyds.spark", "paimon_pyds.types", "paimon_pyds.
 def main(target: Path) -> None:
     """Write the pages; names that the package imports on first use are imported before."""
     for module in map(importlib.import_module, PUBLIC):
-        for name in module.__all__:
+        for name in getattr(module, "__all__", ()):
             setattr(module, name, getattr(module, name))
     pdoc.render.configure(docformat="google", show_source=False, footer_text=f"paimon_pyds {paimon_pyds.__version__}")
     modules = {name: pdoc.doc.Module(sys.modules[name]) for name in PUBLIC}

@@ -19,8 +19,6 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
-__all__ = ["BucketAssigner", "PartitionedRows", "bucket_assigner"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionedRows:

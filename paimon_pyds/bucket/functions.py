@@ -13,8 +13,6 @@ from paimon_pyds.row import hash_rows
 from paimon_pyds.row.layout import binary_parts, valid_mask
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, DataType, Kind, arrow_type
 
-__all__ = ["bucket_of"]
-
 
 def bucket_of(
     columns: Sequence[pa.Array], types: Sequence[DataType], num_buckets: int, function: str = "default"

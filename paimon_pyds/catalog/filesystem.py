@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table
     from paimon_pyds.types import DataField
 
-__all__ = ["DEFAULT_DATABASE", "Catalog", "Identifier", "checked_object_name", "parse_identifier"]
-
 DEFAULT_DATABASE = "default"
 _BRANCH = "branch_"
 _QUOTED = re.compile(r"(?:(?P<database>`(?:[^`]|``)+`|[^`.$]+)\.)?(?P<table>`(?:[^`]|``)+`|[^`$]+)(?P<suffix>\$[^`]*)?")

@@ -19,8 +19,6 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
-__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "added_entries", "increments_of", "vector_places"]
-
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
@@ -61,7 +59,7 @@ class Increment:
 
     Attributes:
         kind: of the snapshot. COMPACT leaves all rows as they are.
-        operation: what the snapshot is told to come from; None for one that only moves rows.
+        operation: what the snapshot names as its origin; None for one that only moves rows.
         added: new data files by bucket. Unless it is a compaction, the commit gives them the sequence numbers and row
             ids that append tables have.
         deleted: entries (`ENTRY_SCHEMA`) that go and must still be live: the files before a compaction, and those that

@@ -43,8 +43,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage import discard
 
-__all__ = ["commit"]
-
 _log = logging.getLogger("paimon_pyds.commit")
 
 _ROW_ID = "_ROW_ID"

@@ -23,8 +23,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW
 
-__all__ = ["Conflicts", "read_base_files"]
-
 _CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")
 _NUMBERED = ("partition", "bucket", "total_buckets", "file_name", "max_sequence_number")
 """What a commit that only adds files needs: the number of buckets, and the last sequence number of each."""

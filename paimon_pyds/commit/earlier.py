@@ -23,8 +23,6 @@ from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 
-__all__ = ["EarlierCommits", "check_same_table", "committed_identifiers", "latest_snapshot_of_user"]
-
 _AT_ONCE = 64
 """Snapshots that are read at once, at most."""
 
@@ -147,7 +145,7 @@ class EarlierCommits:
         return names
 
     def _check_everywhere(self, latest: Snapshot, newer: Sequence[Snapshot]) -> None:
-        """The snapshots that could have told are gone: look for any trace of the files, and for the files."""
+        """The snapshots that would show it are gone: look for any trace of the files, and for the files."""
         named = set(self._names(latest.base_manifest_list)).union(self._names(latest.delta_manifest_list))
         others = [s.delta_manifest_list for s in newer]
         others += [name for s in self._store.tags().values() for name in (s.base_manifest_list, s.delta_manifest_list)]

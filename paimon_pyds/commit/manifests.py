@@ -20,10 +20,8 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.row import decode_rows, encode_row
+from paimon_pyds.row import EMPTY_ROW, decode_rows, encode_row
 from paimon_pyds.types import DataType, scalar_to_internal
-
-__all__ = ["ManifestWriter", "identities", "merge_manifests"]
 
 
 @dataclass(slots=True)
@@ -75,6 +73,8 @@ class ManifestWriter:
 
 def _partition_stats(partitions: pa.Array, types: Sequence[DataType]) -> SimpleStats:
     """Minimum, maximum and number of NULLs of each partition column over some entries."""
+    if not types:
+        return SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
     coded = partitions.dictionary_encode()
     counts = np.bincount(to_numpy(coded.indices), minlength=len(coded.dictionary))
     low, high, nulls = [], [], []

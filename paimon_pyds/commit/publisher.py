@@ -32,17 +32,6 @@ from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 
-__all__ = [
-    "FileSystemPublisher",
-    "Retries",
-    "has_all",
-    "publisher_of",
-    "remember",
-    "removing_unfinished",
-    "removing_unpublished",
-    "replaced_since",
-]
-
 _log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
 
@@ -139,10 +128,10 @@ def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
 
 
 def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None:
-    """The changes of this table's last commit here when its snapshot was replaced since, else None; told once.
+    """The changes of this table's last commit here when its snapshot was replaced since, else None; reported once.
 
-    To be asked of each latest snapshot that a commit goes on from, after that was read: a replacement that comes later
-    is then noticed as the commit is published, or by the next one.
+    Call it with each latest snapshot that a commit goes on from, after that was read: a later replacement is
+    then noticed as the commit is published, or by the next one.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
     follows a rollback, or is of a table that was created anew.

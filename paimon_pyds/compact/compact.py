@@ -31,8 +31,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.scan.planned_files import has_stray_vectors
 
-__all__ = ["CompactSummary", "apply_stray_vectors", "compact"]
-
 Progress = Callable[[int], None]
 
 

@@ -24,8 +24,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-__all__ = ["changed_levels", "plan_key_compaction"]
-
 _POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
 
@@ -86,12 +84,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     ):
         if options.is_set(key):
             raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
-    for key, value in (("merge-engine", "first-row"), ("deletion-vectors.enabled", True)):
-        if options.get(key) == value and not request.full:
-            raise UnsupportedError(
-                f"{key}={options[key]}: a compaction of some runs would have to look up their rows in the others",
-                hint="compact with full=True",
-            )
 
 
 def _is_index_of_table(key: str) -> bool:

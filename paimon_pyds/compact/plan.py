@@ -34,18 +34,6 @@ from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-__all__ = [
-    "Group",
-    "LiveFile",
-    "PickRules",
-    "Plan",
-    "Vector",
-    "pick_bucket",
-    "pick_unaware",
-    "plan_compaction",
-    "vectors_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -82,6 +70,11 @@ class Group:
     def rewritten(self) -> tuple[LiveFile, ...]:
         """The others."""
         return self.files[: len(self.files) - len(self.upgraded)]
+
+    @property
+    def older(self) -> tuple[LevelFile, ...]:
+        """Files that stay, and are read for older versions of rows."""
+        return () if self.steps is None else self.steps.older
 
     @property
     def first_sequence(self) -> int:

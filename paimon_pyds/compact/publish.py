@@ -13,6 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
@@ -33,8 +34,6 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
 from paimon_pyds.storage import FileIO, discard
-
-__all__ = ["check_gone", "publish", "remove"]
 
 _CONFLICTS = 20
 """How often a commit is tried again because deletes moved vectors that they did not change."""
@@ -66,7 +65,7 @@ def publish(
     left, state, retries = list(results), _State(plan.snapshot, plan.vectors), Retries(_CONFLICTS)
     while left:
         files = _vector_files(store, plan, state.snapshot)
-        fresh = files.write(_taken(plan, left, state))
+        fresh = files.write(_vector_changes(plan, left, state))
         try:
             with removing_unpublished(partial(discard, store.io, fresh.paths)):
                 return commit(store, _changes(store, plan, left, state, fresh), plan.context.options), left
@@ -95,15 +94,17 @@ def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> V
     return VectorFiles(store, plan.schema, plan.context.options, entries, live)
 
 
-def _taken(plan: Plan, results: Sequence[CompactResult], state: _State) -> dict[PartitionBucket, dict[str, None]]:
-    """The vectors that go, by partition and bucket."""
-    found: dict[PartitionBucket, dict[str, None]] = {}
+def _vector_changes(
+    plan: Plan, results: Sequence[CompactResult], state: _State
+) -> dict[PartitionBucket, dict[str, BitMap | None]]:
+    """By partition and bucket the vectors that go (None), and the rows that others are to hide besides."""
+    found: dict[PartitionBucket, dict[str, BitMap | None]] = {}
     for result in results:
         group = plan.groups[result.number]
-        replaced = plan.entries["file_name"].take(_places(group.rewritten)).to_pylist()
-        names = [name for name in replaced if name in state.vectors]
-        if names:
-            found.setdefault(group.key, {}).update(dict.fromkeys(names))
+        rewritten = plan.entries["file_name"].take(_places(group.rewritten)).to_pylist()
+        vectors = {**{name: None for name in rewritten if name in state.vectors}, **result.replaced}
+        if vectors:
+            found.setdefault(group.key, {}).update(vectors)
     return found
 
 
@@ -112,12 +113,17 @@ def _changes(
 ) -> Changes:
     groups = [plan.groups[result.number] for result in results]
     before = plan.entries.take(_places(file for group in groups for file in group.files))
+    older = plan.entries.take(_places(file for group in groups for file in group.older))
+    older = older.filter(pc.is_in(older["file_name"], pa.array([n for r in results for n in r.replaced], pa.string())))
     expected: dict[str, VectorPlace | None] = {
-        name: state.vectors[name].place if name in state.vectors else None for name in before["file_name"].to_pylist()
+        name: state.vectors[name].place if name in state.vectors else None
+        for entries in (before, older)
+        for name in entries["file_name"].to_pylist()
     }
     increment = Increment(
         kind=CommitKind.COMPACT,
         deleted=before,
+        required=older if older.num_rows else None,
         # They have the sequence numbers that their writer gave them, from `Group.first_sequence` on.
         replacements=_replacements(plan, results),
         expected_vectors=expected,
@@ -177,10 +183,11 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
     stale: set[int] = set()
     moved = dict(state.vectors)
     for result in results:
-        mine = plan.entries.take(_places(plan.groups[result.number].files))
+        group = plan.groups[result.number]
+        mine = plan.entries.take(_places((*group.files, *group.older)))
         names, rows = mine["file_name"].to_pylist(), mine["row_count"].to_pylist()
         if (
-            plan.groups[result.number].key in changed
+            group.key in changed
             or not there.issuperset(identities(mine))
             or not all(
                 _same(store.io, state.vectors.get(name), now.get(name), n) for name, n in zip(names, rows, strict=True)

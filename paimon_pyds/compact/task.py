@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.metadata.partition import partition_directory
+from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read import read_split
 from paimon_pyds.redaction import without_secrets
@@ -22,8 +23,6 @@ from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.writer import joined_batches
-
-__all__ = ["CompactResult", "CompactTask", "GroupFiles", "compact_one", "compact_tasks", "group_files", "read_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +52,27 @@ class CompactResult:
     """The new files of a group, and how many rows were read for them.
 
     ``gone`` says that one of the old files is not there any more: another commit removed it, and it has expired.
+    ``replaced`` are rows of files that stay, by name and position: vectors hide them now, as new files have their keys.
     """
 
     number: int
     bucket: BucketFiles
     rows: int
     gone: SnapshotNotFoundError | None = None
+    replaced: Mapping[str, BitMap] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
-    """A group of a plan: its bucket, without files yet, and the files to read, in the order of the group."""
+    """A group of a plan: its bucket, without files yet, and the files to read, in the order of the group.
+
+    ``older`` ones are read for older versions of rows, and stay.
+    """
 
     group: Group
     bucket: BucketFiles
     files: tuple[PlannedFile, ...]
+    older: tuple[PlannedFile, ...] = ()
 
 
 def compact_tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
@@ -99,12 +104,14 @@ def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:
     for group in plan.groups:
         directory = plan.context.paths.bucket_dir(partition_directory(plan.schema, group.partition), group.bucket)
         bucket = BucketFiles(group.partition, group.bucket, group.total_buckets, directory, ())
-        yield GroupFiles(group, bucket, tuple(next(files) for _ in group.files))
+        mine, older = (tuple(next(files) for _ in some) for some in (group.files, group.older))
+        yield GroupFiles(group, bucket, mine, older)
 
 
 def _picked(plan: Plan) -> pa.RecordBatch:
     """The entries of all groups, in their order."""
-    return plan.entries.take(pa.array([file.at for group in plan.groups for file in group.files], pa.int64()))
+    read = [file.at for group in plan.groups for files in (group.files, group.older) for file in files]
+    return plan.entries.take(pa.array(read, pa.int64()))
 
 
 def _planned(store: TableStore, plan: Plan) -> Iterable[PlannedFile]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from paimon_pyds.merge.files import highest_level
+from paimon_pyds.merge.files import highest_level, looks_up
 from paimon_pyds.options import TableOptions
 
-__all__ = ["LevelFile", "Steps", "UniversalRules", "Unit", "pick", "pick_full", "sorted_runs", "steps_of"]
+_TRIGGER = "num-sorted-run.compaction-trigger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,12 @@ class UniversalRules:
             ``compaction.offpeak-ratio`` at that time of the day).
         small_size: size below which a file is rewritten although no other has its keys
             (``compaction.small-file-ratio`` of ``target-file-size``).
-        lift_level_0: leave no file on level 0 (``compaction.force-up-level-0``, ``force-lookup``).
+        lift_level_0: leave no file on level 0 (``compaction.force-up-level-0``; where older versions are looked up).
+        rewrite_lifted: a file is rewritten when it leaves level 0, except for the highest level: its rows may have to
+            be merged with older ones.
+        other_formats: levels whose files have another format than those of level 0, and don't take these as they are.
+        vectors_hide: a deletion vector hides the older version of each row that leaves level 0, so that no row above
+            has to delete others.
         full_interval: milliseconds after which all runs are merged again (``compaction.optimization-interval``).
         total_size: all runs are merged when they are smaller (``compaction.total-size-threshold``).
         incremental_size: and when those below the highest level are larger
@@ -76,6 +81,9 @@ class UniversalRules:
     size_amplification: int = 200
     size_ratio: int = 1
     lift_level_0: bool = False
+    rewrite_lifted: bool = False
+    other_formats: frozenset[int] = frozenset()
+    vectors_hide: bool = False
     full_interval: int | None = None
     total_size: int | None = None
     incremental_size: int | None = None
@@ -90,18 +98,39 @@ class UniversalRules:
             target_size: of its files, in bytes.
             hour: of the day, 0 to 23, where the writer is.
         """
+        found = looks_up(options)
         return cls(
             small_size=int(target_size * float(options.get("compaction.small-file-ratio"))),
-            trigger=int(options.get("num-sorted-run.compaction-trigger")),
+            trigger=int(options.get(_TRIGGER)),
             highest_level=highest_level(options),
             size_amplification=int(options.get("compaction.max-size-amplification-percent")),
             size_ratio=int(options.get("compaction.size-ratio")) + _offpeak_ratio(options, hour),
-            lift_level_0=bool(options.get("compaction.force-up-level-0") or options.get("force-lookup")),
+            lift_level_0=bool(_lifts_by_look_up(options) if found else options.get("compaction.force-up-level-0")),
+            rewrite_lifted=found and (options.get("merge-engine") != "deduplicate" or options.is_set("sequence.field")),
+            other_formats=_other_formats(options) if found else frozenset(),
+            vectors_hide=bool(options.get("deletion-vectors.enabled")),
             full_interval=options.get("compaction.optimization-interval"),
             total_size=options.get("compaction.total-size-threshold"),
             incremental_size=options.get("compaction.incremental-size-threshold"),
             rewrite_all=bool(options.get("compaction.force-rewrite-all-files")),
         )
+
+
+def _lifts_by_look_up(options: TableOptions) -> bool:
+    """Whether a compaction leaves no file on level 0, in a table that looks older versions up.
+
+    With ``lookup-compact=gentle`` Java does it once in so many compactions of one writer; each of ours is the first.
+    """
+    trigger, interval = (options.get(key) for key in (_TRIGGER, "lookup-compact.max-interval"))
+    longest = max(trigger, 2 * trigger if interval is None else interval)
+    return bool(options.get("lookup-compact") == "radical" or longest == 1)
+
+
+def _other_formats(options: TableOptions) -> frozenset[int]:
+    formats, default = options.get("file.format.per.level"), options.get("file.format")
+    lowest = formats.get("0", default)
+    levels = range(1, highest_level(options) + 1)
+    return frozenset(level for level in levels if formats.get(str(level), default) != lowest)
 
 
 def _offpeak_ratio(options: TableOptions, hour: int) -> int:
@@ -244,12 +273,14 @@ class Steps:
         drop_deletes: there is no older version of any row, so that rows that delete others are left out.
         rewrites: what is merged to one sorted run each: sections, in the order of their keys.
         upgrades: files that stay as they are and are given the output level.
+        older: files of runs that are not merged, which may have older versions of rows of level 0.
     """
 
     output_level: int
     drop_deletes: bool
     rewrites: tuple[tuple[Run, ...], ...]
     upgrades: Run
+    older: Run = ()
 
     @property
     def files(self) -> list[LevelFile]:
@@ -271,6 +302,9 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
     def stays(section: Run) -> bool:
         file = section[0]
         goes = rules.rewrite_all or file.has_vector or (level == highest and file.has_deletes)
+        if not file.level:
+            goes |= rules.vectors_hide and file.has_deletes
+            goes |= level in rules.other_formats or (rules.rewrite_lifted and level < highest)
         return len(section) == 1 and not goes
 
     rewrites: list[tuple[Run, ...]] = []
@@ -282,8 +316,18 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
             upgrades += [file for file in group[0] if file.level != level]
         else:
             rewrites.append(group)
-    drop_deletes = level >= max(_level(run) for run in runs)
-    return Steps(level, drop_deletes, tuple(rewrites), tuple(upgrades))
+    drop_deletes = rules.vectors_hide or level >= max(_level(run) for run in runs)
+    return Steps(level, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
+
+
+def _older(unit: Unit, runs: Sequence[Run]) -> Run:
+    """The files of runs that stay, as far as they may have keys of files of level 0 that go; all lie above these."""
+    fresh = [file.key_range for file in unit.files if not file.level]
+    if not fresh:
+        return ()
+    least, greatest = min(low for low, _ in fresh), max(high for _, high in fresh)
+    older = runs[len(unit.runs) :]
+    return tuple(file for run in older for file in run if least <= file.key_range[1] and file.key_range[0] <= greatest)
 
 
 def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:

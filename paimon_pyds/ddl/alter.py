@@ -27,8 +27,6 @@ from paimon_pyds.types import DataField
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["ColumnType", "NewColumns", "SchemaChanges", "alter_table"]
-
 _RETRIES = 100
 _TRUE_STAYS = ("ignore-delete", "ignore-update-before")
 """Options that can't be changed from true to false."""

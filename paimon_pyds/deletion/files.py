@@ -17,8 +17,8 @@ from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
-from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
-from paimon_pyds.metadata.paths import file_paths
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import file_paths, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions

@@ -14,8 +14,6 @@ from typing import Protocol, TypeVar
 
 from paimon_pyds.errors import OptionError
 
-__all__ = ["Executor", "LocalExecutor"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

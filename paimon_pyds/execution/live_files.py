@@ -31,18 +31,6 @@ from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import STRING_KINDS, DataField, MapType
 
-__all__ = [
-    "branch_files",
-    "data_batches",
-    "file_specs",
-    "index_source",
-    "live_in",
-    "live_of",
-    "planned_live_files",
-    "snapshot_files",
-    "table_files",
-]
-
 _BATCH_ROWS = 131_072
 _COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
 

@@ -17,10 +17,8 @@ from paimon_pyds.options import check_branch, check_known, check_shape, check_wr
 from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.context import check_files
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
-
-__all__ = ["abort_messages", "check_instant_writers", "write_context"]
 
 
 def write_context(

@@ -12,18 +12,6 @@ import pyarrow as pa
 from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, SkippedFile
 
-__all__ = [
-    "Actual",
-    "ExplainedScan",
-    "ExplainedFile",
-    "PagePlan",
-    "RunPlan",
-    "TopNVisit",
-    "counted",
-    "human_bytes",
-    "outcome_counts",
-]
-
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
 NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
 """What happens to files that no step left out, in the order of pictures."""

@@ -1,4 +1,4 @@
-"""Explaining a plan: asks what a reader would be told by side indexes, deletion vectors, footers and page indexes.
+"""Explaining a plan: finds out what readers would learn from side indexes, deletion vectors, footers and page indexes.
 
 No data is read, unless the scan is run as well (``analyze``) and its traces are given here.
 """
@@ -25,11 +25,9 @@ from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile
 
-__all__ = ["Explanation", "FOOTERS", "explain", "explain_run"]
-
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
-of the others is not told."""
+of the others is not shown."""
 _SHOWN_REASONS = 3
 
 
@@ -81,7 +79,7 @@ def explain_run(
 ) -> Explanation:
     """The same explanation with what running the scan took: ``rows`` given out in ``millis`` milliseconds.
 
-    ``bytes_read`` is told where the traces do not have all that was read.
+    ``bytes_read`` is given where the traces do not have all that was read.
     """
     by_path: dict[str, Actual] = {}
     for trace in traces:  # the first rows in an order may visit a file more than once

@@ -27,8 +27,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
 
-__all__ = ["PlannedVisit", "explain_file", "in_visiting_order", "planned_visits", "run_plans"]
-
 _MOST_NAMES = 3
 
 

@@ -27,8 +27,6 @@ from paimon_pyds.explain.text import ENDS, REST, file_lines, interesting, label,
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.result import STRIP_BINS, PruneStep
 
-__all__ = ["colour_of", "escape", "files_bar", "joined_strip", "row_strips", "to_html", "to_page"]
-
 _COLOURS = {
     "manifests": "#7d8897",
     "partitions": "#8f9aa8",

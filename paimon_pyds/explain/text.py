@@ -19,8 +19,6 @@ from paimon_pyds.explain.data import (
 )
 from paimon_pyds.redaction import redact, visible
 
-__all__ = ["ENDS", "REST", "file_lines", "interesting", "label", "rows_text", "short_path", "to_text"]
-
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400

@@ -17,7 +17,7 @@ from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.cast import cast_array
 from paimon_pyds.expression.coercion import NUMBERS, Type, normal
-from paimon_pyds.expression.nodes import Node, columns, type_text
+from paimon_pyds.expression.nodes import Column, Node, columns, type_text
 from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import Computed, Predicate
 from paimon_pyds.sql import casts
@@ -83,6 +83,11 @@ class BoundExpression:
             return spread(self._node.evaluate(batch), batch.num_rows)
         found = _evaluated(self._arrow, batch)
         return found
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is, and nothing else; None for any other expression."""
+        return self._node.name if isinstance(self._node, Column) else None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """For a condition: whether it is true, per row; never null."""

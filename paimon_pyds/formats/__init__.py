@@ -6,9 +6,11 @@ exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,28 +21,6 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind
-
-__all__ = [
-    "LEGACY_TYPE",
-    "LEGACY_ZONE",
-    "TRAITS",
-    "FileFormat",
-    "FormatReader",
-    "FormatTraits",
-    "FormatWriter",
-    "FoundRows",
-    "GroupPlan",
-    "InstantBounds",
-    "PlansGroups",
-    "ReadCounters",
-    "ReadHints",
-    "by_name",
-    "by_path",
-    "has_kind",
-    "holds_instants",
-    "is_legacy",
-    "traits_of",
-]
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
@@ -236,11 +216,19 @@ class FormatWriter(Protocol):
         """Drop the file."""
 
 
-class FileFormat(Protocol):
-    """Parquet, ORC, Avro: found by name or by a file's suffix."""
+class FileFormat:
+    """Parquet, ORC or Avro: found by name or by a file's suffix.
 
-    name: str
-    traits: FormatTraits
+    Args:
+        name: of the format.
+        reader: the class of its `FormatReader`, by its place in this package; it takes the arguments of `open_reader`.
+        writer: the class of its `FormatWriter`, which takes those of `open_writer`, and has a static method ``check``.
+    """
+
+    def __init__(self, name: str, reader: str, writer: str) -> None:
+        self.name = name
+        self.traits = TRAITS[name]
+        self._reader, self._writer = reader, writer
 
     def open_reader(
         self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
@@ -252,9 +240,12 @@ class FileFormat(Protocol):
             StorageError: the file can't be read.
             UnsupportedError: it is encrypted, or compressed by an unknown codec.
         """
+        reader: FormatReader = _loaded(self._reader)(io, path, size, counters, hints or ReadHints())
+        return reader
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""
+        _loaded(self._writer).check(fields, options)
 
     def open_writer(
         self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
@@ -265,9 +256,21 @@ class FileFormat(Protocol):
             OptionError: a value that does not parse.
             UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
         """
+        writer: FormatWriter = _loaded(self._writer)(io, path, fields, options)
+        return writer
 
 
-_FORMATS: dict[str, FileFormat] = {}
+@cache
+def _loaded(place: str) -> Any:
+    module, _, name = place.rpartition(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+
+
+_FORMATS = {
+    "parquet": FileFormat("parquet", "parquet.reader.ParquetReader", "parquet.writer.ParquetWriter"),
+    "orc": FileFormat("orc", "orc.reader.OrcReader", "orc.writer.OrcWriter"),
+    "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
+}
 _NO_TRAITS = FormatTraits()
 
 
@@ -277,10 +280,11 @@ def by_name(name: str) -> FileFormat:
     Raises:
         UnsupportedError: another name.
     """
-    key = name.lower()
-    found = _FORMATS.get(key)
+    found = _FORMATS.get(name.lower())
     if found is None:
-        found = _FORMATS[key] = _load(key)
+        raise UnsupportedError(
+            f"data files of format {name.lower()!r:.40} are not supported", hint="parquet, orc and avro are"
+        )
     return found
 
 
@@ -302,19 +306,3 @@ def by_path(path: str) -> FileFormat:
 def traits_of(name: str) -> FormatTraits:
     """What a format can do, by its name or the name of a file; the least for one that is not known."""
     return TRAITS.get(name.rpartition(".")[2].lower(), _NO_TRAITS)
-
-
-def _load(name: str) -> FileFormat:
-    if name == "parquet":
-        from paimon_pyds.formats.parquet import ParquetFormat
-
-        return ParquetFormat()
-    if name == "orc":
-        from paimon_pyds.formats.orc.reader import OrcFormat
-
-        return OrcFormat()
-    if name == "avro":
-        from paimon_pyds.formats.avro.reader import AvroFormat
-
-        return AvroFormat()
-    raise UnsupportedError(f"data files of format {name!r:.40} are not supported", hint="parquet, orc and avro are")

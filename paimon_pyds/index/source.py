@@ -19,7 +19,7 @@ _PREFIX = 16 << 10
 def corrupt(
     source: ByteSource, message: str, *, offset: int | None = None, field: str | None = None
 ) -> CorruptFileError:
-    """An error for a place in a source; ``offset`` counts from the source's start, and is told from the file's."""
+    """An error for a place in a source; ``offset`` counts from the source's start, errors count it from the file's."""
     origin: int = getattr(source, "origin", 0)
     return CorruptFileError(
         message,

@@ -18,8 +18,6 @@ from paimon_pyds.merge.grouped_rows import GroupedRows, is_valid, take_or_null
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.roaring.java64 import decode_java64, encode_java64
 
-__all__ = ["merge_bytes", "union32", "union64"]
-
 
 def merge_bytes(
     values: pa.Array, rows: GroupedRows, column: str, merge: Callable[[Sequence[bytes]], bytes]

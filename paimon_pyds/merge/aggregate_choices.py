@@ -13,11 +13,6 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.merge.grouped_rows import GroupedRows, Positions, is_valid, take_or_null
 
-__all__ = [
-    "bool_and", "bool_or", "first_non_null_value", "first_value", "largest", "last_non_null_value", "last_value",
-    "newest_key", "smallest",
-]  # fmt: skip
-
 
 def newest_key(values: pa.Array, rows: GroupedRows) -> pa.Array:
     """Columns of the primary key: the newest row's, which all rows of the group have."""

@@ -11,8 +11,6 @@ from paimon_pyds.merge.equal_values import Codes, equality_codes, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, flags_buffer, is_valid, take_or_null
 from paimon_pyds.merge.list_entries import Entries, entries_of, from_entries
 
-__all__ = ["collect", "collect_distinct", "listagg", "listagg_distinct"]
-
 
 def collect(values: pa.Array, rows: GroupedRows) -> pa.Array:
     """The elements of all lists in one; each that is taken back removes the oldest one that equals it, if there is any.

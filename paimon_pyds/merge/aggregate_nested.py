@@ -23,8 +23,6 @@ from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_val
 from paimon_pyds.merge.list_entries import Entries, entries_of, from_entries
 from paimon_pyds.row.layout import binary_parts
 
-__all__ = ["MergeMapByTime", "NestedPartialUpdate", "NestedUpdate", "merge_map"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
@@ -160,8 +158,8 @@ class NestedUpdate:
         merged = _Merged.of(values, rows)
         elements = merged.entries.columns[0]
         there = is_valid(elements)
-        told = self.key or merged.retract.any()
-        same = _same_rows(merged, elements, self.key) if told else np.arange(len(elements))
+        compares = self.key or merged.retract.any()
+        same = _same_rows(merged, elements, self.key) if compares else np.arange(len(elements))
         as_they_are = np.zeros(len(there), np.bool_)
         if self.limit is not None:
             taken, full = _within_limit(merged, np.where(there, same, -1), self.limit, bool(self.key))
@@ -178,8 +176,8 @@ class NestedUpdate:
 def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes:
     """Numbers of nested rows: equal in rows of a group that have the same key; without a key, in equal rows."""
     fields = elements.flatten()
-    told = [equality_codes(fields[i]) for i in key] if key else [equality_codes(elements)]
-    return pair_codes([merged.group, *told])
+    codes = [equality_codes(fields[i]) for i in key] if key else [equality_codes(elements)]
+    return pair_codes([merged.group, *codes])
 
 
 def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> tuple[Flags, Flags]:
@@ -219,7 +217,7 @@ class _Kept:
         self._size = len(numbers)  # of the oldest list, NULL and entries with equal keys count
         self._numbers = Counter(number for number in numbers if number >= 0)
 
-    def _settle(self) -> None:
+    def _begin_merging(self) -> None:
         self.is_merged = True
         self._size = len(self._numbers) if self._has_key else self._numbers.total()
 
@@ -234,13 +232,13 @@ class _Kept:
             if taken[-1]:
                 self._numbers[number] += 1
                 room -= 1
-        self._settle()
+        self._begin_merging()
         return taken
 
     def remove(self, numbers: list[int]) -> None:
         for number in numbers:
             self._numbers.pop(number, None)
-        self._settle()
+        self._begin_merging()
 
 
 @dataclass(frozen=True, slots=True)

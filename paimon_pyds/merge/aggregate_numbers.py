@@ -19,8 +19,6 @@ from paimon_pyds.expression.arrays import NARROW, decimal_array, rescale, unscal
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid
 from paimon_pyds.row.layout import build
 
-__all__ = ["product", "total"]
-
 _Numbers = npt.NDArray[Any]
 
 
@@ -73,9 +71,9 @@ def _bounded_total(numbers: _Numbers, rows: GroupedRows, bounds: tuple[int, int]
         begin = rows.first()
         begin_of = begin[rows.group]
         running = before - before[begin_of] + numbers
-        beyond = np.asarray((running < bounds[0]) | (running > bounds[1]), np.bool_)
-        beyond[begin[begin >= 0]] = False  # a value that stands alone is as it was stored
-        leaves, last = rows.first(np.flatnonzero(beyond)), rows.last()
+        outside = np.asarray((running < bounds[0]) | (running > bounds[1]), np.bool_)
+        outside[begin[begin >= 0]] = False  # a value that stands alone is as it was stored
+        leaves, last = rows.first(np.flatnonzero(outside)), rows.last()
         done = (last >= 0) & (leaves < 0)
         sums[done], there[done] = running[last[done]], True
         left = np.arange(len(numbers)) > np.where(leaves < 0, len(numbers), leaves)[rows.group]

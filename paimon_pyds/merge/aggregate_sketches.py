@@ -11,8 +11,6 @@ from types import ModuleType
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
-__all__ = ["hll_union", "theta_union"]
-
 _Merge = Callable[[Sequence[bytes]], bytes]
 _BAD_BYTES = (ValueError, IndexError, OverflowError, RuntimeError, MemoryError)
 """What the library raises for bytes that are no sketch."""

@@ -12,8 +12,6 @@ from paimon_pyds.merge.base_rows import CountedVersions
 from paimon_pyds.merge.first_values import FIRST_FUNCTIONS, first_values
 from paimon_pyds.merge.grouped_rows import Flags, Positions, take_or_null
 
-__all__ = ["aggregated_column"]
-
 
 def aggregated_column(
     values: pa.Array, function: AggregateFunction, counted: CountedVersions, given: Flags, late: Flags | None = None

@@ -43,10 +43,6 @@ from paimon_pyds.types import (
     RowType,
 )
 
-__all__ = [
-    "DEFAULT_AGGREGATE", "PRIMARY_KEY", "AggregateFunction", "aggregate", "configured_aggregate", "resolve_aggregate",
-]  # fmt: skip
-
 DEFAULT_AGGREGATE = "last_non_null_value"
 """Of columns that no option names a function for."""
 PRIMARY_KEY = "primary-key"

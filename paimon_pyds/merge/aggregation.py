@@ -20,8 +20,6 @@ from paimon_pyds.merge.engine import MergeEngine
 from paimon_pyds.merge.key_values import DELETE, INSERT, SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_pyds.merge.versions import Versions
 
-__all__ = ["Aggregation"]
-
 
 @dataclass(frozen=True)
 class Aggregation(MergeEngine):

@@ -14,8 +14,6 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.versions import Versions
 
-__all__ = ["CountedVersions"]
-
 
 @dataclass(frozen=True)
 class CountedVersions:

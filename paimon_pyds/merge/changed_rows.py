@@ -14,8 +14,6 @@ from paimon_pyds.merge.order_codes import sorted_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
-__all__ = ["changed_rows"]
-
 _OF_SETS = frozenset({"collect", "nested_update", "nested_partial_update"})
 """Aggregate functions that keep a set, and give its elements in any order."""
 

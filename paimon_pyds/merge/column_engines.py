@@ -20,8 +20,6 @@ from paimon_pyds.merge.sequence_groups import SequenceGroup
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
-__all__ = ["aggregation", "partial_update"]
-
 _PREFIX, _SUFFIX = "fields.", ".sequence-group"
 _IGNORE_DELETE = "ignore-delete"
 _REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"

@@ -19,8 +19,6 @@ from paimon_pyds.merge.key_values import VALUE_KIND, is_retract
 from paimon_pyds.merge.versions import Versions
 from paimon_pyds.predicate.tree import Predicate
 
-__all__ = ["Deduplicate", "FirstRow", "MergeEngine", "with_outermost"]
-
 
 class MergeEngine(ABC):
     """What a table's ``merge-engine`` makes of the versions of each key."""

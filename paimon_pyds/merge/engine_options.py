@@ -14,8 +14,6 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.types import STRING_KINDS
 
-__all__ = ["check_merge_options", "merge_engine", "sequence_fields"]
-
 
 def check_merge_options(schema: TableSchema) -> None:
     """Refuse what a table with a primary key can't be merged by.

@@ -17,8 +17,6 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.merge.grouped_rows import is_valid
 from paimon_pyds.merge.list_entries import entries_of
 
-__all__ = ["equality_codes", "pair_codes"]
-
 Codes = npt.NDArray[np.int64]
 
 

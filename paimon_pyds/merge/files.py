@@ -20,21 +20,11 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
 
-__all__ = [
-    "MERGED", "OLDER", "SECTION", "all_merged", "by_state", "hides_level_0", "highest_level", "is_older",
-    "keep_sections", "key_ranks", "merge_keys", "not_merged", "rank_keys", "with_merged", "without_common",
-]  # fmt: skip
-
 MERGED = "merged"
 SECTION = "section"
 """The columns that `with_merged` adds to manifest entries."""
 OLDER = "older"
 """The column that `without_common` adds to them."""
-
-
-def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions."""
-    return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys))) if schema.primary_keys else None
 
 
 def hides_level_0(options: TableOptions) -> bool:
@@ -45,6 +35,15 @@ def hides_level_0(options: TableOptions) -> bool:
     if options.get("merge-engine") == "first-row":
         return True
     return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
+
+
+def looks_up(options: TableOptions) -> bool:
+    """Whether compactions look up what runs that they leave alone hold of the keys that come from level 0.
+
+    So the version of the lowest level above 0 has in it what higher ones hold. (Java: CoreOptions.needLookup.)
+    """
+    wanted = options.get("deletion-vectors.enabled") or options.get("force-lookup")
+    return bool(wanted) or options.get("merge-engine") == "first-row" or options.get("changelog-producer") == "lookup"
 
 
 def highest_level(options: TableOptions) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.tree import (
     And,
     Const,
@@ -24,8 +25,6 @@ from paimon_pyds.predicate.tree import (
     partition_filter,
     root_columns,
 )
-
-__all__ = ["MergeFilter", "conditions_on_values", "merge_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,11 @@ class MergeFilter:
 
     before: Predicate
     after: Predicate = Const.TRUE
+
+
+def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
+    """The columns that all versions of a row have the same values in; None for a table whose rows have no versions."""
+    return tuple(dict.fromkeys((*schema.primary_keys, *schema.partition_keys))) if schema.primary_keys else None
 
 
 def merge_filter(predicate: Predicate, keys: Iterable[str] | None) -> MergeFilter:

@@ -14,8 +14,6 @@ import pyarrow as pa
 from paimon_pyds.merge.base_rows import CountedVersions
 from paimon_pyds.merge.grouped_rows import Flags, is_valid, take_or_null
 
-__all__ = ["FIRST_FUNCTIONS", "first_values"]
-
 _NON_NULL = frozenset({"first_non_null_value", "first_not_null_value"})
 FIRST_FUNCTIONS = frozenset({"first_value", *_NON_NULL})
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.row.layout import build
 
-__all__ = ["Flags", "GroupedRows", "Positions", "flags_buffer", "is_valid", "take_or_null"]
-
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.types import FLOAT_KINDS, DataField, Kind
 
-__all__ = ["KeySet", "one_of"]
-
 _NOT_LISTED = FLOAT_KINDS | {Kind.CHAR}
 """Types whose values may be equal as keys and differ in statistics: zeros of both signs, blanks at the end."""
 _FEW = 1024

@@ -14,14 +14,11 @@ import pyarrow as pa
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.types import AtomicType, DataField, Kind
 
-__all__ = [
-    "DELETE", "INSERT", "KEY_PREFIX", "KEY_VALUE_FIELDS", "SEQUENCE_NUMBER", "UPDATE_AFTER", "UPDATE_BEFORE",
-    "VALUE_KIND", "is_retract", "key_column", "key_field", "with_key_columns", "with_key_values", "without_deletes",
-]  # fmt: skip
-
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+LEVEL = "_LEVEL"
+"""The column of a merge that says which level a row lies on, where that matters: files don't have it."""
 
 KEY_VALUE_FIELDS = (
     DataField(2_147_483_646, SEQUENCE_NUMBER, AtomicType(Kind.BIGINT, nullable=False)),

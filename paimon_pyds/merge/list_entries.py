@@ -13,8 +13,6 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
 
-__all__ = ["Entries", "entries_of", "from_entries"]
-
 _MOST = 2**31 - 1
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.merge.engine import FirstRow
 from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column
-from paimon_pyds.merge.versions import sort_versions
+from paimon_pyds.merge.key_values import LEVEL, SEQUENCE_NUMBER, VALUE_KIND, key_column
+from paimon_pyds.merge.versions import Versions, sort_versions
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.tree import Predicate
-
-__all__ = ["RowMerger"]
 
 
 class RowMerger:
     """Merges rows as they lie in files of a table with a primary key.
 
+    Where rows have a column ``_LEVEL``, the version of the lowest level above 0 counts for all on higher ones: it was
+    made of them when it was compacted; but the engine first-row goes by age alone. (Java: class LookupMergeFunction.)
+
     Args:
         schema: the table's. Its options say which engine merges, and what orders the versions of a key.
+        keeps_single: a key with one version keeps it, whatever the engine; compactions that look up older versions
+            merge it by itself.
 
     Raises:
         OptionError: the options contradict one another.
@@ -32,10 +37,12 @@ class RowMerger:
         keys: the columns that all versions of a row have the same values in: ``_KEY_…``.
     """
 
-    def __init__(self, schema: TableSchema) -> None:
+    def __init__(self, schema: TableSchema, *, keeps_single: bool = True) -> None:
         self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
         self._sequence = sequence_fields(schema)
         self._engine = merge_engine(schema)
+        self._by_level = not isinstance(self._engine, FirstRow)
+        self._keeps_single = keeps_single
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that `merge` needs, to give these."""
@@ -61,8 +68,7 @@ class RowMerger:
             SchemaError: values that an aggregate function fails on.
         """
         batch = one_batch(rows) if isinstance(rows, pa.Table) else rows
-        versions = sort_versions(batch, self.keys, self._sequence)
-        return self._engine.merge(batch, versions, batch.schema.names if columns is None else columns)
+        return self._engine.merge(batch, self._versions(batch), batch.schema.names if columns is None else columns)
 
     def needed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows without which `merge`, of these and any others, could give another result.
@@ -71,13 +77,22 @@ class RowMerger:
         groups a few more than there are columns. With sequence groups, and for aggregation, all are needed: what they
         make of some versions depends on those between them.
         """
-        versions = sort_versions(rows, self.keys, self._sequence)
-        needed = self._engine.needed(rows, versions)
+        needed = self._engine.needed(rows, self._versions(rows))
         return rows if len(needed) == rows.num_rows else rows.take(from_numpy(needed))
 
     def needed_in_order(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that `needed` gives, key by key in their order, and of each key from the oldest to the newest."""
-        versions = sort_versions(rows, self.keys, self._sequence)
+        versions = self._versions(rows)
         kept = np.zeros(rows.num_rows, np.bool_)
         kept[self._engine.needed(rows, versions)] = True
         return rows.take(from_numpy(versions.order[kept[versions.order]]))
+
+    def _versions(self, rows: pa.RecordBatch) -> Versions:
+        """Those that count."""
+        versions = replace(sort_versions(rows, self.keys, self._sequence), keeps_single=self._keeps_single)
+        if not self._by_level or LEVEL not in rows.schema.names or not rows.num_rows:
+            return versions
+        levels = to_numpy(rows.column(LEVEL))[versions.order]
+        above = levels > 0
+        lowest = np.minimum.reduceat(np.where(above, levels, np.iinfo(levels.dtype).max), versions.starts)
+        return versions.only(~above | (levels == versions.of_each(lowest)))

@@ -19,8 +19,6 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.sort.keys import SortKeys
 
-__all__ = ["Codes", "comparable", "order_code", "order_codes", "pair_codes", "sorted_rows"]
-
 Codes = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -24,8 +24,6 @@ from paimon_pyds.merge.sequence_groups import GroupOrder, SequenceGroup, last_re
 from paimon_pyds.merge.versions import Versions
 from paimon_pyds.predicate.tree import Predicate
 
-__all__ = ["PartialUpdate"]
-
 
 @dataclass(frozen=True)
 class PartialUpdate(MergeEngine):

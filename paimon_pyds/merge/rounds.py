@@ -10,8 +10,6 @@ from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.sort.spill import SpillFile
 
-__all__ = ["MOST_RUNS", "windows_in_rounds"]
-
 MOST_RUNS = 64
 """Runs that are merged at once, at most: of each a file is open, and a few batches are in memory."""
 

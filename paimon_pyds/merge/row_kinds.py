@@ -16,8 +16,6 @@ from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.key_values import DELETE, UPDATE_BEFORE
 from paimon_pyds.options import TableOptions
 
-__all__ = ["ROW_KINDS", "kept_rows", "parse_row_kinds"]
-
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 """Row kinds as texts, in the order of their numbers."""
 

@@ -15,8 +15,6 @@ from paimon_pyds.merge.grouped_rows import Flags, Positions, is_valid
 from paimon_pyds.merge.order_codes import Codes, order_codes, pair_codes
 from paimon_pyds.merge.versions import Versions
 
-__all__ = ["GroupOrder", "SequenceGroup", "last_removals"]
-
 
 @dataclass(frozen=True)
 class SequenceGroup:

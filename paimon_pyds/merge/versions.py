@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeVar
 
@@ -16,8 +16,6 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.merge.order_codes import Codes, order_code, pair_codes, sorted_rows
-
-__all__ = ["SequenceFields", "Versions", "sort_versions"]
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -54,10 +52,12 @@ class Versions:
         order: positions of rows: key by key in their order, and of each key from the oldest version to the newest. An
             index of it is called a place here.
         starts: the place where each key begins.
+        keeps_single: a key with one version keeps it as it is, whatever the engine makes of versions.
     """
 
     order: Positions
     starts: Positions
+    keeps_single: bool = True
 
     @property
     def ends(self) -> Positions:
@@ -71,8 +71,14 @@ class Versions:
 
     @property
     def is_single(self) -> Flags:
-        """Which keys have one version."""
-        return np.asarray(self.counts == 1, np.bool_)
+        """Which keys have one version, and keep it as it is."""
+        return np.asarray((self.counts == 1) & self.keeps_single, np.bool_)
+
+    def only(self, kept: Flags) -> Versions:
+        """The same without the other places: of each key one at least is kept."""
+        numbers = self.key_numbers[kept]
+        starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
+        return replace(self, order=self.order[kept], starts=starts)
 
     def of_each(self, values: npt.NDArray[_T]) -> npt.NDArray[_T]:
         """One value for each key as one for each place."""

@@ -20,8 +20,6 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable
 
-__all__ = ["SortedBatches", "windows"]
-
 _FOLD_ROWS = 1 << 16
 _Key = list[tuple[bool, Any]]
 """The key of one row as Python compares it: NULL first."""

@@ -1,4 +1,4 @@
-"""Partition rows (``_PARTITION``: arity + BinaryRow) → directories, texts and columns; which a condition keeps."""
+"""Partition rows (``_PARTITION``: arity + BinaryRow) → texts and columns; which a condition keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, is_true
-from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Predicate
@@ -29,14 +28,6 @@ class PartitionBucket(NamedTuple):
 
 FileKey: TypeAlias = tuple[PartitionBucket, str]
 """Partition, bucket and name of a data file."""
-
-
-def partition_directory(schema: TableSchema, partition: bytes) -> str:
-    """The directory of a partition, ``k=v/k2=v2``; empty for a table without partitions."""
-    fields = schema.partition_fields
-    if not fields:
-        return ""
-    return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
 
 
 @lru_cache(maxsize=4096)

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.options.option import Kind, comma_separated, parse_value
 from paimon_pyds.redaction import RedactedDict
+from paimon_pyds.row import decode_row
 from paimon_pyds.storage import normalise_location, scheme_of
 from paimon_pyds.types import DataField
 from paimon_pyds.types.java_text import partition_text
 
 if TYPE_CHECKING:
+    from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.metadata.store import TableStore
 
 MAIN_BRANCH = "main"
@@ -77,6 +79,14 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: 
             text = default
         parts.append(f"{escape_path_name(column.name)}={escape_path_name(text)}")
     return "/".join(parts)
+
+
+def partition_directory(schema: TableSchema, partition: bytes) -> str:
+    """The directory of a partition, ``k=v/k2=v2``; empty for a table without partitions."""
+    fields = schema.partition_fields
+    if not fields:
+        return ""
+    return partition_path(fields, decode_row(partition, [f.type for f in fields]), schema.options)
 
 
 def checked_name(name: str, what: str = "file") -> str:

@@ -26,6 +26,11 @@ class CommitKind(enum.Enum):
     OVERWRITE = "OVERWRITE"
     ANALYZE = "ANALYZE"
 
+    @property
+    def keeps_rows(self) -> bool:
+        """It leaves all rows of the table as they are."""
+        return self in (CommitKind.COMPACT, CommitKind.ANALYZE)
+
 
 class Operation(str, enum.Enum):
     """What a snapshot's member ``operation`` says of commits that are made here (source: Java Paimon 2, class

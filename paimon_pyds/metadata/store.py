@@ -273,29 +273,26 @@ class TableStore(SchemaStore):
         wanted = tuple(columns)
         return self._cached(name, size, wanted, lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
 
-    def read_index_manifest(self, name: str, size: int | None = None) -> Sequence[IndexEntry]:
+    def read_index_manifest(self, name: str) -> Sequence[IndexEntry]:
         """The entries of an index manifest. Errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_index_manifest
 
         def weigh(entries: Sequence[IndexEntry]) -> int:
             return sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100
 
-        return self._cached(name, size, "index", decode_index_manifest, weigh)
+        return self._cached(name, None, "index", decode_index_manifest, weigh)
 
-    def write_manifest(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
-        """Write an encoded manifest as ``manifest-<commit id>-<number>``; its name, and its size in bytes.
+    def write_manifest(self, data: bytes) -> tuple[str, int]:
+        """Write an encoded manifest under a new name; that, and its size in bytes. Raises StorageError."""
+        return self._write(f"manifest-{uuid.uuid4()}-0", data)
 
-        Without ``commit_id`` a new uuid is taken. Raises StorageError.
-        """
-        return self._write("manifest", data, commit_id, number)
+    def write_manifest_list(self, data: bytes, commit_id: str, number: int) -> tuple[str, int]:
+        """The same for one of the manifest lists of a commit."""
+        return self._write(f"manifest-list-{commit_id}-{number}", data)
 
-    def write_manifest_list(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
-        """The same for a manifest list."""
-        return self._write("manifest-list", data, commit_id, number)
-
-    def write_index_manifest(self, data: bytes, commit_id: str | None = None, number: int = 0) -> tuple[str, int]:
+    def write_index_manifest(self, data: bytes) -> tuple[str, int]:
         """The same for an index manifest."""
-        return self._write("index-manifest", data, commit_id, number)
+        return self._write(f"index-manifest-{uuid.uuid4()}-0", data)
 
     def missing(self, path: str) -> NotFoundError:
         """The error for a file that the metadata names and the storage does not have."""
@@ -309,8 +306,7 @@ class TableStore(SchemaStore):
 
     # -------------------------------------------------------------------------------------- helpers
 
-    def _write(self, kind: str, data: bytes, commit_id: str | None, number: int) -> tuple[str, int]:
-        name = f"{kind}-{commit_id or uuid.uuid4()}-{number}"
+    def _write(self, name: str, data: bytes) -> tuple[str, int]:
         path = self.paths.manifest(name)
         try:
             self.io.write_bytes(path, data)

@@ -5,52 +5,16 @@ A text where a number belongs, or a number where a condition belongs, would else
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import operator
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
-__all__ = ["columns", "condition", "integer", "keywords_of", "mapping", "path_like", "present", "text", "texts"]
-
 _LONGEST = 60
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def keywords_of(options: type) -> Callable[[_F], _F]:
-    """Show the fields of a dataclass as the parameters of a function that takes them as ``*args`` and ``**kwargs``.
-
-    Their names, types, defaults and texts are written once, at the dataclass; `help` and notebooks show them here, too:
-    the texts take the place of the docstring's lines that begin with an asterisk.
-    """
-
-    def decorate(function: _F) -> _F:
-        signature = inspect.signature(function)
-        kinds = inspect.Parameter
-        shown = [
-            kinds(
-                f.name,
-                kinds.KEYWORD_ONLY if f.kw_only else kinds.POSITIONAL_OR_KEYWORD,
-                default=f.default,
-                annotation=f.type,
-            )
-            for f in dataclasses.fields(options)
-        ]
-        own = [p for p in signature.parameters.values() if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
-        parameters = sorted([*own, *shown], key=lambda parameter: parameter.kind)
-        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        described = inspect.cleandoc(options.__doc__ or "").partition("Attributes:\n")[2]
-        own_doc = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = re.sub(r"^ +\*.*(?:\n +\*.*)*$", lambda _: described, own_doc, count=1, flags=re.M)
-        return function
-
-    return decorate
 
 
 def _refused(name: str, wanted: str, value: object) -> ArgumentTypeError:
@@ -80,10 +44,10 @@ def text(name: str, value: Any) -> str:
     raise _refused(name, "a text", value)
 
 
-def texts(name: str, value: Any, what: str = "a list of names") -> list[str]:
+def texts(name: str, value: Any) -> list[str]:
     """The strs in an iterable that is none itself. Raises ArgumentTypeError."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _refused(name, what, value)
+        raise _refused(name, "a list of names", value)
     return [text(f"{name}: each", item) for item in value]
 
 

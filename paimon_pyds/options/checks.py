@@ -14,21 +14,6 @@ from paimon_pyds.types import REFUSED_KINDS, DataField, DataType, Kind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "SchemaLike",
-    "check_branch",
-    "check_known",
-    "check_no_secrets",
-    "check_readable",
-    "check_shape",
-    "check_without_key",
-    "check_writable",
-    "describe_options",
-    "refused_kind",
-    "restore_case",
-    "zoned_partitions",
-]
-
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
@@ -37,7 +22,9 @@ _WRITTEN_BY_KEY = {
     "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
-"""Values of options that tables with a primary key are written with."""
+"""Values of options that tables with a primary key are written with, unless ``write-only`` leaves the others to
+compactions."""
+_OF_COMPACTIONS = ("changelog-producer", "deletion-vectors.enabled", "merge-engine")
 
 
 class SchemaLike(Protocol):
@@ -110,7 +97,7 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
         )
     for key, values in _WRITTEN_BY_KEY.items():
-        if options.get(key) not in values:
+        if options.get(key) not in values and not (options.get("write-only") and key in _OF_COMPACTIONS):
             works = ", ".join(str(value).lower() for value in values)
             raise UnsupportedError(
                 f"a table with a primary key and {key}={options[key]} can't be written yet",
@@ -122,8 +109,8 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
     """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
     if schema.primary_keys:
         raise UnsupportedError(
-            f"{operation} is not supported yet for tables with a primary key",
-            hint="use Java Paimon for that, or an append table (no primary key)",
+            f"{operation} is for tables without a primary key",
+            hint="use an append table (no primary key)",
         )
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from paimon_pyds.options.option import Kind, Option, Scope, Status
 
-__all__ = ["CORE_OPTIONS"]
-
 _H, _I, _R = Status.HONOURED, Status.IGNORABLE, Status.REFUSED
 _S, _B, _N, _L, _D = Kind.STRING, Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.DOUBLE
 _M, _T, _E, _MAP = Kind.MEMORY, Kind.DURATION, Kind.ENUM, Kind.MAP

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from paimon_pyds.options.option import Kind, Option, Status
 
-__all__ = ["ENGINE_OPTIONS"]
-
 _S, _B, _N, _L, _D = Kind.STRING, Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.DOUBLE
 _M, _T, _E = Kind.MEMORY, Kind.DURATION, Kind.ENUM
 _LONG_MAX = str(2**63 - 1)
@@ -88,6 +86,7 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("rowkind.field", _S, None, "column that holds the kind of a row"),
     ("primary-key.nullable", _B, "false", "NULL in key columns"),
     ("changelog-producer", _E, "none", "where changelogs come from"),
+    ("delete.force-produce-changelog", _B, "false", "whole partitions are deleted row by row"),
     ("data-file.thin-mode", _B, "false", "data files without key columns"),
     ("pk-clustering-override", _B, "false", "files sorted by other columns than the key"),
 ])  # fmt: skip
@@ -99,7 +98,6 @@ _PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", p
     ("write.sequence-number-init-mode", _E, "scan", "where sequence numbers go on from"),
     ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
     ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
-    ("delete.force-produce-changelog", _B, "false", "changelog of DELETE"),
     ("force-lookup", _B, "false", "look up on compaction"),
     ("lookup-wait", _B, "true", "commits wait for look-ups"),
     ("lookup-compact", _E, "radical", "how eager look-up compaction is"),

@@ -11,8 +11,6 @@ from typing import Any
 
 from paimon_pyds.errors import OptionError
 
-__all__ = ["Kind", "Option", "Scope", "Status", "comma_separated", "parse_duration_ms", "parse_memory", "parse_value"]
-
 _AMOUNT = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*", re.ASCII | re.IGNORECASE)
 _MEMORY_UNITS = {
     1: ("", "b", "bytes"),

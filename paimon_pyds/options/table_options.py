@@ -13,8 +13,6 @@ from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.option import Kind, Option, Scope, Status
 from paimon_pyds.redaction import RedactedDict
 
-__all__ = ["IMMUTABLE_OPTIONS", "OPTIONS", "TableOptions", "dynamic_option", "option_of"]
-
 OPTIONS: Mapping[str, Option] = {option.key: option for option in (*CORE_OPTIONS, *ENGINE_OPTIONS)}
 """Every option of Paimon by its key; options with a column in their key come from `dynamic_option`."""
 

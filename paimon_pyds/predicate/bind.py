@@ -16,7 +16,6 @@ from paimon_pyds.predicate.tree import (
     ColumnRef,
     Const,
     Leaf,
-    Literal,
     MapKey,
     Op,
     Or,
@@ -26,6 +25,7 @@ from paimon_pyds.predicate.tree import (
     make_or,
 )
 from paimon_pyds.sql import casts, values
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_KINDS,
@@ -56,17 +56,14 @@ _NEGATED = {
 }  # fmt: skip
 
 
-def bind(
-    predicate: Predicate, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC"
-) -> Predicate:
+def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
     """Resolve a tree against a table's columns.
 
     Args:
         predicate: a tree of the parser, or one whose literals are plain Python values: ``Literal(value, None)`` of str,
             int, float, bool, bytes, Decimal, date, datetime, time, None. A bound tree is bound again by its names: it
             comes back as it is when the columns are the same, and folded to their types when those are others.
-        fields: the columns.
-        case_sensitive: take names exactly; otherwise an exact name wins, then one that differs in case only.
+        fields: the columns: an exact name wins, then one that differs in case only.
         timezone: zone of texts that are compared with timestamps, and between timestamps with and without a zone.
 
     Returns:
@@ -78,16 +75,15 @@ def bind(
     """
     if is_deep(predicate, MAX_DEPTH):
         raise PredicateError(f"the filter is nested deeper than {MAX_DEPTH} levels")
-    return TableBinder(fields, case_sensitive=case_sensitive, timezone=timezone).bind(predicate)
+    return TableBinder(fields, timezone=timezone).bind(predicate)
 
 
 class TableBinder:
     """Binds predicates to the columns of one table; the arguments are those of `bind`."""
 
-    def __init__(self, fields: Sequence[DataField], *, case_sensitive: bool = False, timezone: str = "UTC") -> None:
+    def __init__(self, fields: Sequence[DataField], *, timezone: str = "UTC") -> None:
         values.time_zone(timezone)
         self._fields = fields
-        self._exact = case_sensitive
         self._zone = timezone
         self._columns: dict[tuple[str, tuple[str | MapKey, ...]], ColumnRef] = {}
 
@@ -142,7 +138,7 @@ class TableBinder:
 
     def _field(self, name: str, fields: Sequence[DataField], where: str) -> DataField:
         found = fields_named(name, fields)
-        if len(found) == 1 and (not self._exact or found[0].name == name):
+        if len(found) == 1:
             return found[0]
         if found:
             names = ", ".join(f.name for f in found)

@@ -12,8 +12,9 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.literal_bounds import LiteralBounds, bounds_of, domain, from_step, mismatch, skipped_hour
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and, make_or
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.sql import casts, values
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS

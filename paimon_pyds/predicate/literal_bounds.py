@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import scalar, to_numpy
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.tree import Literal
 from paimon_pyds.sql import casts, values
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_BITS,

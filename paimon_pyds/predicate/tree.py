@@ -20,14 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataType
-
-__all__ = [
-    "And", "ColumnRef", "Computed", "Const", "Leaf", "Literal", "MapKey", "Op", "Or", "Predicate", "Ranges",
-    "RowCondition", "Wanted", "computed_parts", "conjuncts", "is_computed", "is_deep", "leaves", "make_and", "make_or",
-    "negate", "partition_filter", "relaxed", "root_columns", "without_computed",
-]  # fmt: skip
 
 
 class Op(enum.Enum):

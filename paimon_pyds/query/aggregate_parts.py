@@ -23,8 +23,6 @@ from paimon_pyds.index.keys import Key, order_codec
 from paimon_pyds.split import ColumnBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
-__all__ = ["Distinct", "Extreme", "Fold", "Sum", "python_value"]
-
 _MERGE_ROWS = 1 << 20
 _BIGINT = 1 << 63
 _EXACT = decimal.Context(prec=100)

@@ -26,8 +26,6 @@ from paimon_pyds.types import DataField
 if TYPE_CHECKING:
     from paimon_pyds.table_scan import Scan
 
-__all__ = ["Answer", "Answers"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

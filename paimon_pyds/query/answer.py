@@ -21,8 +21,6 @@ from paimon_pyds.types import DataField
 if TYPE_CHECKING:
     from paimon_pyds.read import FileTrace
 
-__all__ = ["Answer", "IndexedFile", "Tally"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from paimon_pyds.table_scan import Scan
 
-__all__ = ["lookup_rows"]
-
 _KEYS_AT_ONCE = 1 << 16
 """Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
 _BATCH_ROWS = 65_536

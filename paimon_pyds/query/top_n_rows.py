@@ -17,8 +17,6 @@ from paimon_pyds.predicate.tree import Const
 from paimon_pyds.split import ColumnBounds, PlannedFile, sections
 from paimon_pyds.sql.order import SortColumn
 
-__all__ = ["BestRows", "Rank", "SortKey", "best_possible", "by_best_value", "files_that_matter"]
-
 _PENDING = 1 << 13
 
 

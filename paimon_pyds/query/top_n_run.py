@@ -38,8 +38,6 @@ from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.sql.order import EXAMPLE, TopN
 from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField, Kind, scalar_to_internal
 
-__all__ = ["TopNQuery", "check_order", "make_query", "run_top_n"]
-
 _POSITION = "__paimon_row_index"
 _TRIES = 8
 """So many times n of the best rows are tried against a filter that no index answers, before the file is read."""

@@ -27,8 +27,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField
 
-__all__ = ["KeySearch", "read_wanted"]
-
 _BLOCK_ROWS = 1 << 12
 _MOST_BLOCKS = 0.25
 """The share of blocks of so many rows that candidates may lie in. As files are sorted by keys, the pages to be read in

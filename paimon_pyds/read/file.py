@@ -29,17 +29,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
 from paimon_pyds.types import DataField, arrow_schema, arrow_type
 
-__all__ = [
-    "ROW_INDEX",
-    "FileReading",
-    "matching_rows",
-    "metadata_column",
-    "no_columns",
-    "open_data_file",
-    "read_file",
-    "timed",
-]
-
 ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048

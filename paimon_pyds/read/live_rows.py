@@ -25,8 +25,6 @@ from paimon_pyds.split import DeletionFile, PlannedFile, ReadSpec
 from paimon_pyds.storage import FileIO, FileSource
 from paimon_pyds.types import DataField
 
-__all__ = ["FileTrace", "LiveRows", "SectionTrace", "deleted_rows", "file_evolution", "live_rows"]
-
 
 @dataclass(slots=True)
 class SectionTrace:

@@ -18,10 +18,11 @@ from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
-from paimon_pyds.merge.files import OLDER, rank_keys
+from paimon_pyds.merge.files import OLDER, looks_up, rank_keys
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
+    LEVEL,
     SEQUENCE_NUMBER,
     VALUE_KIND,
     with_key_columns,
@@ -39,8 +40,6 @@ from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_column
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
-
-__all__ = ["before_merging", "read_merged", "read_versions"]
 
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
@@ -141,6 +140,27 @@ def read_versions(
                 yield rows.slice(start, batch_rows)
 
 
+def read_windows(
+    spec: ReadSpec, files: Sequence[PlannedFile], batch_rows: int = DEFAULT_BATCH_ROWS
+) -> Generator[pa.RecordBatch, None, None]:
+    """All versions of the rows of one section, in windows of whole keys, in the order of keys.
+
+    They have the columns of ``spec``, what `RowMerger` needs to merge them, and ``_LEVEL``.
+
+    Args:
+        spec: columns of the table; it has no filter.
+        files: those of the section that are read.
+        batch_rows: rows that are read of each run at a time, at most.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    section = _Section(spec, spec.merging, files, traces, numbered=True, levels=True)
+    return section.windows(batch_rows)
+
+
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
     """How one file of a section is read: with the columns that merging needs, and filtered by keys.
 
@@ -163,14 +183,18 @@ def _alone(file: PlannedFile) -> PlannedFile:
 
 @dataclass
 class _Section:
-    """How the files of one section are read and merged; ``numbered``: the result has sequence numbers; ``keys``: those
-    that are wanted, None for all."""
+    """How the files of one section are read and merged.
+
+    ``numbered``: the result has sequence numbers; ``levels``: rows say which level they lie on; ``keys``: those wanted,
+    None for all.
+    """
 
     spec: ReadSpec
     merging: Merging
     files: Sequence[PlannedFile]
     traces: Sequence[FileTrace]
     numbered: bool = False
+    levels: bool = False
     keys: KeySet | None = None
 
     def __post_init__(self) -> None:
@@ -246,6 +270,12 @@ class _Section:
         last = [max(ranges[number][1] for number in run) for run in self.runs]
         return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
 
+    @cached_property
+    def gives_levels(self) -> bool:
+        """Whether rows say which level they lie on: of those above 0 that may be of the same key one counts."""
+        above = {file.run.level for file in self.files if file.run is not None and file.run.level}
+        return self.levels or (len(above) > 1 and looks_up(TableOptions(self.merging.schema.options)))
+
     @property
     def open_runs(self) -> int:
         """How many runs are read at a time."""
@@ -295,6 +325,10 @@ class _Section:
                 keyed = with_key_columns(batch, keys)
                 if same is not None:
                     keyed = keyed.append_column(SEQUENCE_NUMBER, from_numpy(same[: batch.num_rows]))
+                if self.gives_levels:
+                    sorted_run = file.run
+                    assert sorted_run is not None
+                    keyed = keyed.append_column(LEVEL, from_numpy(np.full(batch.num_rows, sorted_run.level, np.int32)))
                 yield keyed
 
     def windows(self, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:

@@ -11,14 +11,11 @@ import pyarrow as pa
 
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
-from paimon_pyds.merge.files import merge_keys
-from paimon_pyds.merge.filter import merge_filter
+from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
-
-__all__ = ["check_row_counts", "empty_batch", "read_split", "read_splits", "with_filter"]
 
 _HELD_BYTES = 128 << 20
 """What files that come later may have ready, beside a batch of each."""

@@ -32,9 +32,6 @@ from paimon_pyds.roaring.layout import (
     read_layout,
 )
 
-__all__ = ["RoaringLayout", "container_entries", "decode_bitmap", "encode_bitmap", "encode_groups", "encode_mask",
-           "encode_packed", "encode_header", "read_layout", "pack_rows", "whole_containers"]  # fmt: skip
-
 _LEAST = 8  # bytes of the header of an empty bitmap
 _LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
 _PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")

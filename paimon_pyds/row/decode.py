@@ -80,11 +80,9 @@ def decode_row(row: bytes, types: Sequence[DataType], *, path: object = None) ->
     return tuple(scalar_to_internal(column[0]) for column in columns)
 
 
-def decode_column(
-    rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool, path: object = None
-) -> DecodedColumn:
+def decode_column(rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool) -> DecodedColumn:
     """One field of some rows; arguments and errors as in `decode_rows`, but see `DecodedColumn` for timestamps."""
-    return _Rows(rows, len(types), arity, path).column(index, types[index])
+    return _Rows(rows, len(types), arity, None).column(index, types[index])
 
 
 class _Rows:

@@ -38,7 +38,7 @@ from pyroaring import BitMap
 from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
 from paimon_pyds.commit.publisher import Retries, removing_unpublished
 from paimon_pyds.deletion.files import NewVectors
-from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
+from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
@@ -49,11 +49,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 from paimon_pyds.storage import discard
-
-__all__ = ["Published", "RowSummary", "change_rows", "publish"]
-
-_MOVES = (CommitKind.COMPACT, CommitKind.ANALYZE)
-"""Kinds of commits that leave all rows as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,7 @@ def change_rows(
             return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
         try:
             with removing_unpublished(partial(abort_messages, store, edits.messages)):
-                published = publish(target, edits, retries, executor)
+                published = _publish(target, edits, retries, executor)
         except CommitConflictError as error:
             retries.again(error)
             continue
@@ -132,6 +127,15 @@ def change_rows(
             seconds=time.perf_counter() - started,
             attempts=retries.count,
         )
+
+
+def _publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor) -> Published:
+    if not target.schema.primary_keys:
+        return publish(target, edits, retries, executor)
+    from paimon_pyds.rowlevel.key_rows import publish_versions  # other tables do without merging
+
+    snapshot, files_removed = publish_versions(target, edits)
+    return Published(snapshot, NewVectors(), files_removed)
 
 
 def _apply_stray_vectors(target: RowTarget, snapshot: Snapshot | None) -> None:
@@ -287,18 +291,8 @@ class _Attempt:
 
     def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
         """Whether the latest snapshot follows from the base by more than blind appends, and moves of rows."""
-        if base.snapshot == latest:
-            return False
-        first = 0 if base.snapshot is None else base.snapshot.id
-        if latest is None or latest.id <= first:
-            return True  # rolled back
-        try:
-            since = [*map(base.store.snapshot, range(max(first, 1), latest.id)), latest]
-        except SnapshotNotFoundError:
-            return True
-        if base.snapshot is not None and since.pop(0) != base.snapshot:
-            return True
-        return not all(s.is_blind_append or s.commit_kind in _MOVES for s in since)
+        since = base.later_snapshots(latest)
+        return since is None or not all(s.is_blind_append or s.commit_kind.keeps_rows for s in since)
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(

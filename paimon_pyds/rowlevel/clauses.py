@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from paimon_pyds.expression import Operand
-
-__all__ = ["Clauses", "Delete", "Insert", "MergeOptions", "Update"]
+    from paimon_pyds.expression.bound import Operand
 
 
 @dataclass(frozen=True)
@@ -49,21 +47,9 @@ class Insert:
 Clauses: TypeAlias = "str | Update | Delete | Insert | Sequence[str | Update | Delete | Insert] | None"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """Keywords of `paimon_pyds.Table.merge` and `paimon_pyds.spark.merge`.
-
-    Attributes:
-        when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete` clauses
-            such as ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``
-            or ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]``, of which the first whose condition is
-            true acts.
-        when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
-        when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
-            nothing.
-        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
-            ``timezone`` for dates, times and literals without a zone (UTC by default).
-    """
+    """Clauses and options of `paimon_pyds.Table.merge`, which explains them."""
 
     when_matched: Clauses = None
     when_not_matched: Clauses = None

@@ -2,7 +2,8 @@
 
 A file whose index answers the condition exactly is not opened. With ``deletion-vectors.enabled`` deleted rows are
 marked by vectors, else their files are rewritten without them. Files whose partition or statistics say that the
-condition is true for all their rows go by metadata alone.
+condition is true for all their rows go by metadata alone. In tables with a primary key a version of the kind -D deletes
+a row; only whole partitions go by metadata.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import Operand, bind_rows_condition
+from paimon_pyds.expression.bound import Operand
+from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
-
-__all__ = ["delete"]
 
 Progress = Callable[[int], None]
 
@@ -36,7 +36,7 @@ def delete(
     """Delete the rows for which ``where`` is true, as one snapshot.
 
     Args:
-        store: an append table.
+        store: the table.
         where: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are done so far.
@@ -57,6 +57,8 @@ def delete(
 
     def once(target: RowTarget) -> RowEdits:
         predicate = bind_rows_condition(where, target.schema.fields, timezone=timezone)
+        if target.schema.primary_keys:
+            return _key_edits(target, predicate, workers, progress)
         return _edits(target, predicate, workers, progress)
 
     return change_rows(store, once, workers, options=own)
@@ -76,3 +78,15 @@ def _edits(target: RowTarget, predicate: Predicate, executor: Executor, progress
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate
     )
+
+
+def _key_edits(target: RowTarget, predicate: Predicate, executor: Executor, progress: Progress | None) -> RowEdits:
+    from paimon_pyds.rowlevel import key_rows  # other tables do without merging
+
+    dropped = key_rows.drop_partitions(target, predicate, executor)
+    if dropped is not None:
+        return dropped
+    key_rows.check_deletes(target.options)
+    plan = key_rows.plan_rows(target, predicate, target.schema.fields)
+    found = key_rows.write_versions(target, plan, key_rows.Deletes.of(target.schema), executor, progress)
+    return RowEdits(messages=found.messages, operation=Operation.DELETE, deleted=found.deleted, reads=predicate)

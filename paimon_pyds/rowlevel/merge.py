@@ -1,8 +1,9 @@
 """MERGE: rows of a source update, delete and add rows of the table, as one snapshot.
 
 The source is held in memory; the table is read in batches, only the files that may hold its keys, and of these the
-columns that decide. With ``deletion-vectors.enabled`` only new versions of rows are written, else the files that hold
-changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE with the clauses of Spark SQL.)
+columns that decide. With ``deletion-vectors.enabled``, or a primary key, only new versions of rows are written, else
+the files that hold changed rows are rewritten, rows in their places. (Semantics: SQL:2003 MERGE with the clauses of
+Spark SQL.)
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.writing import abort_messages
-from paimon_pyds.expression import Operand, SourceKeys, bind_rows_condition, split_join
+from paimon_pyds.expression.bound import Operand
+from paimon_pyds.expression.condition import bind_rows_condition
+from paimon_pyds.expression.join import JoinCondition, SourceKeys, split_join
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
@@ -31,7 +35,7 @@ from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
-from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, MergeScopes, bind_clauses, listed
+from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, MergeScopes, bind_clauses, listed
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
 from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
@@ -40,8 +44,8 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = ["merge_into"]
-
+if TYPE_CHECKING:
+    from paimon_pyds.rowlevel.key_rows import Deletes
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 
@@ -58,7 +62,7 @@ def merge_into(
     """Merge a source into the table, as one snapshot.
 
     Args:
-        store: an append table.
+        store: the table.
         source: a pyarrow Table, batch or reader, a pandas or polars DataFrame; its rows are held in memory.
         on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns that
             are equal on both sides. NULL equals nothing, unless written with ``<=>``.
@@ -114,6 +118,8 @@ class _Merge:
             name: bind_clauses(name, clauses, schema, scopes, zone, request.now)
             for name, clauses in request.clauses.items()
         }
+        if schema.primary_keys:
+            _check_clauses(target, bound, condition)
         self._target = target
         self._inserts = bound["when_not_matched"]
         self._rules = MergeRules(
@@ -129,19 +135,20 @@ class _Merge:
         self._removed: list[RemovedRows] = []
         self._kept: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
-        self._updated = 0
+        self._updated = self._deleted = self._tasks_done = 0
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
         with removing_unfinished(partial(abort_messages, self._target.store, self._messages)):
             if self._predicate not in (Const.FALSE, Const.UNKNOWN):
-                self._change(executor, progress)
+                change = self._change_keys if self._target.schema.primary_keys else self._change
+                change(executor, progress)
             inserted = self._insert()
         return RowEdits(
             sorted(self._removed, key=lambda r: r.number),
             self._messages,
             operation=Operation.MERGE,
-            deleted=sum(r.rows for r in self._removed) - self._updated,
+            deleted=self._deleted,
             updated=self._updated,
             inserted=inserted,
             reads=self._predicate,
@@ -162,12 +169,31 @@ class _Merge:
             rows_done += sum(sizes[number] for number in result.numbers)
             if progress is not None:
                 progress(rows_done)
+        self._deleted = sum(r.rows for r in self._removed) - self._updated
+
+    def _change_keys(self, executor: Executor, progress: Progress | None) -> None:
+        """In a table with a primary key rows that go, and rows that change, get new versions."""
+        from paimon_pyds.rowlevel import key_rows  # other tables do without merging
+
+        target = self._target
+        schema = target.schema
+        plan = key_rows.plan_rows(target, self._predicate, self._fields())
+        change = _KeyMerge(schema.fields, schema.primary_keys, self._rules, key_rows.Deletes.of(schema))
+        found = key_rows.write_versions(target, plan, change, executor, progress)
+        self._messages += found.messages
+        self._unmatched[found.matched] = False
+        self._updated, self._deleted, self._tasks_done = found.updated, found.deleted, found.tasks
 
     def _fields(self) -> list[DataField]:
-        """What is read of rows that may match: what decides, and with vectors all that their new versions need."""
-        rules, fields = self._rules, self._target.schema.fields
-        names = rules.columns()
-        if self._target.uses_vectors:
+        """What is read of rows that may match: what decides, and all that new versions need, where these are written
+        beside other rows."""
+        rules, schema = self._rules, self._target.schema
+        fields, names = schema.fields, rules.columns()
+        if schema.primary_keys:
+            names |= {rules.prefix + name for name in schema.primary_keys}
+            if any(c.values is None for c in (*rules.matched, *rules.by_source)):
+                return list(fields)
+        if self._target.uses_vectors or schema.primary_keys:
             for values in (c.values for c in (*rules.matched, *rules.by_source) if c.values is not None):
                 names |= {rules.prefix + f.name for f in fields if f.name not in values}
                 names |= {name for expression in values.values() for name in expression.columns}
@@ -190,7 +216,7 @@ class _Merge:
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
         if batches:
-            self._messages.append(write_rows(self._target.write_context(), batches))
+            self._messages.append(write_rows(self._target.write_context(), batches, self._tasks_done))
         return sum(batch.num_rows for batch in batches)
 
 
@@ -204,7 +230,44 @@ def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
+def _check_clauses(target: RowTarget, clauses: Mapping[str, Sequence[BoundClause]], condition: JoinCondition) -> None:
+    """Raises UnsupportedError for clauses that a table with a primary key has no versions for."""
+    from paimon_pyds.rowlevel import key_rows
+
+    joined = {key.column.name for key in condition.keys if key.column is not None}
+    for name in ("when_matched", "when_not_matched_by_source"):
+        for clause in clauses[name]:
+            if clause.values is None:
+                key_rows.check_deletes(target.options)
+            else:
+                key_rows.check_updates(target.schema, target.options)
+                key_rows.check_keys(target.schema, clause.values, joined if name == "when_matched" else ())
+
+
 # ------------------------------------------------------------------------------------------------------- in each task
+
+
+@dataclass(frozen=True)
+class _KeyMerge:
+    """A `paimon_pyds.rowlevel.key_rows.RowChange`: what the clauses make of rows with all their ``fields``."""
+
+    fields: Sequence[DataField]
+    keys: Sequence[str]
+    rules: MergeRules
+    deletes: Deletes
+
+    def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], _Ints]:
+        """New versions of the rows that are updated, and deletes of those that go."""
+        from paimon_pyds.rowlevel.key_rows import updated
+
+        named = _prefixed(rows, self.rules.prefix)
+        actions = act(self.rules, named)
+        fresh = new_versions(self.rules, named, actions, self.fields)
+        updates = np.isin(actions.clauses, self.rules.updating)
+        parts = [] if fresh is None else [updated(rows.take(from_numpy(actions.rows[updates])), fresh, self.keys)]
+        if not updates.all():
+            parts += self.deletes.versions(rows.take(from_numpy(actions.rows[~updates])))[0]
+        return parts, actions.matched
 
 
 @dataclass(frozen=True)

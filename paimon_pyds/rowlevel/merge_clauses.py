@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.expression import BoundExpression, Scope, bind_condition, bind_expression
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
 from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import Parser
 from paimon_pyds.types import DataField
-
-__all__ = ["BoundClause", "MERGE_CLAUSES", "MergeScopes", "bind_clauses", "listed", "parse_clause"]
 
 
 def parse_clause(text: str) -> Update | Delete | Insert:

@@ -14,13 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CardinalityError
-from paimon_pyds.expression import BoundExpression, JoinCondition, SourceKeys, expand
+from paimon_pyds.expression.bound import BoundExpression
+from paimon_pyds.expression.join import JoinCondition, SourceKeys, expand
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.rowlevel.merge_clauses import BoundClause
 from paimon_pyds.types import DataField, arrow_type
 from paimon_pyds.write.conform import fill_default
-from paimon_pyds.write.context import SEQUENCE_NUMBER
-
-__all__ = ["Actions", "MergeRules", "act", "inserted_rows", "new_versions"]
 
 _Ints = npt.NDArray[np.int64]
 _MAX_PAIRS = 1 << 21

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import PredicateError, SchemaError
-from paimon_pyds.expression import JoinCondition, JoinKey, SourceKeys
+from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_and
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     INTEGER_BITS,
     INTEGER_KINDS,
@@ -25,8 +26,6 @@ from paimon_pyds.types import (
     from_arrow_schema,
 )
 from paimon_pyds.write.conform import as_batches
-
-__all__ = ["LISTED_KEYS", "eligible_rows", "key_predicate", "source_table"]
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""

@@ -17,15 +17,13 @@ from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedErro
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_without_key
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import FoundRows, remove_rows
 from paimon_pyds.selection import RowSelection
-
-__all__ = ["check_replaceable", "replace_rows"]
 
 
 def replace_rows(
@@ -55,6 +53,7 @@ def replace_rows(
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
+        check_without_key(target.schema, "changing rows by their positions in files")
         if versions is not None:
             check_replaceable(target.options, store.root)
         candidates = target.candidates(Const.TRUE)

@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.caching import cached_property
-from paimon_pyds.commit import VectorPlace, vector_places
+from paimon_pyds.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.errors import OptionError
-from paimon_pyds.execution.writing import check_instant_writers
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from paimon_pyds.execution.writing import check_instant_writers, write_context
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_branch, check_known, check_without_key, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
@@ -31,8 +31,6 @@ from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
-
-__all__ = ["Candidate", "Candidates", "RemovedRows", "RowEdits", "RowTarget"]
 
 _ENABLED = "deletion-vectors.enabled"
 
@@ -91,6 +89,7 @@ class RowEdits:
         deleted, updated, inserted: how many rows.
         reads: true for every row that could have made a difference, wherever it lies.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
+        emptied: partitions of a table with a primary key that go as a whole.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -102,6 +101,7 @@ class RowEdits:
     inserted: int = 0
     reads: Predicate = Const.TRUE
     kept: Mapping[int, BitMap] = field(default_factory=dict)
+    emptied: Overwrite | None = None
 
     @property
     def added(self) -> Sequence[CommitMessage]:
@@ -111,7 +111,7 @@ class RowEdits:
     @property
     def is_empty(self) -> bool:
         """There is nothing to publish."""
-        return not self.removed and not any(m.file_count for m in self.added)
+        return not self.removed and self.emptied is None and not any(m.file_count for m in self.added)
 
 
 class RowTarget:
@@ -120,8 +120,8 @@ class RowTarget:
     Attributes:
         schema: the table's latest schema.
         options: its options with the operation's own on top.
-        entries: its live data files (`ENTRY_SCHEMA`); operations name a file by its row in here.
-        uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them.
+        uses_vectors: rows are deleted by deletion vectors; else files are rewritten without them. Where rows have a
+            primary key, neither: they get new versions.
         read_with_vectors: what the table's own options say, by which Java Paimon reads it.
 
     Args:
@@ -130,7 +130,8 @@ class RowTarget:
 
     Raises:
         UnsupportedError: a table that can't be written to.
-        OptionError: an unknown option, or vectors asked for on a table that is not read with them.
+        OptionError: an unknown option, vectors asked for on a table that is not read with them, or an option that
+            contradicts others or the primary key.
     """
 
     def __init__(self, store: TableStore, given: Mapping[str, str] | None = None) -> None:
@@ -141,18 +142,39 @@ class RowTarget:
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
         check_branch(self.schema, store.branch, store.root)
-        check_without_key(self.schema, "DELETE, UPDATE or MERGE")
-        check_writable(self.schema, own)
+        keyed = bool(self.schema.primary_keys)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})
-        self.uses_vectors = bool(self.options.get(_ENABLED))
+        enabled = bool(self.options.get(_ENABLED))
+        self.uses_vectors = enabled and not keyed
         self.read_with_vectors = bool(TableOptions(self.schema.options).get(_ENABLED))
-        if self.uses_vectors and not self.read_with_vectors:
+        if enabled > self.read_with_vectors or (keyed and enabled != self.read_with_vectors):
             raise OptionError(
-                f"{_ENABLED} can't be switched on for one operation: readers look at the table's own options",
-                hint=f"alter the table: {_ENABLED} = true",
+                f"{_ENABLED} can't be switched {'on' if enabled else 'off'} for one operation: readers look at the "
+                "table's own options",
+                hint=f"alter the table: {_ENABLED} = {str(enabled).lower()}",
             )
-        self.entries: pa.RecordBatch = ManifestReader(store).live_files(self.snapshot)
+        check_writable(self.schema, own)
+        if keyed:
+            write_context(store, own)  # refuses what other writes are refused for
+
+    @cached_property
+    def entries(self) -> pa.RecordBatch:
+        """The live data files (`ENTRY_SCHEMA`); operations name a file by its row in here."""
+        return ManifestReader(self.store).live_files(self.snapshot)
+
+    def later_snapshots(self, latest: Snapshot | None) -> list[Snapshot] | None:
+        """Those that follow this one up to another; None where it does not follow from this one, or some are gone."""
+        if self.snapshot == latest:
+            return []
+        first = 0 if self.snapshot is None else self.snapshot.id
+        if latest is None or latest.id <= first:
+            return None  # rolled back
+        try:
+            since = [*map(self.store.snapshot, range(max(first, 1), latest.id)), latest]
+        except SnapshotNotFoundError:
+            return None
+        return None if self.snapshot is not None and since.pop(0) != self.snapshot else since
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).

@@ -24,17 +24,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-__all__ = [
-    "FoundRows",
-    "by_total_buckets",
-    "find_rows",
-    "in_place",
-    "remove_rows",
-    "run_tasks",
-    "unfiltered",
-    "write_rows",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -86,9 +75,9 @@ def run_tasks(
     return done
 
 
-def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
-    """Rows as new data files; on an error those that were written are removed."""
-    with TableWriter(context) as writer:
+def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], task: int | None = None) -> CommitMessage:
+    """Rows as new data files; on an error those that were written are removed. ``task``: as `TableWriter` has it."""
+    with TableWriter(context, task) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.prepare_commit()

@@ -1,7 +1,8 @@
 """UPDATE: rows for which a condition is true get new values; their new versions are written, the old ones go.
 
 With ``deletion-vectors.enabled`` only the changed rows are written, and vectors mark their old versions; else the files
-that hold them are rewritten, rows in their places. Rows whose partition or bucket changes move there.
+that hold them are rewritten, rows in their places. Rows whose partition or bucket changes move there. In tables with a
+primary key the new versions are upserts, of the kind +U, and keys stay.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from datetime import datetime
 from datetime import timezone as zones
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.expression import BoundExpression, Operand, Scope, bind_expression, bind_rows_condition
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import BoundExpression, Operand, bind_expression
+from paimon_pyds.expression.condition import bind_rows_condition
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
@@ -42,9 +47,6 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import fill_default
-from paimon_pyds.write.context import SEQUENCE_NUMBER
-
-__all__ = ["assignments_of", "update"]
 
 Progress = Callable[[int], None]
 
@@ -61,7 +63,7 @@ def update(
     """Set columns of the rows for which ``where`` is true, as one snapshot.
 
     Args:
-        store: an append table.
+        store: the table.
         set: new values by column: SQL text over the old values, plain Python values that are not texts, or
             `pyarrow.compute.Expression`. A text value is written ``"'text'"``.
         where: which rows; all of them when None.
@@ -83,13 +85,10 @@ def update(
 
     def once(target: RowTarget) -> RowEdits:
         fields = target.schema.fields
-        return _edits(
-            target,
-            bind_rows_condition(where, fields, timezone=timezone),
-            assignments_of(set, target.schema, (Scope((), fields),), timezone),
-            workers,
-            progress,
-        )
+        predicate = bind_rows_condition(where, fields, timezone=timezone)
+        assignments = assignments_of(set, target.schema, (Scope((), fields),), timezone)
+        edits = _key_edits if target.schema.primary_keys else _edits
+        return edits(target, predicate, assignments, workers, progress)
 
     return change_rows(store, once, workers, options=own)
 
@@ -143,7 +142,46 @@ def _edits(
     return RowEdits(removed, messages, operation=Operation.UPDATE, updated=updated, reads=predicate)
 
 
+def _key_edits(
+    target: RowTarget,
+    predicate: Predicate,
+    assignments: Mapping[str, BoundExpression],
+    executor: Executor,
+    progress: Progress | None,
+) -> RowEdits:
+    from paimon_pyds.rowlevel import key_rows  # other tables do without merging
+
+    schema = target.schema
+    key_rows.check_keys(schema, assignments)
+    key_rows.check_updates(schema, target.options)
+    plan = key_rows.plan_rows(target, predicate, _read_fields(schema, assignments))
+    change = _KeyUpdate(schema.field_names, schema.primary_keys, assignments)
+    found = key_rows.write_versions(target, plan, change, executor, progress)
+    return RowEdits(messages=found.messages, operation=Operation.UPDATE, updated=found.updated, reads=predicate)
+
+
+def _read_fields(schema: TableSchema, assignments: Mapping[str, BoundExpression]) -> list[DataField]:
+    """An old value that is set without being looked at needs no reading, unless its row may stay as it is."""
+    needed = {name for expression in assignments.values() for name in expression.columns}
+    return [f for f in schema.fields if f.name in needed or f.name not in assignments]
+
+
 # ------------------------------------------------------------------------------------------------------- in each task
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyUpdate:
+    """A `paimon_pyds.rowlevel.key_rows.RowChange`: new values for columns of rows, of which ``names`` are all."""
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    assignments: Mapping[str, BoundExpression]
+
+    def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64]]:
+        """New versions of all rows."""
+        from paimon_pyds.rowlevel.key_rows import updated
+
+        return [updated(rows, _assigned(rows, self.assignments, self.names), self.keys)], np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +198,7 @@ def _tasks(
 ) -> Iterator[_UpdateTask]:
     rows = {f.number: f.positions for f in found}
     rewrite = not target.uses_vectors
-    needed = {name for expression in assignments.values() for name in expression.columns}
-    # An old value that is set without being looked at needs no reading, unless its row may stay as it is.
-    fields = [f for f in target.schema.fields if rewrite or f.name in needed or f.name not in assignments]
+    fields = target.schema.fields if rewrite else _read_fields(target.schema, assignments)
     for total, files in by_total_buckets(c for c in candidates.files if c.number in rows):
         context = target.moving_context(total)
         spec = unfiltered(candidates.spec, fields, metadata=(*context.layout.trailing_names, ROW_INDEX))

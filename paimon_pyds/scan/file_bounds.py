@@ -1,7 +1,7 @@
-"""What metadata knows of the files of a plan: how much of the filter it settles, and what lies in some columns.
+"""What metadata says of the files of a plan: which parts of the filter hold for all rows, and what some columns hold.
 
 Partition values and column statistics can say that part of a filter holds for every row of a file, or that a column has
-one value there; minima and maxima bound what a file can contribute. What is told here is certain: statistics that are
+one value there; minima and maxima bound what a file can contribute. What is said here is certain: statistics that are
 missing, cut short or of another type than the column say less, or nothing.
 """
 
@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, is_true, scalar
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.keys import OrderCodec, order_codec
-from paimon_pyds.merge.files import MERGED, merge_keys
+from paimon_pyds.merge.files import MERGED
+from paimon_pyds.merge.filter import merge_keys
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.exact import matches
@@ -31,13 +32,11 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.split import ColumnBounds, FileBounds
 from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
 
-__all__ = ["plan_with_bounds"]
-
 _ATTAINED = INTEGER_KINDS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.DECIMAL}
 """Types whose minima and maxima are values of the file: others may be cut short, or rounded by a format."""
 
 _MOST_LEAVES = 1_000
-"""Leaves of a filter up to which it is told for each file which of them hold for all its rows."""
+"""A filter of more leaves is not looked at leaf by leaf for what holds for all rows of a file."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -68,7 +67,7 @@ class _BoundsPlanner(Planner):
         partitions = _Partitions(entries, self.schema.partition_fields)
         residuals = _residuals(self.request.predicate, partitions, self._always_true(entries))
         names = [field.name for field in self.bounded]
-        columns = [partitions.bounds(f) or self._bounds(f, entries) for f in self.bounded]
+        columns = [self._bounds(f, entries, partitions.bounds(f)) for f in self.bounded]
         rows: Iterable[tuple[ColumnBounds, ...]] = zip(*columns, strict=True) if columns else repeat(())
         embedded = entries.column("embedded_index").to_pylist()
         bounds = [
@@ -100,9 +99,11 @@ class _BoundsPlanner(Planner):
                 mask &= ~merged | (leaf.column.name in keys)
         return found
 
-    def _bounds(self, field: DataField, entries: pa.RecordBatch) -> list[ColumnBounds]:
-        found = [ColumnBounds()] * entries.num_rows
-        for group in statistics_groups([field], entries, self.fields_of):
+    def _bounds(
+        self, field: DataField, entries: pa.RecordBatch, of_partitions: list[ColumnBounds] | None
+    ) -> list[ColumnBounds]:
+        found = of_partitions or [ColumnBounds()] * entries.num_rows
+        for group in statistics_groups([field], entries, self.fields_of) if of_partitions is None else ():
             for row, bounds in zip(group.rows.tolist(), _column(field, group), strict=True):
                 found[row] = bounds
         keys = merge_keys(self.schema)
@@ -114,7 +115,8 @@ class _BoundsPlanner(Planner):
 
 
 def _merged_bounds(bounds: ColumnBounds, is_key: bool) -> ColumnBounds:
-    """What is known of a column where rows are merged: of keys, that they are within the bounds of their files."""
+    """What is known of a column where rows are merged: of keys and partitions, that they are within the bounds of their
+    files. All rows may be deleted."""
     return ColumnBounds(bounds.low, bounds.high, bounds.nulls) if is_key else ColumnBounds()
 
 

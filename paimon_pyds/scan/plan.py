@@ -31,12 +31,11 @@ from paimon_pyds.merge.files import (
     highest_level,
     is_older,
     keep_sections,
-    merge_keys,
     not_merged,
     with_merged,
     without_common,
 )
-from paimon_pyds.merge.filter import MergeFilter, merge_filter
+from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -49,10 +48,8 @@ from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
-from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, sections
+from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
-
-__all__ = ["Planner", "ScanRequest", "first_files", "plan_scan"]
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -353,7 +350,8 @@ class Planner:
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
         files = []
-        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in by_state(entries))
+        parts = by_state(entries) if self.schema.primary_keys else [entries]
+        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in parts)
         for file in chain.from_iterable(planned):
             deleted = None if file.deletion is None else file.deletion.cardinality
             if deleted is not None and deleted > file.row_count:
@@ -394,21 +392,6 @@ class Planner:
         if self.request.explain:
             self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
         return kept
-
-
-def first_files(files: Sequence[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
-    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
-
-    Files whose rows are merged come last, and together with all that they are merged with.
-    """
-    kept: list[PlannedFile] = []
-    in_order = sections(sorted(files, key=lambda file: file.merged))
-    for number, section in enumerate(in_order):
-        if limit <= 0:
-            return kept, [file for rest in in_order[number:] for file in rest]
-        kept += section
-        limit -= sum(file.live_row_count or 0 for file in section)
-    return kept, []
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

@@ -13,8 +13,15 @@ from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
-from paimon_pyds.metadata.partition import FileKey, PartitionBucket, partition_directory
-from paimon_pyds.metadata.paths import TablePaths, check_names, escape_path_name, file_paths, partition_path
+from paimon_pyds.metadata.partition import FileKey, PartitionBucket
+from paimon_pyds.metadata.paths import (
+    TablePaths,
+    check_names,
+    escape_path_name,
+    file_paths,
+    partition_directory,
+    partition_path,
+)
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -26,15 +33,6 @@ from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
 from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
-
-__all__ = [
-    "FileDetails",
-    "deletion_files",
-    "file_locations",
-    "has_stray_vectors",
-    "index_file_paths",
-    "planned_files",
-]
 
 
 class FileLocations(NamedTuple):
@@ -286,11 +284,11 @@ class ZonedPartitions:
         start = f"{escape_path_name(field.name)}="
         nanos = value * NANOS_PER_UNIT[timestamp_unit(field.type)]
         for name, is_dir in self._names(f"{self._paths.data_root}/{outer}".rstrip("/")).items():
-            if is_dir and name != own and name.startswith(start) and _is_near(unquote(name[len(start) :]), nanos):
+            if is_dir and name != own and name.startswith(start) and _is_shifted(unquote(name[len(start) :]), nanos):
                 yield name
 
 
-def _is_near(text: str, nanos: int) -> bool:
+def _is_shifted(text: str, nanos: int) -> bool:
     try:
         shown, _ = parse_timestamp(text)
     except PredicateError:

@@ -16,8 +16,6 @@ from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import LeafTrace
 
-__all__ = ["IndexAnswer", "PruneStep", "STRIP_BINS", "ScanPlan", "SkippedFile", "index_answers", "pack", "row_strip"]
-
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 
@@ -172,7 +170,7 @@ class IndexAnswer:
 
 
 def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
-    """What an evaluation on a file of ``row_count`` rows told of each leaf."""
+    """What an evaluation on a file of ``row_count`` rows said to each leaf."""
     return tuple(
         IndexAnswer(
             leaf=to_sql(leaf.leaf, shorten=True),

@@ -24,27 +24,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
-
-__all__ = [
-    "Additions",
-    "Difference",
-    "Incremental",
-    "TIME_TRAVEL_OPTIONS",
-    "TableState",
-    "check_same_buckets",
-    "parse_timestamp",
-    "resolve_between",
-    "resolve_state",
-    "state_options",
-    "stored_state",
-]
+from paimon_pyds.options.arguments import integer, mapping
 
 TIME_TRAVEL_OPTIONS = (
     "scan.snapshot-id",
@@ -301,6 +288,27 @@ _OF_MODE = {
     **dict.fromkeys(("latest-full", "full", "latest"), ()),
 }
 """What each mode of `scan.mode` reads from; the others are refused where a scan begins."""
+
+
+def scan_options(
+    snapshot: int | None, tag: str | None, timestamp: Any, options: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Keyword arguments of `Table.scan` as Paimon's options."""
+    from datetime import datetime
+
+    given = {str(k): v for k, v in mapping("options", options or {}).items() if v is not None}
+    if snapshot is not None:
+        given["scan.snapshot-id"] = snapshot
+    if tag is not None:
+        given["scan.tag-name"] = tag
+    if isinstance(timestamp, datetime):
+        given["scan.timestamp"] = timestamp.isoformat()
+    elif isinstance(timestamp, int):
+        given["scan.timestamp-millis"] = timestamp
+    elif timestamp is not None:
+        given["scan.timestamp"] = timestamp
+    # Python refuses to make texts of numbers of thousands of digits.
+    return {k: str(integer(k, v) if type(v) is int else v) for k, v in given.items()}
 
 
 def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -15,8 +15,6 @@ from paimon_pyds.sort.keys import CURVES, SortKeys, sort_positions
 from paimon_pyds.sort.spill import SpillFile
 from paimon_pyds.types import DataField
 
-__all__ = ["RowSorter", "SortSpec", "merge_sorted", "sorted_batches"]
-
 _BATCH_ROWS = 131_072
 _SAMPLE_ROWS = 131_072
 _MOST_RUNS = 64

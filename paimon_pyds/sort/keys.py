@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 
 from paimon_pyds.types import DataField, Kind
 
-__all__ = ["CURVES", "STRATEGIES", "SortKeys", "rows_by_range", "can_sort", "range_bounds", "sort_positions"]
-
 CURVES = ("zorder", "hilbert")
 STRATEGIES = ("order", *CURVES)
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from paimon_pyds.errors import PaimonError, StorageError
 
-__all__ = ["SPILL_CODECS", "SpillFile", "spill_codec"]
-
 SPILL_CODECS = ("zstd", "lz4", "none")
 
 _K = TypeVar("_K", bound=Hashable)

@@ -14,8 +14,6 @@ from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import UNITS_PER_SECOND
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_strict_member
 
-__all__ = ["check_castable", "conform_batch", "find_name"]
-
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly the columns of ``schema``, in its order and of its types.

@@ -45,7 +45,7 @@ class SparkExecutor:
         storage, are Spark's to try again.
 
         Raises:
-            PaimonError: Spark lost or doubled tasks, as it may when it repeats a shuffle that it was told not to sort.
+            PaimonError: Spark lost or doubled tasks, as it may when it repeats a shuffle that is not sorted.
         """
         if not tasks:
             return

@@ -14,9 +14,10 @@ from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Literal, Op, Predicate, make_or, negate
-from paimon_pyds.spark.arrow import find_name
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, RowType, timestamp_unit
+from paimon_pyds.write.nested import find_name
 
 _COMPARISONS = {
     "EqualTo": Op.EQ,

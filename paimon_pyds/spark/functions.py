@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options.arguments import keywords_of
-from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.table import Table
 
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.rowlevel.clauses import Clauses
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
@@ -82,29 +80,45 @@ def _partition_value(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-@keywords_of(CompactOptions)
-def compact(
+def compact(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
-    *positional: Any,
+    where: str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    *,
+    order: str = "order",
+    full: bool = False,
+    dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
-    **named: Any,
+    options: Mapping[str, str] | None = None,
 ) -> CompactSummary:
     """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
 
     Args:
         spark: a session, classic or Connect; its workers read and write the data files.
         path: where the table is.
+        where: a condition on partition columns.
+        order_by: columns to order the rows of each partition by.
+        order: ``order``, ``zorder`` or ``hilbert``.
+        full: drop every deleted row, and merge all that can be merged.
+        dry_run: only tell what would be rewritten.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: called with the rows written so far.
-        *positional: the options in their order.
-        **named: the options by name: see `CompactOptions`.
+        options: table options for this run.
     """
-    table = Table.open(path, branch, storage_options)
-    return table.compact(*positional, executor=SparkExecutor(spark), progress=progress, **named)
+    return Table.open(path, branch, storage_options).compact(
+        where,
+        order_by,
+        order=order,
+        full=full,
+        dry_run=dry_run,
+        executor=SparkExecutor(spark),
+        progress=progress,
+        options=options,
+    )
 
 
 def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
@@ -191,17 +205,19 @@ def update(  # noqa: PLR0913 - named arguments that users type
     return table.update(values, _checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
-@keywords_of(MergeOptions)
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
     source: Any,
     on: str | Sequence[str],
     *,
+    when_matched: Clauses = None,
+    when_not_matched: Clauses = None,
+    when_not_matched_by_source: Clauses = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
-    **named: Any,
+    options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
 
@@ -211,14 +227,26 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         source: a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what
             `Table.merge` takes.
         on: Spark SQL text over ``target.…`` and ``source.…``, or the names of columns that both have.
+        when_matched: clauses for rows of the table that match.
+        when_not_matched: clauses for rows of the source that match nothing.
+        when_not_matched_by_source: clauses for rows of the table that match nothing.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: called with the rows of the files that are looked through so far.
-        **named: see `MergeOptions`.
+        options: table options for this run.
     """
     table = Table.open(path, branch, storage_options)
     rows = source.toArrow() if _is_of_spark(source) else source
-    return table.merge(rows, on, executor=SparkExecutor(spark), progress=progress, **named)
+    return table.merge(
+        rows,
+        on,
+        when_matched=when_matched,
+        when_not_matched=when_not_matched,
+        when_not_matched_by_source=when_not_matched_by_source,
+        executor=SparkExecutor(spark),
+        progress=progress,
+        options=options,
+    )
 
 
 def _is_of_spark(value: Any) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
-from paimon_pyds.spark.arrow import check_castable, find_name
+from paimon_pyds.spark.arrow import check_castable
 from paimon_pyds.types import DataField, RowType, arrow_type
+from paimon_pyds.write.nested import find_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -179,10 +179,10 @@ class PaimonPushdownReader(PaimonReader):
 
     def _columns(self) -> dict[str, Any]:
         """The table's columns by the names Spark uses for them; CHAR is left to Spark, which sees texts as stored."""
-        from paimon_pyds.spark.arrow import find_name
         from paimon_pyds.spark.filters import PushedColumn
         from paimon_pyds.spark.types import spark_field
         from paimon_pyds.types import Kind
+        from paimon_pyds.write.nested import find_name
 
         fields = self._scan.schema.fields
         names = [f.name for f in fields]

@@ -142,7 +142,7 @@ def _appended_until(store: TableStore, base: int, manifest_list: str) -> int:
             after = store.snapshot(before.id + 1)
         except SnapshotNotFoundError:
             return before.id
-        same_rows = after.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE)
+        same_rows = after.commit_kind.keeps_rows
         appends = after.commit_kind is CommitKind.APPEND and after.index_manifest == before.index_manifest
         if not same_rows and not appends:
             return before.id

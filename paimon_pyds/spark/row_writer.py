@@ -1,7 +1,8 @@
 """``df.write.option("operation", "delete" | "upsert")``: a DataFrame of keys, or of rows and their positions.
 
 With the columns ``__paimon_file_path`` and ``__paimon_row_index`` (a read gives them by the option
-``metadata-columns``) rows are named by their position in a file; else by the values of key columns. Tasks write new
+``metadata-columns``) rows are named by their position in a file; else by the values of key columns, which for an upsert
+are those of the primary key, if there is one. Tasks write new
 versions of rows; the driver finds the old ones and publishes both as one snapshot.
 """
 
@@ -21,13 +22,14 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.options import check_without_key
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
-from paimon_pyds.spark.arrow import check_castable, conform_batch, find_name
+from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.table import Table
 from paimon_pyds.types import NESTED_KINDS, DataField, arrow_schema
 from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.nested import find_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -198,10 +200,10 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
     """
     operation = options.operation or ""
     table = Table.open(options.path, options.branch, options.storage)
-    check_without_key(table.schema, f"operation={operation}")
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):
+        check_without_key(table.schema, f"operation={operation} by the columns __paimon_file_path, __paimon_row_index")
         if options.keys is not None:
             raise OptionError("operation-keys and the columns __paimon_file_path, __paimon_row_index both name rows")
         if operation == "upsert":
@@ -210,7 +212,10 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         columns = _columns(schema, [*arrow_schema(fields), *_POSITION_FIELDS], table.path)
         keys: tuple[str, ...] = ()
     else:
-        keys = _keys(options.keys, names, context.schema.fields, operation)
+        requested = options.keys
+        if requested is None and operation == "upsert":
+            requested = context.schema.primary_keys or None
+        keys = _keys(requested, names, context.schema.fields, operation)
         chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
         columns = _columns(schema, arrow_schema(chosen), table.path)
     if operation == "upsert":

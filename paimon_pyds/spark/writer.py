@@ -36,8 +36,7 @@ from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import match_columns
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.write.conform import ROW_KIND_COLUMN, match_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -19,26 +19,6 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact, scrubbed
 
-__all__ = [
-    "SCHEME",
-    "ByteSource",
-    "BytesSource",
-    "FileIO",
-    "FileSource",
-    "FileStatus",
-    "OutputFile",
-    "check_range",
-    "discard",
-    "is_path",
-    "normalise_location",
-    "open_file_io",
-    "options_of_store",
-    "read_coalesced",
-    "scheme_of",
-    "storage_error",
-    "storage_faults",
-]
-
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
     errno.EDQUOT: "your quota is used up: free some space or ask for more; nothing was published",

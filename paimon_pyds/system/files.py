@@ -21,8 +21,6 @@ from paimon_pyds.storage import FileIO
 from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.java_text import partition_text
 
-__all__ = ["file_indexes_table", "files_table", "partition_row_text", "table_of", "value_text"]
-
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _HEAD_READERS = 16

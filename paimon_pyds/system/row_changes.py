@@ -27,8 +27,6 @@ from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, arrow_sche
 if TYPE_CHECKING:
     from paimon_pyds.table_scan import Scan
 
-__all__ = ["ROW_CHANGES", "AuditLog", "Binlog"]
-
 ROW_CHANGES = ("audit_log", "binlog")
 _KINDS = ("+I", "-U", "+U", "-D")
 _ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))

@@ -37,8 +37,6 @@ from paimon_pyds.system.files import (
 from paimon_pyds.system.row_changes import ROW_CHANGES
 from paimon_pyds.types import field_to_json
 
-__all__ = ["SYSTEM_TABLES", "system_table"]
-
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 
 

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.write.context import SEQUENCE_NUMBER, WriteContext
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
+from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
-
-__all__ = ["AppendBucketWriter", "BucketWriter", "open_bucket_writer"]
 
 
 class BucketWriter(Protocol):

@@ -27,16 +27,6 @@ from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 from paimon_pyds.write.conform import Conformer, without_defaults
 
-__all__ = [
-    "FILE_SOURCE_APPEND",
-    "FILE_SOURCE_COMPACT",
-    "ROW_ID_FIELDS",
-    "RowLayout",
-    "SEQUENCE_NUMBER",
-    "WriteContext",
-    "check_files",
-]
-
 ROW_ID_FIELDS = tuple(METADATA_FIELDS[name] for name in ("_ROW_ID", SEQUENCE_NUMBER))
 """The columns in which rows keep their row ids."""
 

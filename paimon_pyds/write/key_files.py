@@ -21,8 +21,6 @@ from paimon_pyds.types import DataField, Kind, arrow_schema
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
-__all__ = ["SortedRunWriter"]
-
 
 class SortedRunWriter:
     """Writes rows in the order of their keys into files of one sorted run, which roll at ``target-file-size``.

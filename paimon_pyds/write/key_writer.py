@@ -21,8 +21,6 @@ from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
-__all__ = ["KeyBucketWriter"]
-
 _BATCH_ROWS = 131_072
 
 

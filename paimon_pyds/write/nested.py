@@ -14,8 +14,6 @@ import pyarrow as pa
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import positions_named
 
-__all__ = ["TIME_HINT", "LeafCast", "cast_nested", "find_name", "has_strict_member", "nulls_of"]
-
 LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
 """Casts values that are not nested: the array, the type wanted, the column's path for errors."""
 

@@ -24,8 +24,6 @@ from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 
-__all__ = ["RollingWriter", "RowMetadata", "RowMetadataCollector", "WriterThreads"]
-
 _QUEUE_DEPTH = 4
 """Batches that may wait for a thread: bounds memory when one is slower than the other."""
 _SIZE_CHECKS = 8

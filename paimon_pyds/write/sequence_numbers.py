@@ -39,8 +39,6 @@ from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField
 from paimon_pyds.write.context import WriteContext
 
-__all__ = ["SequenceNumbers", "move_numbers"]
-
 _TASK_BITS = 28
 _MOST_TASKS = 1 << 20
 _READ_SINGLY = 8

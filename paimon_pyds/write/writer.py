@@ -19,18 +19,17 @@ from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
 from paimon_pyds.errors import StorageError
-from paimon_pyds.metadata.partition import PartitionBucket, partition_directory
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.sort.spill import SpillFile, spill_codec
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
+from paimon_pyds.write.conform import IncomingRows
 from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.incoming import IncomingRows
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
-
-__all__ = ["Router", "TableWriter", "joined_batches"]
 
 _GATHER_ROWS = 131_072
 """Small batches (Spark's have 10,000 rows) are gathered up to this many rows before they are encoded."""

@@ -181,16 +181,6 @@ def test_what_is_refused(tmp_path: Path, name: str) -> None:
         pp.Table.open(tmp_path / "t").compact(full=True)
 
 
-@requires_shared
-@pytest.mark.parametrize(("name", "why"), [("pk_dv32", "deletion-vectors.enabled"), ("pk_first_row", "first-row")])
-def test_some_runs_of_tables_that_need_look_ups_are_refused(tmp_path: Path, name: str, why: str) -> None:
-    shutil.copytree(table_path(name), tmp_path / "t")
-    table = pp.Table.open(tmp_path / "t")
-    for options in ({}, {"deletion-vectors.merge-on-read": "true"}):
-        with pytest.raises(UnsupportedError, match=why):
-            table.compact(options=options)
-
-
 @pytest.mark.parametrize("options", [{"record-level.expire-time": "1 d", "record-level.time-field": "s"}])
 def test_options_that_a_compaction_would_have_to_honour_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     table = _written(tmp_path / "t", 2)

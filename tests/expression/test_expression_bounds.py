@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression import Scope, bind_expression
 from paimon_pyds.expression.arrays import LONGEST_TEXT, MOST_TEXT
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_expression
 from paimon_pyds.expression.functions import FUNCTIONS
 from paimon_pyds.types import from_arrow_schema
 

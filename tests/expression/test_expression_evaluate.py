@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression import Scope, bind_condition, bind_expression, bind_rows_condition
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_condition, bind_expression
+from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import And, Computed, Const, is_computed, leaves
 from paimon_pyds.types import AtomicType, DataField, Kind, from_arrow_schema

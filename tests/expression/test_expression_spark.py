@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression import Scope, bind_expression
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_expression
 from paimon_pyds.types import from_arrow_schema
 from support.spark_zone import zone
 

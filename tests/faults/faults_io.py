@@ -197,6 +197,8 @@ def referenced(store: TableStore) -> set[str]:
     found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
     for snapshot in store.snapshots():
         lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        if snapshot.changelog_manifest_list is not None:
+            lists.append(snapshot.changelog_manifest_list)
         found |= {f"snapshot-{snapshot.id}", *lists}
         for manifest in (m for name in lists for m in store.read_manifest_list(name)):
             entries = store.read_manifest(manifest.file_name)

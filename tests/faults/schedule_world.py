@@ -36,7 +36,7 @@ Row = tuple[int, int, int, "int | None"]
 Rows = Counter[Row]
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("p", pa.int32())])
 _NAMES = ("id", "n", "p", "x")
-_ONE = LocalExecutor(1)
+ONE = LocalExecutor(1)
 _VECTORS = {"deletion-vectors.enabled": "true"}
 _WIDE = _VECTORS | {"deletion-vectors.bitmap64": "true"}
 _BUCKETS = {"bucket": "2", "bucket-key": "id"}
@@ -56,10 +56,10 @@ KINDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "indexes beside": (_WIDE | _INDEX | {"file-index.in-manifest-threshold": "1 b"}, ("p",)),
     "avro": (_VECTORS | {"file.format": "avro"}, ()),
 }
-_START = ([(0, 0, 0), (1, 2, 1), (2, 4, 0), (3, 6, 1)], [(4, 1, 0), (5, 3, 1), (6, 5, 0), (7, 7, 1)])
+START = ([(0, 0, 0), (1, 2, 1), (2, 4, 0), (3, 6, 1)], [(4, 1, 0), (5, 3, 1), (6, 5, 0), (7, 7, 1)])
 
 
-def _table(rows: Sequence[tuple[int, int, int]]) -> pa.Table:
+def append_table(rows: Sequence[tuple[int, int, int]]) -> pa.Table:
     return pa.table([[row[i] for row in rows] for i in range(3)], schema=_SCHEMA)
 
 
@@ -71,8 +71,8 @@ def _prepared(kind: str) -> dict[str, bytes]:
     fields = from_arrow_schema(_SCHEMA)
     with repeatable(kind):
         table = pp.Table(create_table(MemoryIO(files), "/t", TableDefinition(fields, (), partition_by, options)))
-        for rows in _START:
-            table.append(_table(rows))
+        for rows in START:
+            table.append(append_table(rows))
         table.delete("id = 1")
     return files
 
@@ -114,7 +114,7 @@ class Step:
         told: str,
         run: Callable[[pp.Table], Any],
         after: Callable[[Rows], Rows | None],
-        says: type[PaimonError] = CommitConflictError,
+        says: type[PaimonError] | tuple[type[PaimonError], ...] = CommitConflictError,
     ) -> None:
         self.told, self.run, self.after, self.says = told, run, after, says
         self.outcome: str | None = None
@@ -143,10 +143,10 @@ def _each(change: Change, *new: tuple[int, int, int]) -> Callable[[Rows], Rows]:
 
 def _append(rng: Dice) -> Step:
     rows = [(rng.randrange(12), rng.randrange(9), rng.randrange(2)) for _ in range(2)]
-    return Step(f"append {rows}", lambda t: t.append(_table(rows)), _each(lambda r: [r], *rows))
+    return Step(f"append {rows}", lambda t: t.append(append_table(rows)), _each(lambda r: [r], *rows))
 
 
-def _delete(rng: Dice) -> Step:
+def delete(rng: Dice) -> Step:
     low = rng.near()
     where, meant = rng.choice(
         [
@@ -156,7 +156,7 @@ def _delete(rng: Dice) -> Step:
             (f"id >= {low}", lambda r: r[0] >= low),
         ]
     )
-    return Step(f"delete {where}", lambda t: t.delete(where, executor=_ONE), _each(lambda r: [] if meant(r) else [r]))
+    return Step(f"delete {where}", lambda t: t.delete(where, executor=ONE), _each(lambda r: [] if meant(r) else [r]))
 
 
 def _update(rng: Dice) -> Step:
@@ -164,7 +164,7 @@ def _update(rng: Dice) -> Step:
     where = f"n >= {low} AND n < {low + 3}"
     return Step(
         f"update n + 2, 1 - p where {where}",
-        lambda t: t.update({"n": "n + 2", "p": "1 - p"}, where, executor=_ONE),
+        lambda t: t.update({"n": "n + 2", "p": "1 - p"}, where, executor=ONE),
         _each(lambda r: [(r[0], r[1] + 2, 1 - r[2], r[3]) if low <= r[1] < low + 3 else r]),
     )
 
@@ -173,12 +173,12 @@ def _update_id(rng: Dice) -> Step:
     low = rng.near() + 2
     return Step(
         f"update id + 1 where id >= {low}",
-        lambda t: t.update({"id": "id + 1"}, f"id >= {low}", executor=_ONE),
+        lambda t: t.update({"id": "id + 1"}, f"id >= {low}", executor=ONE),
         _each(lambda r: [(r[0] + 1, *r[1:]) if r[0] >= low else r]),
     )
 
 
-def _fill(rng: Dice) -> Step:
+def fill(rng: Dice) -> Step:
     low = rng.near()
 
     def after(rows: Rows) -> Rows:
@@ -186,7 +186,7 @@ def _fill(rng: Dice) -> Step:
 
     return Step(
         f"update x = n where n >= {low}",
-        lambda t: t.update({"x": "n"}, f"n >= {low}", executor=_ONE),
+        lambda t: t.update({"x": "n"}, f"n >= {low}", executor=ONE),
         after,
         SchemaError,  # there is no column x yet
     )
@@ -221,7 +221,7 @@ def _merge(rng: Dice) -> Step:
             when_matched=matched,
             when_not_matched=_INSERT if insert else None,
             when_not_matched_by_source=f"n < {low % 3} THEN DELETE" if others else None,
-            executor=_ONE,
+            executor=ONE,
         )
 
     def after(rows: Rows) -> Rows:
@@ -235,14 +235,14 @@ def _merge(rng: Dice) -> Step:
     return Step(f"merge {new}: {matched}, insert {insert}, others {others}", run, after)
 
 
-def _overwrite(rng: Dice) -> Step:
+def overwrite(rng: Dice) -> Step:
     how = rng.choice(["all", "partition", "dynamic"])
     rows = [(rng.randrange(12), rng.randrange(9), 1)]
 
     def run(table: pp.Table) -> Any:
         if not table.partition_by or how == "all":
-            return table.overwrite(_table(rows))
-        return table.overwrite(_table(rows), {"p": 1} if how == "partition" else None, dynamic=how == "dynamic")
+            return table.overwrite(append_table(rows))
+        return table.overwrite(append_table(rows), {"p": 1} if how == "partition" else None, dynamic=how == "dynamic")
 
     def after(rows_before: Rows, whole: bool) -> Rows:
         return _each(lambda r: [] if whole or r[2] == 1 else [r], *rows)(rows_before)
@@ -274,14 +274,14 @@ def _replace(rng: Dice) -> Step:
         for row in found:
             places.setdefault(row[place[0]], BitMap()).add(row[place[1]])
         if gone:
-            return replace_rows(table.store, places, executor=_ONE)
+            return replace_rows(table.store, places, executor=ONE)
         with TableWriter(table.write_context()) as writer:
             for row in found:
                 new = row | {"n": row["n"] + 1}
                 writer.write(pa.RecordBatch.from_pydict({name: pa.array([new[name]], pa.int64()) for name in names}))
             versions = [writer.prepare_commit()]
         try:
-            return replace_rows(table.store, places, versions, executor=_ONE)
+            return replace_rows(table.store, places, versions, executor=ONE)
         except CommitOutcomeUnknownError:
             raise
         except Exception:
@@ -299,15 +299,15 @@ def _replace(rng: Dice) -> Step:
     return Step(told, run, after, UnsupportedError)  # rows with ids can't be replaced
 
 
-def _same(told: str, run: Callable[[pp.Table], Any], says: type[PaimonError] = CommitConflictError) -> Step:
+def same(told: str, run: Callable[[pp.Table], Any], says: type[PaimonError] = CommitConflictError) -> Step:
     return Step(told, run, lambda rows: rows, says)
 
 
 def _compact(rng: Dice) -> Step:
     order = rng.choice([None, None, "n"])
     if order is not None:
-        return _same("compact by n", lambda t: t.compact(order_by="n", executor=_ONE), UnsupportedError)
-    return _same("compact", lambda t: t.compact(full=True, executor=_ONE))
+        return same("compact by n", lambda t: t.compact(order_by="n", executor=ONE), UnsupportedError)
+    return same("compact", lambda t: t.compact(full=True, executor=ONE))
 
 
 def _alter(rng: Dice) -> Step:
@@ -319,16 +319,16 @@ def _alter(rng: Dice) -> Step:
             {"set_options": {"file-index.bloom-filter.columns": "id"}},
         ]
     )
-    return _same(f"alter {changes}", lambda t: t.alter(**changes), SchemaError)  # the column is there already
+    return same(f"alter {changes}", lambda t: t.alter(**changes), SchemaError)  # the column is there already
 
 
 def _reindex(rng: Dice) -> Step:
-    return _same("rewrite indexes", lambda t: t.rewrite_file_index(rebuild=True, executor=_ONE))
+    return same("rewrite indexes", lambda t: t.rewrite_file_index(rebuild=True, executor=ONE))
 
 
 _WEIGHTS: dict[Callable[[Dice], Step], int] = {
-    _append: 3, _delete: 3, _update: 2, _update_id: 2, _merge: 6, _overwrite: 1, _replace: 1, _compact: 2, _alter: 1,
-    _fill: 1, _reindex: 1,
+    _append: 3, delete: 3, _update: 2, _update_id: 2, _merge: 6, overwrite: 1, _replace: 1, _compact: 2, _alter: 1,
+    fill: 1, _reindex: 1,
 }  # fmt: skip
 
 
@@ -352,7 +352,7 @@ class World:
     def __post_init__(self) -> None:
         self.rng = rng = Dice(f"{self.kind} {self.seed}")
         rng.hot = rng.randrange(9)
-        self.files = dict(_prepared(self.kind))
+        self.files = dict(self.prepared())
         self.actors = [[self._step() for _ in range(rng.choice([1, 1, 2]))] for _ in range(rng.choice([2, 2, 3, 3, 4]))]
         self.schedule = Schedule(rng, len(self.actors))
         self.ios = [
@@ -360,8 +360,21 @@ class World:
             for n in range(len(self.actors))
         ]
 
+    def prepared(self) -> dict[str, bytes]:
+        """The files that all begin with."""
+        return _prepared(self.kind)
+
+    def start(self) -> Rows:
+        """What they hold."""
+        return Counter((*row, None) for part in START for row in part if row[0] != 1)
+
     def _step(self) -> Step:
-        return self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0](self.rng)
+        weights = self.weights()
+        return self.rng.choices(list(weights), list(weights.values()))[0](self.rng)
+
+    def weights(self) -> dict[Callable[[Dice], Step], int]:
+        """The operations, and how often each is one of an actor's."""
+        return _WEIGHTS
 
     def table(self) -> pp.Table:
         """The table as nobody of the actors sees it."""
@@ -439,7 +452,7 @@ class World:
                     return True
             return False
 
-        return search((0,) * len(lines), Counter((*row, None) for part in _START for row in part if row[0] != 1))
+        return search((0,) * len(lines), self.start())
 
     def __str__(self) -> str:
         steps = [f"  {n}: {step}" for n, line in enumerate(self.actors) for step in line]

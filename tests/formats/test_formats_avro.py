@@ -20,8 +20,7 @@ from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
 from paimon_pyds.avro.schema import put_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.avro.reader import AvroFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
@@ -32,7 +31,7 @@ from support.fixtures import DEV, requires_shared, table_fields, table_path
 from support.strategies import ATOMS, NESTED, tables
 from support.values import expected_lines, lines
 
-FORMAT = AvroFormat()
+FORMAT = by_name("avro")
 MAP_OF_INTS = {"type": "MAP", "key": "INT NOT NULL", "value": {"type": "ARRAY", "element": "STRING"}}
 DEEP = {"type": "MAP", "key": "DATE NOT NULL", "value": "DECIMAL(20, 3) NOT NULL"}
 TYPES = [*(t for t in ATOMS if "(9)" not in t), *NESTED, MAP_OF_INTS, DEEP]

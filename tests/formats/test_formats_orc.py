@@ -15,10 +15,9 @@ import pytest
 from hypothesis import assume, given
 
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.orc.arrays import _booleans, _integers
 from paimon_pyds.formats.orc.encoding import unpack
-from paimon_pyds.formats.orc.reader import OrcFormat
 from paimon_pyds.formats.orc.tail import OrcKind, parse_stripe_footer, parse_tail
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
@@ -28,7 +27,7 @@ from support.fixtures import DEV, requires_shared, table_fields, table_path
 from support.strategies import tables
 from support.values import expected_lines, lines
 
-FORMAT = OrcFormat()
+FORMAT = by_name("orc")
 
 
 def _fields(*types: Any) -> tuple[DataField, ...]:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.orc.reader import OrcFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
@@ -25,7 +24,7 @@ from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.oracle import Oracle, requires_java_oracle
 
-FORMAT = OrcFormat()
+FORMAT = by_name("orc")
 NAN = math.nan
 INF = math.inf
 SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1e308, -1e308]

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.orc.reader import OrcFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
@@ -98,7 +97,7 @@ def test_clock_times_of_all_depths(zone: str, tmp_path: Path) -> None:
     names = ["id", "c", "r", "a", "m"]
     fields = tuple(DataField(i, n, parse_type(t)) for i, (n, t) in enumerate(zip(names, types, strict=True)))
     io, name = open_file_io(str(path))
-    reader = OrcFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+    reader = by_name("orc").open_reader(io, name, path.stat().st_size, ReadCounters())
     try:
         rows = pa.Table.from_batches(list(reader.read(fields, RowSelection.ALL, 100)), arrow_schema(fields)).to_pylist()
     finally:

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet.arrays import all_but, conform, rows_at_once, without_rows
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
@@ -30,7 +29,7 @@ def _through_file(array: Any, type_: Any, path: Path, **settings: Any) -> Any:
     pq.write_table(pa.table({"c": array}), path, **settings)
     field = DataField(0, "c", parse_type(type_))
     io, name = open_file_io(str(path))
-    reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
     batches = list(reader.read([field], RowSelection.ALL, 100))
     reader.close()
     assert all(b.schema.equals(arrow_schema([field]), check_metadata=True) for b in batches)
@@ -101,9 +100,9 @@ def test_nanoseconds_below_rows_that_are_null(tmp_path: Path) -> None:
     schema = arrow_schema(fields)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
     io, name = open_file_io(str(tmp_path / "a.parquet"))
-    writer = ParquetFormat().open_writer(io, name, fields, {})
+    writer = by_name("parquet").open_writer(io, name, fields, {})
     writer.write(table.to_batches()[0])
-    reader = ParquetFormat().open_reader(io, name, writer.close(), ReadCounters())
+    reader = by_name("parquet").open_reader(io, name, writer.close(), ReadCounters())
     for selection in (RowSelection.ALL, RowSelection.of([0, 1])):
         found = pa.Table.from_batches(list(reader.read(fields, selection, 100)))
         assert found.equals(table.slice(0, found.num_rows))
@@ -139,7 +138,7 @@ def test_few_rows_left_out_across_batches_and_row_groups(batch_rows: int, tmp_pa
     gone = {0, 6, 7, 998, 999, 3_330, 3_331, *range(4_000, 4_100), rows - 1}
     fields = [DataField(0, "i", parse_type("BIGINT")), DataField(1, "s", parse_type("STRING"))]
     io, name = open_file_io(str(path))
-    reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
     read = pa.Table.from_batches(list(reader.read(fields, RowSelection.of(set(range(rows)) - gone), batch_rows)))
     reader.close()
     kept = [i for i in range(rows) if i not in gone]

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat, page_picks, reader
+from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats.parquet import page_picks, reader
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.pages import read_head, read_heads
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
@@ -89,7 +89,7 @@ def test_gathered_pages_equal_whole_ones(
 
 def _read(path: str, rows: Any) -> pa.Table:
     io, _ = open_file_io(path)
-    open_reader = ParquetFormat().open_reader(io, path, Path(path).stat().st_size, ReadCounters())
+    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, ReadCounters())
     batches = list(open_reader.read(FIELDS, RowSelection.of(rows), 1000))
     open_reader.close()
     return pa.Table.from_batches(batches)
@@ -105,7 +105,7 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     data[2_000] ^= 4
     path.write_bytes(data)
     io, _ = open_file_io(str(path))
-    open_reader = ParquetFormat().open_reader(io, str(path), len(data), ReadCounters())
+    open_reader = by_name("parquet").open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
         list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
 
@@ -119,7 +119,7 @@ def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: 
     fields = from_arrow_schema(table.schema)
     counters = ReadCounters()
     io, _ = open_file_io(path)
-    open_reader = ParquetFormat().open_reader(io, path, Path(path).stat().st_size, counters)
+    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, counters)
     rows = list(range(5, 28_800, 1_000))
     found = pa.Table.from_batches(open_reader.read(fields, RowSelection.of(rows), 1000))
     open_reader.close()

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat, thrift
+from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats.parquet import thrift
 from paimon_pyds.formats.parquet.footer import Footer, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_column_index, decode_locations
 from paimon_pyds.formats.parquet.thrift import (
@@ -136,7 +136,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, pa.Table]:
     path = tmp_path_factory.mktemp("fuzz") / "a.parquet"
     table = _table()
     io, name = open_file_io(str(path))
-    target = ParquetFormat().open_writer(io, name, FIELDS, {"file.block-size": "200 kb", "parquet.page.size": "4096"})
+    target = by_name("parquet").open_writer(
+        io, name, FIELDS, {"file.block-size": "200 kb", "parquet.page.size": "4096"}
+    )
     for batch in table.to_batches():
         target.write(batch)
     target.close()
@@ -145,7 +147,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, pa.Table]:
 
 def _use(path: Path, fields: tuple[DataField, ...], wanted: RowSelection) -> pa.Table:
     io, name = open_file_io(str(path))
-    reader = ParquetFormat().open_reader(io, name, path.stat().st_size, ReadCounters())
+    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
     try:
         reader.prune(Leaf(Op.EQ, ColumnRef("c0", (), FIELDS[0].type, 0), (5,)))
         return pa.Table.from_batches(list(reader.read(fields, wanted, 1000)), arrow_schema(fields))
@@ -230,7 +232,7 @@ def test_file_shorter_than_the_manifest_says(good: tuple[bytes, pa.Table], tmp_p
     io, name = open_file_io(str(path))
     for size in (len(good[0]) + 1, len(good[0]) - 1):
         with pytest.raises(PaimonError):
-            ParquetFormat().open_reader(io, name, size, ReadCounters())
+            by_name("parquet").open_reader(io, name, size, ReadCounters())
 
 
 def test_damaged_java_files(tmp_path: Path) -> None:

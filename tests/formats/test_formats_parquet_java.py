@@ -11,7 +11,6 @@ import pytest
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name, by_path
-from paimon_pyds.formats.parquet import ParquetFormat
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema
@@ -22,7 +21,7 @@ from support.values import expected_lines, lines
 
 def _open(path: Path, counters: ReadCounters | None = None) -> Any:
     io, name = open_file_io(str(path))
-    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
 
 
 def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL) -> pa.Table:

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.formats import GroupPlan, ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats import GroupPlan, ReadCounters, by_name
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
@@ -67,7 +66,7 @@ def _write(path: Path, version: str, dictionary: bool, codec: str, table: pa.Tab
 
 def _open(path: Path, counters: ReadCounters) -> Any:
     io, name = open_file_io(str(path))
-    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters)
+    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters)
 
 
 def _fields(table: pa.Table) -> tuple[DataField, ...]:

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat
+from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
 from paimon_pyds.formats.parquet.page_picks import PagePick, choose
@@ -63,7 +62,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("pages") / "a.parquet"
     if request.param == "ours":
         io, name = open_file_io(str(path))
-        target = ParquetFormat().open_writer(io, name, FIELDS, {"file.block-size": "2 mb"})
+        target = by_name("parquet").open_writer(io, name, FIELDS, {"file.block-size": "2 mb"})
         for batch in TABLE.to_batches(10_000):
             target.write(batch)
         target.close()
@@ -79,7 +78,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def _open(path: Path, counters: ReadCounters | None = None) -> Any:
     io, name = open_file_io(str(path))
-    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
 
 
 def _read(

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat, writer
+from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats.parquet import writer
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
@@ -32,7 +32,7 @@ row_limits = pytest.mark.skipif("max_rows_per_page" not in WRITER, reason="this 
 
 def _open(path: Path, counters: ReadCounters | None = None) -> Any:
     io, name = open_file_io(str(path))
-    return ParquetFormat().open_reader(io, name, path.stat().st_size, counters or ReadCounters())
+    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
 
 
 def _fields(*types: str) -> tuple[DataField, ...]:
@@ -43,7 +43,7 @@ def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, group: in
     io, name = open_file_io(str(path))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "GROUP_ROWS", group)
-        target = ParquetFormat().open_writer(io, name, fields, {"parquet.page.row.count.limit": str(page)})
+        target = by_name("parquet").open_writer(io, name, fields, {"parquet.page.row.count.limit": str(page)})
         for batch in table.to_batches():
             target.write(batch)
         target.close()

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import ParquetFormat, writer
+from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats.parquet import writer
 from paimon_pyds.formats.parquet.settings import WriterOptions, choose_encodings
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import decode_struct
@@ -26,7 +26,7 @@ from support.pages import always_pages
 from support.strategies import tables
 from support.values import lines
 
-FORMAT = ParquetFormat()
+FORMAT = by_name("parquet")
 WRITER = pq.ParquetWriter.__init__.__code__.co_varnames
 row_limits = pytest.mark.skipif("max_rows_per_page" not in WRITER, reason="this pyarrow can't limit a page's rows")
 integer_decimals = pytest.mark.skipif("store_decimal_as_integer" not in WRITER, reason="needs pyarrow 17 or later")

@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -60,6 +62,34 @@ def test_rows_of_every_engine_are_those_of_java(oracle: Oracle, tmp_path: Path) 
             different[name] = [pair for pair in zip(found, reply.lines, strict=False) if pair[0] != pair[1]]
         assert _ages(ours) == _ages(_merged(tmp_path, name, 5)), name
     assert not different
+
+
+@requires_java_oracle
+@pytest.mark.java
+@pytest.mark.parametrize("option", [{"force-lookup": "true"}, {"changelog-producer": "lookup"}])
+def test_a_level_that_was_merged_with_those_above_it_hides_them(
+    option: dict[str, str], oracle: Oracle, tmp_path: Path
+) -> None:
+    """Compactions of some runs look up older versions, which stay where they are and must not count twice."""
+    random, levels = Random(21), set()
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", **option}
+    with oracle.batch() as batch:
+        for name, engine in ENGINES.items():
+            batch.create(tmp_path, f"db.{name}", SCHEMA, primary_keys=["k"], options={**options, **engine})
+            more = (row | {"k": 60 + number} for number, row in enumerate(random_rows(random) * 20))
+            base = [*random_rows(random), *more]
+            for number, rows in enumerate((base, *(random_rows(random)[:count] for count in (20, 9, 4)))):
+                write_kinds(batch, tmp_path, name, [{**row, "_kind": "+I"} for row in rows])
+                if not number:
+                    batch.compact(tmp_path, f"db.{name}")
+            write_kinds(batch, tmp_path, name, random_rows(random)[:1], "write-only=true")
+        read = {name: batch.read(tmp_path, f"db.{name}") for name in ENGINES}
+    for name, reply in read.items():
+        table = pp.Table.open(tmp_path / "db.db" / name)
+        assert in_order(lines(table.scan().to_arrow())) == reply.lines, name
+        assert in_order(lines(table.scan(filter="b = 3").to_arrow())) == [x for x in reply.lines if '"b":3,' in x], name
+        levels.add(tuple(sorted(live_of(table.store, table.snapshot())["level"].to_pylist())))
+    assert max(map(len, levels)) > 2, levels
 
 
 @requires_java_oracle

@@ -16,23 +16,13 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression import bind_filter
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Const,
-    Leaf,
-    Literal,
-    Op,
-    Or,
-    Predicate,
-    is_deep,
-    partition_filter,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate, is_deep, partition_filter
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, arrow_type, parse_type, scalar_to_internal
 
 FIELDS = [

@@ -17,25 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression import Scope, bind_condition, bind_filter
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_condition
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Computed,
-    Const,
-    Leaf,
-    Literal,
-    MapKey,
-    Op,
-    Or,
-    Predicate,
-    root_columns,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate, root_columns
 from paimon_pyds.sql.lexer import MAX_DEPTH
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, Kind, parse_type
 
 FIELDS = [

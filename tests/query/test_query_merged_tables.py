@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -139,3 +140,14 @@ def test_metadata_columns_that_merged_rows_do_not_have() -> None:
     assert found.column_names == ["__paimon_bucket"]
     everywhere = table.scan(columns=["id", "__paimon_bucket"]).to_arrow().sort_by("id").column(1).to_pylist()
     assert found.column(0).to_pylist() == everywhere[:3]
+
+
+def test_a_partition_whose_rows_are_deleted_has_no_values(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int32(), False), ("v", pa.int32())])
+    table = Table.create(tmp_path / "t", schema, primary_key=["p", "k"], partition_by=["p"], options={"bucket": "1"})
+    table.append(pa.table([[1, 2], [1, 1], [5, 6]], schema=schema))
+    gone = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([1], pa.int32()), "op": ["-D"]})
+    table.append(gone, options={"rowkind-column": "op"})
+    assert (table.min("p"), table.max("p"), table.min("v")) == (2, 2, 6)
+    assert table.top_n("p, 1").to_pylist() == [{"p": 2, "k": 1, "v": 6}]
+    assert table.distinct("p").to_pylist() == [{"p": 2, "count": 1}]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.expression import bind_filter
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
 from paimon_pyds.types import DataField, arrow_schema, field_from_json, parse_type, scalar_to_internal

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import OptionError, PredicateError, UnsupportedError
+from paimon_pyds.errors import OptionError, PredicateError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
@@ -318,15 +318,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         table.delete("nothing = 1")
     with pytest.raises(OptionError, match="deletion-vectors"):
         table.delete("id = 1", options={"deletion-vector.enabled": "true"})
-    keyed = _keyed(tmp_path / "k")
-    with pytest.raises(UnsupportedError, match="primary key"):
-        keyed.delete("id = 1")
-
-
-def _keyed(path: Path) -> pp.Table:
-    return pp.Table.create(
-        path, pa.schema([pa.field("id", pa.int64(), False)]), primary_key=["id"], options={"bucket": "1"}
-    )
 
 
 @pytest.mark.parametrize("index", [{}, {"file-index.bitmap.columns": "c"}], ids=["no index", "bitmap"])

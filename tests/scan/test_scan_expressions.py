@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression import Scope, bind_condition
+from paimon_pyds.expression.bind import Scope
+from paimon_pyds.expression.bound import bind_condition
 from paimon_pyds.read import read_split
 from paimon_pyds.types import from_arrow_schema
 

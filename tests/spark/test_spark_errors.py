@@ -106,8 +106,8 @@ def test_a_table_with_a_primary_key(frames, path):
     assert frames.load(path).count() == 0
     assert "no row kind" in failure(lambda: frames.save("SELECT 1 AS id, '+x' AS op", path, **{"rowkind-column": "op"}))
     assert "column id is NOT NULL" in failure(lambda: frames.save("SELECT INT(NULL) AS id, 'a' AS v", path))
-    deleting = {"operation": "delete", "operation-keys": "id"}
-    assert "for tables with a primary key" in failure(lambda: frames.save("SELECT 1 AS id", path, **deleting))
+    place = "SELECT 'x' AS __paimon_file_path, 0L AS __paimon_row_index"
+    assert "for tables without a primary key" in failure(lambda: frames.save(place, path, operation="delete"))
     assert not pp.Table.open(path).snapshots()
 
 

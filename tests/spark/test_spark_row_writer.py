@@ -153,3 +153,20 @@ def test_a_delete_by_keys_does_not_round_them(path: str, stored: list[Any], type
     table.append(pa.table({"id": [1, 2], "k": pa.array(stored, type_)}, schema=schema))
     save(table, pa.table({"k": keys}), operation="delete")
     assert table.scan().to_arrow()["id"].to_pylist() == [1]
+
+
+def test_rows_of_a_table_with_a_primary_key(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("x", pa.string())])
+    options = {"bucket": "2", "changelog-producer": "input"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["id"], options=options)
+    table.append(pa.table({"id": [1, 2, 3], "x": ["a", "b", "c"]}))
+    save(table, pa.table({"id": [2], "x": ["B"]}), pa.table({"id": [9], "x": ["z"]}), operation="upsert")
+    save(table, pa.table({"id": [1, 7]}), operation="delete")
+    assert rows(table) == [(2, "B"), (3, "c"), (9, "z")]
+    changes = table.audit_log(options={"incremental-between": "1,3"}).to_arrow()
+    assert sorted(zip(changes["rowkind"].to_pylist(), changes["id"].to_pylist(), strict=True)) == [
+        ("+I", 9), ("+U", 2), ("-D", 1),
+    ]  # fmt: skip
+    places = pa.table({name: pa.array([], pa.string() if "path" in name else pa.int64()) for name in PLACE})
+    with pytest.raises(UnsupportedError, match="for tables without a primary key"):
+        writer(table, places, "delete")

@@ -54,6 +54,20 @@ def test_merge_of_a_dataframe(spark: Any, table: pp.Table) -> None:
     assert ids(table) == list(range(14))
 
 
+def test_new_versions_of_rows_with_a_primary_key(spark: Any, path: str) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), *list(_SCHEMA)[1:]])
+    made = pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "3"})
+    for price in (1.0, 2.0):
+        made.append([{"id": i, "color": "red" if i % 3 else "blue", "price": price} for i in range(int(6 * price))])
+    assert delete(spark, path, "color = 'blue' AND price > 1").rows_deleted == 4
+    assert update(spark, path, {"price": "price * id"}, "id % 2 = 0").rows_updated == 4
+    source = spark.sql("SELECT id, 'green' AS color, 0.5D AS price, 7 AS p FROM range(10, 14)")
+    done = merge(spark, path, source, ["id"], when_matched="update", when_not_matched="insert")
+    assert (done.rows_updated, done.rows_inserted) == (2, 2)
+    assert ids(made) == [1, 2, 4, 5, 7, 8, 10, 11, 12, 13]
+    assert ids(made, "price >= 4 AND p IS NULL") == [2, 4, 8]
+
+
 def test_columns_of_spark_are_asked_for_as_text(spark: Any, table: pp.Table) -> None:
     from pyspark.sql import functions as F
 

@@ -8,18 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "ADDRESSES",
-    "CANARY",
-    "STORAGE_OPTIONS",
-    "TABLE_OPTIONS",
-    "bytes_of_files",
-    "failure",
-    "is_clean",
-    "texts_of",
-    "trace_of",
-]
-
 CANARY = "cAnArY/7+531="
 """As keys of AWS and Azure look: with the signs of base64."""
 

@@ -63,8 +63,9 @@ def random_rows(random: Random) -> list[dict[str, Any]]:
     return [{"_kind": random.choice(kinds), "k": random.randrange(60), **row()} for _ in range(90)]
 
 
-def write_kinds(batch: Batch, warehouse: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Have Java write and commit rows, each of its kind."""
+def write_kinds(batch: Batch, warehouse: Path, table: str, rows: Sequence[Mapping[str, Any]], *options: str) -> None:
+    """Have Java write and commit rows, each of its kind; with options ``key=value``."""
     path = batch.oracle.scratch_file(".jsonl")
     path.write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
-    batch.add("write", warehouse, f"db.{table}", path, "--row-kind-field", "_kind")
+    words = [word for option in options for word in ("--option", option)]
+    batch.add("write", warehouse, f"db.{table}", path, "--row-kind-field", "_kind", *words)

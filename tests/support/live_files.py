@@ -6,8 +6,6 @@ import paimon_pyds as pp
 from paimon_pyds.execution.live_files import live_of, planned_live_files
 from paimon_pyds.split import PlannedFile, ReadSpec
 
-__all__ = ["live_files"]
-
 
 def live_files(table: pp.Table) -> tuple[ReadSpec, list[PlannedFile]]:
     """The files of the newest snapshot, and how to read them."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Literal, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     ArrayType,
     AtomicType,
@@ -26,8 +27,6 @@ from paimon_pyds.types import (
     arrow_type,
     timestamp_unit,
 )
-
-__all__ = ["arrow_column", "from_oracle", "internal_value"]
 
 _OPS = {
     "eq": Op.EQ, "ne": Op.NE, "lt": Op.LT, "le": Op.LE, "gt": Op.GT, "ge": Op.GE, "in": Op.IN, "notin": Op.NOT_IN,

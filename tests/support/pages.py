@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose
 
-__all__ = ["always_pages"]
-
 
 def always_pages(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozenset[int], Estimate]:
     """In place of `choose`: all columns that can be."""

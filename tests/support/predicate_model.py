@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 
-__all__ = ["FIELDS", "conditions", "evaluate", "rows", "to_arrow", "to_text"]
-
 FIELDS = tuple(
     DataField(id_, name, parse_type(type_))
     for id_, name, type_ in [

@@ -16,7 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Literal, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import arrow_type, parse_type, scalar_to_internal
 
 EPOCH = datetime(1970, 1, 1)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_pyds.avro.compression import compressor
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.formats import TRAITS, FormatTraits, FoundRows, ReadCounters, ReadHints
+from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
@@ -33,29 +33,10 @@ _CODECS = {
 }  # fmt: skip
 
 
-class AvroFormat:
-    """Avro as a `FileFormat`."""
-
-    name = "avro"
-    traits: FormatTraits = TRAITS["avro"]
-
-    def open_reader(
-        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
-    ) -> AvroReader:
-        return AvroReader(io, path, size, counters)
-
-    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        write_schema(fields)
-        _codec(options)
-
-    def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> AvroWriter:
-        return AvroWriter(io, path, fields, options)
-
-
 class AvroReader:
     """One open Avro file."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._path = path
         self._counters = counters
         self._io = io
@@ -120,6 +101,12 @@ class AvroWriter:
         except BaseException:
             self._output.abort()
             raise
+
+    @staticmethod
+    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """See `FileFormat.check_writer`."""
+        write_schema(fields)
+        _codec(options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         step = max(1, batch.num_rows * _CHUNK_BYTES // max(batch.nbytes, 1))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io as _io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats import TRAITS, FormatTraits, FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
+from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
@@ -39,7 +39,6 @@ from paimon_pyds.formats.orc.tail import (
     parse_stripe_footer,
     parse_tail,
 )
-from paimon_pyds.formats.orc.writer import OrcWriter, check_instants, orc_settings
 from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
@@ -56,33 +55,14 @@ _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32
 
 
-class OrcFormat:
-    """ORC as a `FileFormat`."""
-
-    name = "orc"
-    traits: FormatTraits = TRAITS["orc"]
-
-    def open_reader(
-        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
-    ) -> OrcReader:
-        return OrcReader(io, path, size, counters, hints)
-
-    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
-        check_instants(fields, options)
-        orc_settings(options)
-
-    def open_writer(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> OrcWriter:
-        return OrcWriter(io, path, fields, options)
-
-
 class OrcReader:
     """One open ORC file."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._io = io
         self._path = path
         self._counters = counters
-        self._hints = hints or ReadHints()
+        self._hints = hints
         self._unnamed: str | None = None
         self._tail: OrcTail = parse_tail(self._unchecked, size, path)
         self._range = checked(self._unchecked, self._tail, path)

@@ -106,6 +106,12 @@ class OrcWriter:
             self._drop()
             raise
 
+    @staticmethod
+    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """See `FileFormat.check_writer`."""
+        check_instants(fields, options)
+        orc_settings(options)
+
     def write(self, batch: pa.RecordBatch) -> None:
         columns = []
         found: list[tuple[int, Moments]] = []

@@ -62,7 +62,7 @@ def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> 
     footer = source.footer
     if footer.row_count > _MOST_ROWS:  # a selection counts in 32 bits
         return RowSelection.ALL
-    columns = _known_columns(source, predicate)
+    columns = _columns_with_statistics(source, predicate)
     if not columns and not isinstance(predicate, Const):
         return RowSelection.ALL
     filled = [(g, start, stop) for g, (start, stop) in enumerate(footer.groups) if start < stop]
@@ -81,7 +81,7 @@ def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> 
     return RowSelection.ALL if whole else RowSelection.from_bitmap(rows)
 
 
-def _known_columns(source: ParquetSource, predicate: Predicate) -> dict[ColumnRef, Leaf]:
+def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dict[ColumnRef, Leaf]:
     """The predicate's columns whose statistics say something."""
     footer = source.footer
     found: dict[ColumnRef, Leaf] = {}

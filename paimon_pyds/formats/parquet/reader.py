@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters
+from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
@@ -82,8 +82,8 @@ class _Task:
 class ParquetReader:
     """`FormatReader` of one open Parquet file."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, read_ahead: int | None = None) -> None:
-        self._read_ahead = read_ahead
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
+        self._read_ahead = hints.read_ahead
         self._source = ParquetSource(io, path, size, counters)
         self._path = path
         self._counters = counters

@@ -71,6 +71,12 @@ class ParquetWriter:
         self._out = io.open_output(path)
         self._stitcher = _Stitcher(self._out.sink, int96=self._int96)
 
+    @staticmethod
+    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """See `FileFormat.check_writer`."""
+        WriterOptions.parse(options)
+        file_schema(fields)
+
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.schema.types != self._schema.types:
             raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)

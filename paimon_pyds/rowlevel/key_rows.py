@@ -1,0 +1,391 @@
+"""DELETE, UPDATE and MERGE where rows have a primary key: no file goes, rows get newer versions.
+
+A row that goes gets a version of the kind -D that has all its values, one that changes a whole new version of the kind
++U; the table's engine merges them as all others. So what ``sequence.field``, sequence groups and partial-update make of
+an upsert they make of an update: a new version whose sequence field is less than the present one's is the older one,
+and partial-update keeps a value that NULL is to replace. (Java: classes DeleteFromPaimonTableCommand,
+UpdatePaimonTableCommand and MergeIntoPaimonTable of Paimon for Spark; PrimaryKeyTableUtils.validatePKUpsertDeletable.)
+
+Conditions and values see merged rows. Whatever versions another commit adds or takes away meanwhile may change these,
+so that an operation starts over unless partition, bucket and key range of all of them say that it did not read their
+rows. Compactions change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.append import RowChanges, commit_messages
+from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.commit import Changes, Increment, Overwrite, commit
+from paimon_pyds.commit.publisher import removing_unfinished
+from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.errors import CommitConflictError, UnsupportedError
+from paimon_pyds.execution.executor import Executor
+from paimon_pyds.execution.writing import abort_messages
+from paimon_pyds.expression.bound import BoundExpression
+from paimon_pyds.merge.engine_options import merge_engine
+from paimon_pyds.merge.filter import merge_filter, merge_keys
+from paimon_pyds.merge.key_values import DELETE, UPDATE_AFTER, VALUE_KIND, is_retract
+from paimon_pyds.merge.partial_update import PartialUpdate
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
+from paimon_pyds.read import read_split
+from paimon_pyds.rowlevel.target import RowEdits, RowTarget
+from paimon_pyds.scan.plan import Planner, ScanRequest
+from paimon_pyds.scan.result import ScanPlan
+from paimon_pyds.scan.travel import TableState
+from paimon_pyds.split import PlannedFile, Split
+from paimon_pyds.types import DataField
+from paimon_pyds.write import TableWriter, WriteContext
+
+__all__ = [
+    "Deletes", "RowChange", "Versions", "check_deletes", "check_keys", "check_updates", "drop_partitions", "plan_rows",
+    "publish_versions", "updated", "write_versions",
+]  # fmt: skip
+
+Progress = Callable[[int], None]
+_Ints = npt.NDArray[np.int64]
+
+_REPEATABLE = frozenset(
+    {
+        "last_value", "last_non_null_value", "first_value", "first_non_null_value", "first_not_null_value", "max",
+        "min", "bool_and", "bool_or", "rbm32", "rbm64", "theta_sketch", "hll_sketch", "merge_map", "primary-key",
+    }
+)  # fmt: skip
+"""Aggregate functions that a value, given once more, does not change the result of."""
+
+
+# ----------------------------------------------------------------------------------------------------------- checks
+
+
+def check_deletes(options: TableOptions) -> None:
+    """Raises UnsupportedError, by name, where rows of the kind -D don't delete."""
+    _check_kinds(options)
+    engine = options.get("merge-engine")
+    if options.get("ignore-delete"):
+        raise UnsupportedError("the table leaves out deletes (ignore-delete)", hint="alter the table: unset it")
+    needed = {
+        "deduplicate": (),
+        "partial-update": (
+            "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group",
+        ),
+        "aggregation": ("aggregation.remove-record-on-delete",),
+    }.get(engine)  # fmt: skip
+    if needed is None:
+        raise UnsupportedError(
+            f"the merge engine {engine} can't delete rows", hint="overwrite the table, or a partition of it"
+        )
+    if needed and not any(options.get(key) for key in needed):
+        raise UnsupportedError(
+            f"the merge engine {engine} does not delete rows by default", hint=f"alter the table: {' or '.join(needed)}"
+        )
+
+
+def check_updates(schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError, by name, where a new version of a row does not take the place of the one before."""
+    _check_kinds(options)
+    name = options.get("merge-engine")
+    if name not in ("deduplicate", "partial-update"):
+        raise UnsupportedError(
+            f"the merge engine {name} does not replace rows: new values would be merged with the old ones",
+            hint="append the rows that are to be merged",
+        )
+    engine = merge_engine(schema)
+    for group in engine.groups if isinstance(engine, PartialUpdate) else ():
+        for column, function in group.aggregates.items():
+            if function.name not in _REPEATABLE:
+                raise UnsupportedError(
+                    f"column {column} is aggregated ({function.name}): an update would add its value once more",
+                    hint="append the values that are to be added",
+                )
+
+
+def check_keys(schema: TableSchema, values: Mapping[str, BoundExpression], same: Collection[str] = ()) -> None:
+    """Raises UnsupportedError where new values by column have some for the key, which says which row it is.
+
+    Args:
+        schema: the table's.
+        values: a column may be set to itself, its name with a prefix or without.
+        same: columns that a condition says are set to what they are: rows are compared with it later.
+    """
+    for name in schema.primary_keys:
+        if name in values and name not in same and values[name].column not in (name, f"target.{name}"):
+            raise _key_set(name)
+
+
+def _key_set(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"column {name} of the primary key can't be updated", hint="delete the row, and append it with its new key"
+    )
+
+
+def _check_kinds(options: TableOptions) -> None:
+    column = options.get("rowkind.field")
+    if column is not None:
+        raise UnsupportedError(
+            f"the kinds of rows are in column {column} (rowkind.field)", hint=f"append rows with theirs in {column}"
+        )
+
+
+# -------------------------------------------------------------------------------------------------------- read, write
+
+
+class RowChange(Protocol):
+    """What becomes of rows. It pickles."""
+
+    def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], _Ints]:
+        """Versions to write for some merged rows, with `VALUE_KIND`; and the rows of a source that match these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """All rows go.
+
+    Attributes:
+        groups: the sequence fields of the groups that a delete has to be the newest of one of; none elsewhere.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> Deletes:
+        """Those of a table."""
+        engine = merge_engine(schema)
+        groups = engine.groups if isinstance(engine, PartialUpdate) else ()
+        return cls(tuple(group.fields for group in groups if group.removes))
+
+    def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], _Ints]:
+        """See `RowChange`. Raises UnsupportedError for a row that a delete would not remove."""
+        unordered = np.full(rows.num_rows, bool(self.groups))
+        for name in (name for fields in self.groups for name in fields):
+            unordered &= np.asarray(rows.column(name).is_null())
+        if unordered.any():
+            names = ", ".join(name for fields in self.groups for name in fields)
+            raise UnsupportedError(
+                f"{int(unordered.sum())} of the rows to delete have NULL in {names}: their delete has no place in the "
+                "order of the sequence group",
+                hint="give them a value first",
+            )
+        return [_with_kind(rows, DELETE)], np.empty(0, np.int64)
+
+
+def _with_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
+    return rows.append_column(VALUE_KIND, from_numpy(np.full(rows.num_rows, kind, np.int8)))
+
+
+def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+    """New versions of rows as they are to be written: with the keys that the rows have, to the last bit.
+
+    Raises:
+        UnsupportedError: they have other ones.
+    """
+    for name in keys:
+        at = versions.schema.get_field_index(name)
+        if not pc.all(pc.equal(versions.column(at), rows.column(name)), min_count=0).as_py():
+            raise _key_set(name)
+        versions = versions.set_column(at, versions.schema.field(at), rows.column(name))
+    return _with_kind(versions, UPDATE_AFTER)
+
+
+def plan_rows(target: RowTarget, predicate: Predicate, fields: Sequence[DataField]) -> ScanPlan:
+    """Plan to read merged rows. What is not compacted yet is among them, where batch reads hide it, too: rows that are
+    to replace others must be made of the newest ones.
+
+    Args:
+        target: the table as it is.
+        predicate: which rows.
+        fields: the columns to read.
+    """
+    return _planner(target, predicate, fields).plan()
+
+
+def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField] = ()) -> Planner:
+    options = target.options
+    if target.read_with_vectors:
+        options = TableOptions({**options, "deletion-vectors.merge-on-read": "true"})
+    names = set(root_columns(predicate))
+    filtered = tuple(f for f in target.schema.fields if f.name in names)
+    state = TableState(target.snapshot, target.schema)
+    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), filtered, options))
+
+
+@dataclass(slots=True)
+class Versions:
+    """What tasks wrote.
+
+    Attributes:
+        messages: new data files.
+        deleted, updated: how many rows.
+        matched: rows of the source that match one of the table.
+        tasks: how many tasks there were.
+    """
+
+    messages: list[CommitMessage] = field(default_factory=list)
+    deleted: int = 0
+    updated: int = 0
+    matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    tasks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    split: Split
+    context: WriteContext
+    number: int
+    change: RowChange
+
+
+def write_versions(
+    target: RowTarget, plan: ScanPlan, change: RowChange, executor: Executor, progress: Progress | None = None
+) -> Versions:
+    """Read the rows of a plan and write new versions of them, bucket by bucket.
+
+    Args:
+        target: the table as it is.
+        plan: of `plan_rows`.
+        change: what becomes of the rows.
+        executor: where the work runs.
+        progress: called with the rows of the files that are done so far.
+    """
+    tasks = _tasks(target, plan, change)
+    found, rows_done = Versions(tasks=len(tasks)), 0
+    with removing_unfinished(partial(abort_messages, target.store, found.messages)):
+        for done in executor.map(_write, tasks):
+            found.messages += done.messages
+            found.deleted += done.deleted
+            found.updated += done.updated
+            found.matched = np.union1d(found.matched, done.matched)
+            rows_done += tasks[done.tasks].split.row_count
+            if progress is not None:
+                progress(rows_done)
+    return found
+
+
+def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
+    buckets: dict[PartitionBucket, list[PlannedFile]] = {}
+    for file in plan.files:
+        buckets.setdefault(file.bucket_id, []).append(file)
+    contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
+    return [
+        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], number, change)
+        for number, files in enumerate(buckets.values())
+    ]
+
+
+def _write(task: _Task) -> Versions:
+    """One bucket; ``tasks`` is the number of this one."""
+    found = Versions(tasks=task.number)
+    with TableWriter(task.context, task.number) as writer:
+        for batch in read_split(task.split):
+            versions, matched = task.change.versions(batch)
+            found.matched = np.union1d(found.matched, matched)
+            for part in versions:
+                deletes = int(np.count_nonzero(is_retract(part.column(VALUE_KIND))))
+                found.deleted += deletes
+                found.updated += part.num_rows - deletes
+                writer.write(part)
+        found.messages.append(writer.prepare_commit())
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- whole partitions
+
+
+def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor) -> RowEdits | None:
+    """Edits that take whole partitions away by metadata; None where the predicate asks for less.
+
+    No engine has to delete rows for that, and no changelog tells of it, unless ``delete.force-produce-changelog``.
+    (Java: class OptimizeMetadataOnlyDeleteFromPaimonTable.)
+    """
+    whole, rest = partition_filter(predicate, target.schema.partition_keys)
+    if rest is not Const.TRUE or target.options.get("delete.force-produce-changelog"):
+        return None
+    plan = plan_rows(target, predicate, ())
+    known = [file.live_row_count for file in plan.files]
+    unknown = tuple(file for file, count in zip(plan.files, known, strict=True) if count is None)
+    splits = [replace(task.split) for task in _tasks(target, replace(plan, files=unknown), Deletes(()))]
+    count = sum(filter(None, known)) + sum(executor.map(_count, splits))
+    schema = target.schema
+
+    def replaced(rows: Sequence[bytes]) -> set[bytes]:
+        if whole is Const.TRUE or not rows:
+            return set(rows)
+        mask = partition_mask(schema, whole, pa.array(rows, pa.binary()))
+        return {row for row, kept in zip(rows, mask, strict=True) if kept}
+
+    emptied = Overwrite(replaced)
+    if not emptied.replaced(target.entries["partition"].unique().to_pylist()):
+        return RowEdits()
+    return RowEdits(deleted=count, reads=predicate, operation=Operation.DELETE, emptied=emptied)
+
+
+def _count(split: Split) -> int:
+    return sum(batch.num_rows for batch in read_split(split))
+
+
+# ------------------------------------------------------------------------------------------------------------- commit
+
+
+def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | None, int]:
+    """Publish new versions of rows, or partitions that go; the snapshot, and how many files went.
+
+    Raises:
+        CommitConflictError: the operation has to be done again on the latest snapshot.
+        CommitError: not published.
+        CommitOutcomeUnknownError: the storage did not say; all files must stay.
+    """
+    assert edits.operation is not None
+    guard = _Guard(target, edits.reads)
+    if edits.emptied is None:
+        changes = RowChanges(edits.operation, guard.check)
+        return commit_messages(target.store, edits.messages, options=target.given, changes=changes, fresh=True), 0
+    partitions = target.entries["partition"]
+    gone = edits.emptied.replaced(partitions.unique().to_pylist())
+    rows = Increment(kind=CommitKind.OVERWRITE, operation=edits.operation, overwrite=edits.emptied, guard=guard.check)
+    snapshot = commit(target.store, Changes((rows,)), target.options)
+    return snapshot, sum(partition in gone for partition in partitions.to_pylist())
+
+
+@dataclass(slots=True)
+class _Guard:
+    """Sees that no other commit has changed rows that an operation may have read."""
+
+    base: RowTarget
+    reads: Predicate
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Raises CommitConflictError when the operation does not hold on a later snapshot."""
+        if schema.id != self.base.schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        since = self.base.later_snapshots(latest)
+        if since is None or any(map(self._changes, since)):
+            raise self._conflict("rows were changed by another commit meanwhile")
+
+    def _changes(self, snapshot: Snapshot) -> bool:
+        """Whether it may have added or taken away versions of rows that were read, by what their files tell of keys."""
+        if snapshot.commit_kind.keeps_rows:
+            return False
+        keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
+        planner = _planner(self.base, keys)
+        reader = ManifestReader(self.base.store, planner.entry_filter)
+        entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
+        kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
+        return bool(kept.num_rows)
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            what, path=self.base.store.root, hint="run the operation again on the latest snapshot"
+        )

@@ -1,0 +1,373 @@
+"""DELETE, UPDATE and MERGE on tables with a primary key: what is there afterwards is what a model of versions holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, note, settings
+from row_world import Pickling
+
+import paimon_pyds as pp
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from support.aggregate_model import aggregator
+from support.effort import LONG
+from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Fold, Order, Row, deduplicate, merged
+from support.partial_update_model import Group, aggregation, partial_update
+from support.table_world import SEEDS
+
+_SCHEMA = pa.schema(
+    [("p", pa.int32()), ("k", pa.string()), ("a", pa.int64()), ("b", pa.string()), ("s", pa.int32()), ("l", pa.int64())]
+)
+_KEY = ["p", "k"]
+_VALUES = ("a", "b", "s", "l")
+_PARTIAL = {"merge-engine": "partial-update"}
+
+
+@dataclass(frozen=True)
+class _Engine:
+    options: dict[str, str]
+    fold: Fold
+    order: Order = Order()  # noqa: RUF009 - frozen
+    updates: bool = True
+
+
+_ENGINES = {
+    "deduplicate": _Engine({}, deduplicate(False)),
+    "sequence": _Engine({"sequence.field": "s"}, deduplicate(False), Order(("s",))),
+    "descending": _Engine(
+        {"sequence.field": "s,l", "sequence.field.sort-order": "descending"},
+        deduplicate(False),
+        Order(("s", "l"), descending=True),
+    ),
+    "partial": _Engine(
+        {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}, partial_update(_VALUES, remove_on_delete=True)
+    ),
+    "groups": _Engine(
+        {
+            **_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "max",
+            "partial-update.remove-record-on-sequence-group": "s",
+        },
+        partial_update(_VALUES, groups=[Group(["s"], ["a", "l"], {"l": lambda: aggregator("max")}, removes=True)]),
+    ),
+    "aggregation": _Engine(
+        {
+            "merge-engine": "aggregation", "fields.l.aggregate-function": "sum",
+            "fields.default-aggregate-function": "last_value", "aggregation.remove-record-on-delete": "true",
+        },
+        aggregation(
+            {name: lambda f=f: aggregator(f) for name, f in
+             {"a": "last_value", "b": "last_value", "s": "last_value", "l": "sum"}.items()},
+            remove_on_delete=True,
+        ),
+        updates=False,
+    ),
+}  # fmt: skip
+
+
+def _above(name: str, limit: int) -> Callable[[Row], bool]:
+    return lambda row: row[name] is not None and row[name] > limit
+
+
+_CONDITIONS: list[tuple[str, Callable[[Row], bool]]] = [
+    ("a > 0", _above("a", 0)),
+    ("b = 'x'", lambda row: row["b"] == "x"),
+    ("s IS NULL", lambda row: row["s"] is None),
+    ("s > 1", _above("s", 1)),
+    ("k IN ('a', 'z')", lambda row: row["k"] in ("a", "z")),
+    ("k = 'a' AND a < 3", lambda row: row["k"] == "a" and row["a"] is not None and row["a"] < 3),
+    ("abs(a) = 2 OR b IS NULL", lambda row: row["a"] in (2, -2) or row["b"] is None),
+    ("p = 1 AND l > 0", lambda row: row["p"] == 1 and _above("l", 0)(row)),
+]
+_WHOLE: list[tuple[str, Callable[[Row], bool]]] = [("TRUE", lambda row: True), ("p = 1", lambda row: row["p"] == 1)]
+_SETS: list[tuple[dict[str, Any], Callable[[Row], Row]]] = [
+    ({"a": "a + 1"}, lambda row: {"a": None if row["a"] is None else row["a"] + 1}),
+    ({"b": "k", "l": "7"}, lambda row: {"b": row["k"], "l": 7}),
+    ({"b": None, "k": "k"}, lambda row: {"b": None}),
+    ({"s": "coalesce(s, 0) + 1"}, lambda row: {"s": (row["s"] or 0) + 1}),
+    ({"s": "0", "a": "9"}, lambda row: {"s": 0, "a": 9}),
+]
+
+
+@dataclass
+class _World:
+    """A table, and its versions as lists of rows: those of one commit are merged once, all of them when it is read."""
+
+    random: Random
+    engine: _Engine
+    table: pp.Table
+    log: list[str]
+    files: list[list[Row]] = field(default_factory=list)
+    count: int = 0
+
+    def merged(self) -> list[Row]:
+        together = [row for file in self.files for row in file]
+        found = merged(together, _KEY, self.engine.order, self.engine.fold)
+        return [row for row in found if row[KIND] != DELETE]
+
+    def rows(self) -> list[Row]:
+        return [{name: row[name] for name in _SCHEMA.names} for row in self.merged()]
+
+    def write(self, rows: Sequence[Row]) -> None:
+        numbered = [{**row, SEQ: self.count + n} for n, row in enumerate(rows)]
+        self.count += len(rows)
+        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold))
+
+    def row(self) -> Row:
+        pick = self.random.choice
+        return {
+            "p": pick([0, 1]), "k": pick(["", "a", "b", "ä", "longer than sixteen bytes", "z"]),
+            "a": pick([None, -2, 0, 1, 2, 5]), "b": pick([None, "x", "y"]), "s": pick([None, 0, 1, 2, 3]),
+            "l": pick([None, -1, 4]),
+        }  # fmt: skip
+
+    def how(self) -> dict[str, Any]:
+        return {"executor": Pickling()} if self.random.random() < 0.3 else {}
+
+    def append(self) -> None:
+        rows = [self.row() for _ in range(self.random.randrange(1, 14))]
+        self.log.append(f"append {rows}")
+        self.table.append(pa.Table.from_pylist(rows, schema=_SCHEMA))
+        self.write([{**row, KIND: INSERT} for row in rows])
+
+    def compact(self) -> None:
+        self.log.append("compact")
+        self.table.compact(full=True)
+        self.files = [self.merged()]  # no delete stays, that would be newer by its sequence fields than what comes
+
+    def drop(self) -> None:
+        where, meant = self.random.choice(_WHOLE)
+        self.log.append(f"drop {where}")
+        assert self.table.delete(where).rows_deleted == sum(map(meant, self.rows()))
+        self.files = [[row for row in file if not meant(row)] for file in self.files]
+
+    def delete(self) -> None:
+        where, meant = self.random.choice(_CONDITIONS)
+        gone = [row for row in self.rows() if meant(row)]
+        self.log.append(f"delete {where}: {gone}")
+        if "sequence-group" in str(self.engine.options) and any(row["s"] is None for row in gone):
+            with pytest.raises(UnsupportedError, match="NULL in s"):
+                self.table.delete(where)
+            return
+        summary = self.table.delete(where, **self.how())
+        assert (summary.rows_deleted, summary.snapshot_id is None) == (len(gone), not gone)
+        self.write([{**row, KIND: DELETE} for row in gone])
+        assert not any(map(meant, self.rows()))
+
+    def update(self) -> None:
+        where, meant = self.random.choice([*_CONDITIONS, *_WHOLE])
+        values, change = self.random.choice(_SETS)
+        hit = [row for row in self.rows() if meant(row)]
+        self.log.append(f"update {values} {where}: {hit}")
+        if not self.engine.updates:
+            with pytest.raises(UnsupportedError, match="merge engine aggregation does not replace rows"):
+                self.table.update(values, where)
+            return
+        summary = self.table.update(values, where, **self.how())
+        assert (summary.rows_updated, summary.snapshot_id is None) == (len(hit), not hit)
+        self.write([{**row, **change(row), KIND: UPDATE_AFTER} for row in hit])
+
+    def merge(self) -> None:
+        source = list({(row["p"], row["k"]): row for row in (self.row() for _ in range(8))}.values())
+        source = [{**row, "s": row["s"] or 0} for row in source]
+        self.log.append(f"merge {source}")
+        there = {(row["p"], row["k"]): row for row in self.rows()}
+        written: list[Row] = []
+        counts = {"rows_deleted": 0, "rows_updated": 0, "rows_inserted": 0}
+        for new in source:
+            old = there.pop((new["p"], new["k"]), None)
+            if old is None:
+                counts["rows_inserted"] += 1
+                written.append({**new, KIND: INSERT})
+            elif new["b"] == "x" and old["s"] is not None:
+                counts["rows_deleted"] += 1
+                written.append({**old, KIND: DELETE})
+            elif self.engine.updates and new["a"] is not None:
+                counts["rows_updated"] += 1
+                written.append({**new, KIND: UPDATE_AFTER})
+        for old in there.values():
+            if self.engine.updates and old["a"] == 5:
+                counts["rows_updated"] += 1
+                written.append({**old, "l": -9, KIND: UPDATE_AFTER})
+        deleting = "source.b = 'x' AND target.s IS NOT NULL THEN DELETE"
+        clauses = [deleting, "source.a IS NOT NULL THEN UPDATE"] if self.engine.updates else [deleting]
+        summary = self.table.merge(
+            pa.Table.from_pylist(source, schema=_SCHEMA),
+            self.random.choice([_KEY, "t.k = s.k AND s.p = t.p"]),
+            when_matched=clauses,
+            when_not_matched="insert",
+            when_not_matched_by_source="a = 5 THEN UPDATE SET l = -9" if self.engine.updates else None,
+            **self.how(),
+        )
+        assert counts == {name: getattr(summary, name) for name in counts}
+        self.write(written)
+
+    def check(self) -> None:
+        found = self.table.scan().to_arrow().sort_by([(name, "ascending") for name in _KEY]).to_pylist()
+        assert found == sorted(self.rows(), key=lambda row: (row["p"], row["k"].encode()))
+        assert self.table.count() == len(found)
+
+
+_LAYOUTS: list[dict[str, str]] = [
+    {}, {"file.format": "orc"}, {"data-file.thin-mode": "true"}, {"file-index.bitmap.columns": "a,b"},
+    {"changelog-producer": "input", "write-buffer-size": "1 b"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _ENGINES)
+@settings(max_examples=500 if LONG else 4, phases=[Phase.generate])
+@given(SEEDS)
+def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
+    random, engine, log = Random(seed), _ENGINES[name], list[str]()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
+        options = {"bucket": "2", "write-only": "true", **engine.options, **random.choice(_LAYOUTS)}
+        table = pp.Table.create(directory + "/t", _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
+        world = _World(random, engine, table, log)
+        world.append()
+        try:
+            for _ in range(random.randrange(4, 9)):
+                steps = [world.append, world.delete, world.update, world.merge]
+                random.choices([*steps, world.compact, world.drop], [3, 3, 3, 3, 1, 1])[0]()
+                world.check()
+        except BaseException:
+            note(f"{options}\n" + "\n".join(log))
+            raise
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+
+
+def _table(path: Path, **options: str) -> pp.Table:
+    table = pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options={"bucket": "2", **options})
+    table.append(pa.table({"p": [0, 1], "k": ["a", "b"], "a": [1, 2], "s": [0, 1], "b": ["+I", "+I"]}))
+    return table
+
+
+_GROUP = {**_PARTIAL, "fields.s.sequence-group": "a,l"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ignore-delete": "true"}, "ignore-delete"),
+        ({"rowkind.field": "b"}, "rowkind.field"),
+        (_PARTIAL, "partial-update.remove-record-on-delete"),
+        ({"merge-engine": "aggregation"}, "aggregation.remove-record-on-delete"),
+    ],
+)
+def test_deletes_that_would_not_delete(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    table = _table(tmp_path / "t", **options)
+    with pytest.raises(UnsupportedError, match=message):
+        table.delete("a = 1")
+    with pytest.raises(UnsupportedError, match=message):
+        table.merge(pa.table({"p": [0], "k": ["a"]}), _KEY, when_matched="delete")
+    assert table.count() == 2
+    assert table.delete("p = 1").rows_deleted == 1  # by metadata: no engine has to delete rows
+    assert table.scan().to_arrow()["k"].to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rowkind.field": "b"}, "rowkind.field"),
+        ({"merge-engine": "aggregation"}, "aggregation does not replace rows"),
+        ({**_GROUP, "fields.l.aggregate-function": "sum"}, r"l is aggregated \(sum\)"),
+    ],
+)
+def test_updates_that_would_be_something_else(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    table = _table(tmp_path / "t", **options)
+    with pytest.raises(UnsupportedError, match=message):
+        table.update({"a": 1})
+    with pytest.raises(UnsupportedError, match=message):
+        table.merge(pa.table({"p": [0], "k": ["a"]}), _KEY, when_matched="update set a = 1")
+    assert len(table.snapshots()) == 1
+
+
+def test_keys_stay(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    source = pa.table({"p": [0, 1], "k": ["a", "b"], "j": ["a", "c"]})
+    for clauses in (
+        {"when_matched": "update set k = 'z'", "on": ["p"]},
+        {"when_matched": "update set k = source.j", "on": _KEY},
+        {"when_not_matched_by_source": "update set p = 5", "on": _KEY},
+    ):
+        with pytest.raises(UnsupportedError, match="of the primary key can't be updated"):
+            table.merge(source.slice(1) if "set p" in str(clauses) else source, **clauses)
+    with pytest.raises(UnsupportedError, match="column p of the primary key can't be updated"):
+        table.update({"p": "p + 1"}, "k = 'nobody'")
+    assert table.merge(source.slice(0, 1), _KEY, when_matched="update set k = source.j, a = 7").rows_updated == 1
+    assert table.update({"k": "k", "b": "'w'"}).rows_updated == 2
+    assert table.scan("a = 7 AND b = 'w'").to_arrow()["k"].to_pylist() == ["a"]
+
+
+def test_values_that_do_not_fit(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int32(), False), pa.field("v", pa.int32(), False)])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options={"bucket": "1"})
+    table.append(pa.table({"k": [1, 2], "v": [1, 2]}))
+    with pytest.raises(SchemaError, match="column 'v' is NOT NULL"):
+        table.update({"v": "NULL"}, "k = 2")
+    with pytest.raises(OptionError, match=r"deletion-vectors.enabled can't be switched on"):
+        table.delete("k = 1", options={"deletion-vectors.enabled": "true"})
+    assert len(table.snapshots()) == 1
+    assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- figures
+
+
+def test_what_a_delete_reads_and_writes(tmp_path: Path) -> None:
+    """Keys rule out buckets; the new version of a row has all its values."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options={"bucket": "4"})
+    table.append(pa.table({"k": range(1000), "v": [f"v{i}" for i in range(1000)]}))
+    rows: list[int] = []
+    summary = table.delete("k = 77", progress=rows.append)
+    assert 0 < rows[-1] < 400
+    assert (summary.rows_deleted, summary.files_added, summary.files_removed) == (1, 1, 0)
+    assert _changes(table, "1,2") == [{"rowkind": "-D", "k": 77, "v": "v77"}]
+    assert table.delete("k = 77").snapshot_id is None
+    summary = table.delete("TRUE")
+    assert (summary.rows_deleted, summary.files_removed, summary.files_added) == (999, 5, 0)
+    assert table.delete("TRUE").snapshot_id is None
+    assert table.count() == 0
+
+
+def _changes(table: pp.Table, between: str) -> list[dict[str, Any]]:
+    found = table.audit_log(options={"incremental-between": between}).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: (row["k"], row["rowkind"]))
+
+
+def test_a_changelog_has_the_changes(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **{"changelog-producer": "input"})
+    table.update({"a": "a + 10"}, "k = 'a'")
+    table.delete("k = 'b' AND a > 0")
+    table.merge(
+        pa.table({"p": [0, 1], "k": ["a", "c"], "a": [5, 6]}),
+        _KEY,
+        when_matched="update set a = source.a",
+        when_not_matched="insert (p, k, a) values (p, k, a)",
+    )
+    table.delete("p = 1")  # a partition goes without
+    none = dict.fromkeys(("b", "s", "l"))
+    old = {"b": "+I", "l": None}
+    assert _changes(table, "1,5") == [
+        {"rowkind": "+U", "p": 0, "k": "a", "a": 11, "s": 0, **old},
+        {"rowkind": "+U", "p": 0, "k": "a", "a": 5, "s": 0, **old},
+        {"rowkind": "-D", "p": 1, "k": "b", "a": 2, "s": 1, **old},
+        {"rowkind": "+I", "p": 1, "k": "c", "a": 6, **none},
+    ]
+    assert table.scan().to_arrow()["k"].to_pylist() == ["a"]
+
+
+def test_partitions_go_row_by_row_where_a_changelog_is_wanted(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", **{"changelog-producer": "input", "delete.force-produce-changelog": "true"})
+    summary = table.delete("p = 1")
+    assert (summary.rows_deleted, summary.files_removed, summary.files_added) == (1, 0, 1)
+    assert [row["rowkind"] for row in _changes(table, "1,2")] == ["-D"]

@@ -1,0 +1,410 @@
+"""A table with a primary key in plain Python: its files as lists of rows, which every snapshot's files must equal.
+
+Commits add files, compactions merge some: which ones is the table's choice, what comes of it is not. Rows of files are
+merged as readers merge them. Where readers hide level 0, what they see is kept apart: by key, as compactions leave it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import paimon_pyds as pp
+from paimon_pyds.bucket import bucket_of
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.formats import ReadCounters, ReadHints, by_path
+from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.types import DataField, arrow_type, parse_type
+from support.aggregate_model import aggregator
+from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, compare, deduplicate, first_row, merged, rank
+from support.partial_update_model import Group, aggregation, partial_update
+from support.table_model import Column, convert
+
+KINDS = ("+I", "-U", "+U", "-D")
+_NUMBERS = [DataField(2147483646, SEQUENCE_NUMBER, parse_type("BIGINT NOT NULL")),
+            DataField(2147483645, VALUE_KIND, parse_type("TINYINT NOT NULL"))]  # fmt: skip
+Place = tuple[tuple[Any, ...], int]
+"""The values of the partition columns, and the bucket."""
+
+
+# ------------------------------------------------------------------------------------------------------------- engines
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Options, what they do to the versions of a row with so many value columns, and the kinds of rows it takes."""
+
+    options: Mapping[str, str]
+    fold: Callable[[Sequence[str]], Fold]
+    order: Order = field(default_factory=Order)
+    kinds: Sequence[int] = (0, 0, 2, 1, 3)
+
+    @property
+    def hides_level_0(self) -> bool:
+        return self.has_vectors or self.options.get("merge-engine") == "first-row"
+
+    @property
+    def has_vectors(self) -> bool:
+        return self.options.get("deletion-vectors.enabled") == "true"
+
+    def keeps(self, row: Row) -> bool:
+        """Whether a writer takes a row at all."""
+        if self.options.get("ignore-delete") == "true":
+            return row[KIND] not in RETRACTS
+        return not (self.options.get("ignore-update-before") == "true" and row[KIND] == 1)
+
+
+def _functions(columns: Iterable[str], own: Mapping[str, str], default: str = "") -> dict[str, Any]:
+    return {name: functools.partial(aggregator, own.get(name, default)) for name in columns}
+
+
+_PARTIAL = {"merge-engine": "partial-update"}
+_REMOVING = {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}
+_SUMS = {
+    "merge-engine": "aggregation", "fields.l.aggregate-function": "sum", "fields.a.aggregate-function": "max",
+    "fields.b.aggregate-function": "first_non_null_value", "fields.default-aggregate-function": "last_non_null_value",
+}  # fmt: skip
+_VECTORS = {"deletion-vectors.enabled": "true"}
+_ADDS = (0, 0, 2)
+
+
+def _removing(columns: Sequence[str]) -> Fold:
+    return partial_update(columns, remove_on_delete=True)
+
+
+def _sums(columns: Sequence[str], **more: str) -> Fold:
+    own = {"l": "sum", "a": "max", "b": "first_non_null_value", **more}
+    return aggregation(_functions(columns, own, "last_non_null_value"))
+
+
+def _sums_in_sequence(columns: Sequence[str]) -> Fold:
+    return _sums(columns, s="last_value")  # as every sequence field
+
+
+ENGINES: dict[str, list[Engine]] = {
+    "deduplicate": [
+        Engine({}, lambda _: deduplicate(False)),
+        Engine({"ignore-delete": "true"}, lambda _: deduplicate(True)),
+        Engine({"ignore-update-before": "true"}, lambda _: deduplicate(False)),
+        Engine({"sequence.field": "s,b"}, lambda _: deduplicate(False), Order(("s", "b"))),
+        Engine(
+            {"sequence.field": "b,s", "sequence.field.sort-order": "descending"}, lambda _: deduplicate(False),
+            Order(("b", "s"), descending=True),
+        ),
+    ],
+    "partial-update": [
+        Engine(_PARTIAL, partial_update, kinds=_ADDS),
+        Engine(_REMOVING, _removing),
+        Engine(
+            {**_PARTIAL, "sequence.field": "s", "ignore-delete": "true"},
+            lambda names: partial_update(names, ignore_delete=True), Order(("s",)),
+        ),
+        Engine(
+            {**_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "sum"},
+            lambda names: partial_update(names, groups=[Group(["s"], ["a", "l"], _functions("l", {"l": "sum"}))]),
+        ),
+    ],
+    "aggregation": [
+        Engine(_SUMS, _sums, kinds=_ADDS),
+        Engine({**_SUMS, "sequence.field": "s"}, _sums_in_sequence, Order(("s",)), kinds=_ADDS),
+        Engine(
+            {"merge-engine": "aggregation", "fields.l.aggregate-function": "sum",
+             "fields.default-aggregate-function": "last_value", "aggregation.remove-record-on-delete": "true"},
+            lambda names: aggregation(_functions(names, {"l": "sum"}, "last_value"), remove_on_delete=True),
+        ),
+    ],
+    "first-row": [
+        Engine({"merge-engine": "first-row"}, lambda _: first_row(False), kinds=_ADDS),
+        Engine({"merge-engine": "first-row", "ignore-delete": "true"}, lambda _: first_row(True)),
+    ],
+    "deletion vectors": [
+        Engine(_VECTORS, lambda _: deduplicate(False)),
+        Engine(
+            {**_VECTORS, "deletion-vectors.bitmap64": "true", "sequence.field": "s"}, lambda _: deduplicate(False),
+            Order(("s",)),
+        ),
+        Engine({**_VECTORS, **_REMOVING}, _removing),
+        Engine({**_VECTORS, **_SUMS}, _sums, kinds=_ADDS),
+    ],
+}  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------- model
+
+
+@dataclass
+class KeyFile:
+    """A live data file."""
+
+    place: Place
+    level: int
+    rows: list[Row]
+
+
+@dataclass
+class KeyModel:
+    """What a table holds.
+
+    Attributes:
+        key: the primary key.
+        partition_by: the columns of partitions.
+        columns: of the table.
+        files: live ones by name.
+        visible: where readers hide level 0, the rows that they see, by place and key.
+        snapshot: the last one that was followed.
+        numbers: the greatest sequence number of each place.
+    """
+
+    engine: Engine
+    key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    columns: tuple[Column, ...]
+    files: dict[str, KeyFile] = field(default_factory=dict)
+    visible: dict[Place, dict[str, Row]] = field(default_factory=dict)
+    snapshot: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def merge(self, rows: Iterable[Row]) -> list[Row]:
+        """One row a key, in the order of keys; deletes are among them."""
+        values = [name for name in self.names if name not in self.key]
+        return merged(rows, self.trimmed, self.engine.order, self.engine.fold(values))
+
+    @property
+    def trimmed(self) -> list[str]:
+        return [name for name in self.key if name not in self.partition_by]
+
+    def rows(self) -> list[Row]:
+        """What a scan gives, in the order of keys within each bucket."""
+        if self.engine.hides_level_0:
+            return [row for rows in self.visible.values() for row in rows.values()]
+        found = []
+        for place in self._places(self.files.values()):
+            found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
+        return [row for row in found if row[KIND] not in RETRACTS]
+
+    def compacted_rows(self, level: int) -> list[Row]:
+        """What the highest level alone has."""
+        return [row for f in self.files.values() if f.level == level for row in f.rows if row[KIND] not in RETRACTS]
+
+    @staticmethod
+    def _places(files: Iterable[KeyFile]) -> list[Place]:
+        return list(dict.fromkeys(file.place for file in files))
+
+    def _key_of(self, row: Row) -> str:
+        return repr([rank(row[name]) for name in self.trimmed])
+
+    # ------------------------------------------------------------------------------------------------------- evolution
+
+    def alter(self, columns: tuple[Column, ...]) -> None:
+        """Rows as the table's columns are now."""
+        old = {column.uid: column for column in self.columns}
+
+        def changed(row: Row) -> Row:
+            values = {name: row[name] for name in (SEQ, KIND)}
+            for column in columns:
+                before = old.get(column.uid)
+                value = None if before is None else row[before.name]
+                known = value is not None and before is not None
+                values[column.name] = convert(value, before.type, column.type) if known else None  # type: ignore[union-attr]
+            return values
+
+        for file in self.files.values():
+            file.rows = [changed(row) for row in file.rows]
+        self.visible = {at: {key: changed(row) for key, row in rows.items()} for at, rows in self.visible.items()}
+        self.columns = columns
+
+    # ------------------------------------------------------------------------------------------------------ snapshots
+
+    def follow(
+        self, table: pp.Table, tasks: Sequence[Sequence[Row]] = (), gone: Callable[[Row], bool] = lambda _: False
+    ) -> None:
+        """Go through the new snapshots.
+
+        Args:
+            table: as it is now.
+            tasks: what each task of the one write among them wrote, in its order.
+            gone: the rows of which partitions an overwrite takes away.
+        """
+        written: Sequence[Sequence[Row]] | None = tasks
+        for snapshot in table.snapshots():
+            if snapshot.id <= self.snapshot:
+                continue
+            self.snapshot = snapshot.id
+            added, kept = {}, {}
+            for entry in live_of(table.store, snapshot).to_pylist():
+                name, level = entry["file_name"], entry["level"]
+                if name in self.files:
+                    kept[name] = KeyFile(self.files[name].place, level, self.files[name].rows)
+                else:
+                    rows = physical(table, entry)
+                    place = tuple(rows[0][n] for n in self.partition_by), entry["bucket"]
+                    added[name] = KeyFile(place, level, rows)
+                    self._check_entry(entry, rows)
+            if snapshot.commit_kind is CommitKind.COMPACT:
+                self._compacted(added, kept)
+            else:
+                assert written is not None, f"snapshot {snapshot.id} is of no write"
+                self._written(table, added, kept, written, gone if _overwrites(snapshot) else lambda _: False)
+                written = None
+            self.files = {**kept, **added}
+            self._check_levels()
+        assert written is None or not any(map(self.engine.keeps, (row for rows in written for row in rows)))
+
+    def _written(
+        self,
+        table: pp.Table,
+        added: Mapping[str, KeyFile],
+        kept: Mapping[str, KeyFile],
+        tasks: Sequence[Sequence[Row]],
+        gone: Callable[[Row], bool],
+    ) -> None:
+        for name, file in self.files.items():
+            assert (name not in kept) == gone(file.rows[0]), name
+            assert name not in kept or kept[name].level == file.level
+        self.visible = {place: rows for place, rows in self.visible.items() if not any(map(gone, rows.values()))}
+        buckets = bucket_numbers(table, self, [row for rows in tasks for row in rows])
+        expected: dict[Place, list[Row]] = {}
+        for task, rows in enumerate(tasks):
+            numbered: dict[Place, list[Row]] = {}
+            for row in rows:
+                place = tuple(row[n] for n in self.partition_by), next(buckets)
+                if self.engine.keeps(row):
+                    of_place = numbered.setdefault(place, [])
+                    of_place.append({**row, SEQ: (task << 28) + len(of_place)})
+            for place, found in numbered.items():
+                expected[place] = expected.get(place, []) + self.merge(found)
+        assert {file.place for file in added.values()} == {place for place, rows in expected.items() if rows}
+        for place, rows in expected.items():
+            files = [file for file in added.values() if file.place == place]
+            assert all(file.level == 0 for file in files)
+            before = [row[SEQ] for file in kept.values() if file.place == place for row in file.rows]
+            found = self._in_order([row for file in files for row in file.rows])
+            assert all(row[SEQ] > max(before, default=-1) for row in found)
+            numbers = sorted(row[SEQ] for row in found)
+            assert len(set(numbers)) == len(numbers)
+            renamed = dict(zip(sorted(row[SEQ] for row in rows), numbers, strict=True))
+            self.same(found, self._in_order([{**row, SEQ: renamed[row[SEQ]]} for row in rows]))
+
+    def _compacted(self, added: Mapping[str, KeyFile], kept: Mapping[str, KeyFile]) -> None:
+        moved = {name: file for name, file in kept.items() if file.level != self.files[name].level}
+        removed = [file for name, file in self.files.items() if name not in kept]
+        for place in self._places([*removed, *moved.values(), *added.values()]):
+            before = [file for file in self.files.values() if file.place == place]
+            out = [file for file in (*added.values(), *moved.values()) if file.place == place]
+            taken = [file for file in removed if file.place == place]
+            inputs = [*taken, *(self.files[name] for name, file in moved.items() if file.place == place)]
+            if self.engine.hides_level_0:
+                self._make_visible(place, [row for file in inputs if file.level == 0 for row in file.rows])
+                continue
+            levels = {file.level for file in out}
+            assert len(levels) <= 1, levels
+            rows = self.merge(row for file in taken for row in file.rows)
+            if drops := all(level >= max(file.level for file in before) for level in levels):
+                rows = [row for row in rows if row[KIND] not in RETRACTS]
+                assert not any(row[KIND] in RETRACTS for file in out for row in file.rows)
+            assert drops or levels
+            self.same(self._in_order([r for f in added.values() if f.place == place for r in f.rows]), rows)
+
+    def _make_visible(self, place: Place, fresh: Sequence[Row]) -> None:
+        """Rows of level 0 meet what readers saw before."""
+        before = self.visible.setdefault(place, {})
+        touched = {self._key_of(row) for row in fresh}
+        older = [row for key, row in before.items() if key in touched]
+        for row in self.merge([*older, *fresh]):
+            before[self._key_of(row)] = row
+        for key in touched:
+            if before[key][KIND] in RETRACTS:
+                del before[key]
+
+    def _in_order(self, rows: list[Row]) -> list[Row]:
+        def both(left: Row, right: Row) -> int:
+            found = (compare(left[name], right[name]) for name in self.trimmed)
+            return next((f for f in found if f), left[SEQ] - right[SEQ])
+
+        return sorted(rows, key=functools.cmp_to_key(both))
+
+    def same(self, found: Sequence[Row], expected: Sequence[Row]) -> None:
+        """Rows are equal, with their kinds and numbers."""
+        names = [*self.names, SEQ, KIND]
+        texts = [[repr([row[name] for name in names]) for row in rows] for rows in (found, expected)]
+        assert texts[0] == texts[1]
+
+    def _check_entry(self, entry: Mapping[str, Any], rows: Sequence[Row]) -> None:
+        """What the manifest says of a file."""
+        numbers = [row[SEQ] for row in rows]
+        assert (min(numbers), max(numbers)) == (entry["min_sequence_number"], entry["max_sequence_number"])
+        assert len(rows) == entry["row_count"]
+        assert sum(row[KIND] in RETRACTS for row in rows) == entry["delete_row_count"]
+        assert len(self._distinct(rows)) == len(rows)
+
+    def _distinct(self, rows: Iterable[Row]) -> set[str]:
+        return {self._key_of(row) for row in rows}
+
+    def _check_levels(self) -> None:
+        """No key is twice on a level above 0."""
+        runs: dict[tuple[Place, int], set[str]] = {}
+        for file in self.files.values():
+            if file.level:
+                run = runs.setdefault((file.place, file.level), set())
+                keys = self._distinct(file.rows)
+                assert run.isdisjoint(keys)
+                run |= keys
+
+
+def _overwrites(snapshot: Snapshot) -> bool:
+    return snapshot.commit_kind is CommitKind.OVERWRITE
+
+
+def physical(table: pp.Table, entry: Mapping[str, Any]) -> list[Row]:
+    """The rows of a file as they lie in it."""
+    path = str(next(Path(table.path).rglob(entry["file_name"])))
+    fields = (*_NUMBERS, *table.store.schema(entry["schema_id"]).fields)
+    hints = ReadHints(table.options)
+    reader = by_path(path).open_reader(LocalFileIO(), path, entry["file_size"], ReadCounters(), hints)
+    rows = [row for batch in reader.read(fields, RowSelection.ALL, 1000) for row in plain(batch)]
+    reader.close()
+    return rows
+
+
+def plain(rows: pa.Table | pa.RecordBatch) -> list[Row]:
+    """Rows with values as `table_model` has them: points in time as numbers."""
+    columns = {}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.int64())
+        elif pa.types.is_time32(column.type):
+            column = column.cast(pa.int32())
+        columns[name] = column.to_pylist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def arrow(rows: Sequence[Row], columns: Sequence[Column]) -> pa.Table:
+    """Rows as a table has them."""
+    types = [parse_type(column.type) for column in columns]
+    arrays = [
+        pa.array([row[c.name] for row in rows], arrow_type(type_)) for c, type_ in zip(columns, types, strict=True)
+    ]
+    fields = [pa.field(c.name, arrow_type(t), t.nullable) for c, t in zip(columns, types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def bucket_numbers(table: pp.Table, model: KeyModel, rows: Sequence[Row]) -> Any:
+    """The bucket of each row, one after the other."""
+    named = table.options.get("bucket-key")
+    names = named.split(",") if named else model.trimmed
+    columns = [column for name in names for column in model.columns if column.name == name]
+    given = [column.combine_chunks() for column in arrow(rows, columns).columns]
+    types = [parse_type(column.type) for column in columns]
+    function = table.options.get("bucket-function.type", "default")
+    return iter(bucket_of(given, types, int(table.options["bucket"]), function).tolist() if rows else [])
