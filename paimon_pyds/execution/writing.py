@@ -50,7 +50,7 @@ def write_context(
         check_merge_options(schema)
         if hides_level_0(context.options) and not context.options.get("write-only"):
             check_compactable(context.options)  # nobody would see the rows
-        for own in (context.at_level(0), context.of_changelog()):
+        for own in (context.at_level(0), context.of_changelog(0)):
             check_files(own.layout.physical, own.raw_options)
     check_files(schema.fields, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)

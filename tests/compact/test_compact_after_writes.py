@@ -245,16 +245,16 @@ def test_an_interrupt_between_the_two_snapshots(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_no_compaction_here_can_do(tmp_path: Path) -> None:
-    expiring = {"record-level.expire-time": "1 d", "record-level.time-field": "s"}
-    table = _table(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **expiring})
+    indexed = {"pk-btree.index.columns": "a"}
+    table = _table(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **indexed})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table.append(_one(1))  # nothing is due, so there is nothing to tell
-    with _told("record-level.expire-time"):
+    with _told("pk-btree"):
         table.append(_one(2))
     assert _read(table) == ['{"k":1,"a":2,"b":2,"s":2}']
-    hiding = _table(tmp_path / "hiding", {"merge-engine": "first-row", **expiring})
-    with pytest.raises(UnsupportedError, match="record-level"):
+    hiding = _table(tmp_path / "hiding", {"merge-engine": "first-row", **indexed})
+    with pytest.raises(UnsupportedError, match="pk-btree"):
         hiding.append(_one(1))
     assert not data_files(hiding)
 
