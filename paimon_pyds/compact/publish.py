@@ -126,6 +126,7 @@ def _changes(
         required=older if older.num_rows else None,
         # They have the sequence numbers that their writer gave them, from `Group.first_sequence` on.
         replacements=_replacements(plan, results),
+        changelog=added_entries((r.bucket, r.bucket.changelog_files) for r in results),
         expected_vectors=expected,
         guard=partial(_check_levels, store, plan, results, state) if plan.schema.primary_keys else None,
         index_entries=fresh.entries,

@@ -34,11 +34,7 @@ from support.values import dumps, in_order, lines
 T = TypeVar("T")
 R = TypeVar("R")
 
-REFUSED = {
-    "pk_changelog_full": "changelog-producer=full-compaction",
-    "pk_changelog_lookup": "changelog-producer=lookup",
-    "pk_postpone": "bucket=-2",
-}
+REFUSED = {"pk_postpone": "bucket=-2"}
 NAMES = [name for name in fixture_names() if name.startswith("pk_") or name == "evolve_pk"]
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("a", pa.int32()), ("b", pa.int64()), ("s", pa.int32())])
 ENGINES: dict[str, dict[str, str]] = {

@@ -409,8 +409,6 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
     [
         {"bucket": "-1"},
         {"bucket": "-2"},
-        {"changelog-producer": "lookup"},
-        {"changelog-producer": "full-compaction"},
         {"deletion-vectors.enabled": "true"},
         {"merge-engine": "first-row"},
     ],
