@@ -74,11 +74,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
         )
     if options.get("bucket") == _POSTPONED:
         raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
-    producer = options.get("changelog-producer")
-    if producer in ("lookup", "full-compaction"):
-        raise UnsupportedError(
-            f"changelog-producer={producer}: a compaction would have to write the changelog", hint=_IN_JAVA
-        )
     for key in (
         "record-level.expire-time",
         "primary-key.nullable",

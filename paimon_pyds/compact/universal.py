@@ -270,6 +270,7 @@ class Steps:
 
     Attributes:
         output_level: where the result lies.
+        highest_level: that there is.
         drop_deletes: there is no older version of any row, so that rows that delete others are left out.
         rewrites: what is merged to one sorted run each: sections, in the order of their keys.
         upgrades: files that stay as they are and are given the output level.
@@ -277,6 +278,7 @@ class Steps:
     """
 
     output_level: int
+    highest_level: int
     drop_deletes: bool
     rewrites: tuple[tuple[Run, ...], ...]
     upgrades: Run
@@ -317,7 +319,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
         else:
             rewrites.append(group)
     drop_deletes = rules.vectors_hide or level >= max(_level(run) for run in runs)
-    return Steps(level, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
+    return Steps(level, highest, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
 
 
 def _older(unit: Unit, runs: Sequence[Run]) -> Run:

@@ -28,14 +28,15 @@ from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import CommitConflictError, UnsupportedError
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
 from paimon_pyds.merge.filter import merge_filter, merge_keys
-from paimon_pyds.merge.key_values import DELETE, UPDATE_AFTER, VALUE_KIND, is_retract
+from paimon_pyds.merge.key_values import DELETE, KEY_VALUE_FIELDS, UPDATE_AFTER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate
+from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
 from paimon_pyds.metadata.schema import TableSchema
@@ -44,17 +45,12 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
 from paimon_pyds.read import read_split
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
-from paimon_pyds.scan.plan import Planner, ScanRequest
+from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-
-__all__ = [
-    "Deletes", "RowChange", "Versions", "check_deletes", "check_keys", "check_updates", "drop_partitions", "plan_rows",
-    "publish_versions", "updated", "write_versions",
-]  # fmt: skip
 
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
@@ -66,6 +62,8 @@ _REPEATABLE = frozenset(
     }
 )  # fmt: skip
 """Aggregate functions that a value, given once more, does not change the result of."""
+_KINDS = KEY_VALUE_FIELDS[1:]
+"""The column that is read of rows to have deletes among them."""
 
 
 # ----------------------------------------------------------------------------------------------------------- checks
@@ -310,6 +308,8 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     No engine has to delete rows for that, and no changelog tells of it, unless ``delete.force-produce-changelog``.
     (Java: class OptimizeMetadataOnlyDeleteFromPaimonTable.)
     """
+    if predicate in (Const.FALSE, Const.UNKNOWN):
+        return RowEdits()
     whole, rest = partition_filter(predicate, target.schema.partition_keys)
     if rest is not Const.TRUE or target.options.get("delete.force-produce-changelog"):
         return None
@@ -365,25 +365,39 @@ class _Guard:
 
     base: RowTarget
     reads: Predicate
+    passed: set[str] = field(default_factory=set)
+    """Manifest lists of snapshots that changed no such row."""
 
     def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises CommitConflictError when the operation does not hold on a later snapshot."""
         if schema.id != self.base.schema.id:
             raise self._conflict("the table's schema was changed by another commit meanwhile")
         since = self.base.later_snapshots(latest)
-        if since is None or any(map(self._changes, since)):
+        for snapshot in since or ():
+            if snapshot.delta_manifest_list not in self.passed and self._changes(snapshot):
+                since = None
+                break
+            self.passed.add(snapshot.delta_manifest_list)
+        if since is None:
             raise self._conflict("rows were changed by another commit meanwhile")
 
     def _changes(self, snapshot: Snapshot) -> bool:
-        """Whether it may have added or taken away versions of rows that were read, by what their files tell of keys."""
+        """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
+        and then those in new files."""
         if snapshot.commit_kind.keeps_rows:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
-        planner = _planner(self.base, keys)
+        planner = _planner(self.base, keys, _KINDS)
         reader = ManifestReader(self.base.store, planner.entry_filter)
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
         kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
-        return bool(kept.num_rows)
+        if not kept.num_rows or keys is Const.TRUE or FileKind.DELETE in kept["kind"].to_pylist():
+            return bool(kept.num_rows)
+        added = plan_scan(self.base.store, replace(planner.request, between=Additions((snapshot,))))
+        try:
+            return any(batch.num_rows for split in added.splits for batch in read_split(split, limit=1))
+        except SnapshotNotFoundError:  # it has expired
+            return True
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(

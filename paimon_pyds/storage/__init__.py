@@ -219,7 +219,7 @@ def read_coalesced(
     Ranges at most ``gap`` bytes apart are read in one request of at most ``max_request`` bytes (a single range may be
     longer). Ranges may overlap and come in any order.
     """
-    order = sorted(range(len(ranges)), key=lambda i: ranges[i])
+    order = sorted(range(len(ranges)), key=ranges.__getitem__)
     result = [b""] * len(ranges)
     first = 0
     while first < len(order):
