@@ -327,7 +327,8 @@ def normalise_location(location: str | os.PathLike[str]) -> str:
         path = os.path.abspath(_without_authority(rest))
         return path if path == "/Volumes" or path.startswith("/Volumes/") else "/dbfs" + path
     authority, _, key = rest.lstrip("/").partition("/")
-    return f"{scheme}://{authority}/{_clean_key(key)}".rstrip("/")
+    clean = "/".join(part for part in key.split("/") if part not in ("", "."))
+    return f"{scheme}://{authority}/{clean}".rstrip("/")
 
 
 def _without_authority(rest: str) -> str:
@@ -338,10 +339,6 @@ def _without_authority(rest: str) -> str:
     if host not in ("", "localhost"):
         raise OptionError(f"a file: address of another machine: {host}", hint="write file:///path, with three slashes")
     return slash + path
-
-
-def _clean_key(key: str) -> str:
-    return "/".join(part for part in key.split("/") if part not in ("", "."))
 
 
 def open_file_io(

@@ -18,6 +18,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.query import lookup
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.types import AtomicType, DataField, Kind
+from support.effort import sampled
 from support.fixtures import DEV, table_path
 from support.values import dumps, json_rows
 
@@ -55,7 +56,7 @@ def _expected(keys: pa.Table, rows: pa.Table) -> list[str]:
     return [row for key in dict.fromkeys(lines(keys)) for row in by_key.get(key, [])]
 
 
-@pytest.mark.parametrize("name", _fixtures())
+@pytest.mark.parametrize("name", sampled(_fixtures(), 14))
 def test_rows_are_those_of_a_scan(name: str) -> None:
     table = Table.open(table_path(name))
     rows = table.scan().to_arrow()
