@@ -28,6 +28,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from xxhash import xxh3_64_digest
+
 from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
@@ -230,10 +232,8 @@ def encode_checksums(data: bytes | memoryview) -> bytes:
 
 def _checksums(data: bytes | memoryview, size: int) -> bytes:
     """The checksums of blocks of so many bytes, the last of which may be shorter."""
-    import xxhash
-
-    view, digest = memoryview(data), xxhash.xxh3_64_digest
-    return b"".join([digest(view[at : at + size])[4:] for at in range(0, len(view), size)])
+    view = memoryview(data)
+    return b"".join([xxh3_64_digest(view[at : at + size])[4:] for at in range(0, len(view), size)])
 
 
 def blocks_in(size: int) -> int | None:

@@ -73,7 +73,9 @@ def read_containers(
         message = "the header of a bitmap contradicts itself"
         raise corrupt(source, message, offset=places[headers][0], field="bitmap")
     whole = sorted(headers.without_offsets)
-    chosen = headers.containers.take(np.isin(headers.containers.keys, wanted))
+    is_wanted = np.zeros(MAX_CONTAINERS, np.bool_)
+    is_wanted[wanted] = True
+    chosen = headers.containers.take(is_wanted[headers.containers.keys])
     begins = np.array([offset for offset, _ in places], np.int64)[chosen.owners] + chosen.starts
     ranges, within = _together(begins, chosen.sizes)
     read = source.read_many([*ranges, *(places[number] for number in whole)])

@@ -326,13 +326,18 @@ def _write_value(out: bytearray, wire: int, value: Any) -> None:
 
 _CHECKSUM_FIELD = 32_767
 _CHECKSUM_UUID = bytes.fromhex("6f1d5b0e9c7a4c0f8a53c1f2b7e4d690")
-_CHECKSUM_BYTES = len(encode_struct({_CHECKSUM_FIELD: (BINARY, bytes(4) + _CHECKSUM_UUID)}))
+_CHECKSUM_HEAD = encode_struct({_CHECKSUM_FIELD: (BINARY, bytes(4) + _CHECKSUM_UUID)})[: -4 - len(_CHECKSUM_UUID) - 1]
+_CHECKSUM_BYTES = len(_CHECKSUM_HEAD) + 4 + len(_CHECKSUM_UUID) + 1
+
+
+def _checksum_field(body: bytes) -> bytes:
+    """The last field of a struct whose other fields are ``body``, and the stop byte."""
+    return b"".join([_CHECKSUM_HEAD, checksum(body).to_bytes(4, "little"), _CHECKSUM_UUID, b"\0"])
 
 
 def with_checksum(message: bytes) -> bytes:
     """A struct with the checksum of its other fields at the end."""
-    body = message[:-1]  # without the stop byte
-    return body + encode_struct({_CHECKSUM_FIELD: (BINARY, checksum(body).to_bytes(4, "little") + _CHECKSUM_UUID)})
+    return message[:-1] + _checksum_field(message[:-1])
 
 
 def check_struct(message: bytes, name: str) -> None:
@@ -340,5 +345,5 @@ def check_struct(message: bytes, name: str) -> None:
     end = message[-_CHECKSUM_BYTES - 8 :]
     # Damage to the UUID is no reason to believe the rest: one half of it is enough.
     has_checksum = _CHECKSUM_UUID[:8] in end or _CHECKSUM_UUID[8:] in end
-    if has_checksum and message != with_checksum(message[:-_CHECKSUM_BYTES] + b"\0"):
+    if has_checksum and not message.endswith(_checksum_field(message[:-_CHECKSUM_BYTES])):
         raise CorruptFileError("the bytes do not have their checksum", field=name)
