@@ -137,9 +137,6 @@ _NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", 
 ])  # fmt: skip
 
 _LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
-    ("force-lookup", _B, "false", "look up on compaction"),
-    ("lookup-compact", _E, "radical", "how eager look-up compaction is"),
-    ("lookup-compact.max-interval", _N, None, "its longest interval"),
     ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
     ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
     ("record-level.expire-time", _T, None, "rows expire on compaction"),
