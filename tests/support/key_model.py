@@ -160,6 +160,7 @@ class KeyModel:
         files: live ones by name.
         visible: where readers hide level 0, the rows that they see, by place and key.
         snapshot: the last one that was followed.
+        keeps_order: whether sequence numbers say in which order rows were given; an update may have any.
         numbers: the greatest sequence number of each place.
     """
 
@@ -170,6 +171,7 @@ class KeyModel:
     files: dict[str, KeyFile] = field(default_factory=dict)
     visible: dict[Place, dict[str, Row]] = field(default_factory=dict)
     snapshot: int = 0
+    keeps_order: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -180,6 +182,10 @@ class KeyModel:
         values = [name for name in self.names if name not in self.key]
         return merged(rows, self.trimmed, self.engine.order, self.engine.fold(values))
 
+    def versions(self, files: Iterable[KeyFile], older: Iterable[KeyFile] = ()) -> list[Row]:
+        """What is merged of some files of a bucket; ``older`` are those that a compaction of these leaves."""
+        return [row for file in files for row in file.rows]
+
     @property
     def trimmed(self) -> list[str]:
         return [name for name in self.key if name not in self.partition_by]
@@ -187,10 +193,10 @@ class KeyModel:
     def rows(self) -> list[Row]:
         """What a scan gives, in the order of keys within each bucket."""
         if self.engine.hides_level_0:
-            return [row for rows in self.visible.values() for row in rows.values()]
+            return [row for rows in self.visible.values() for row in self._in_order(list(rows.values()))]
         found = []
         for place in self._places(self.files.values()):
-            found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
+            found += self.merge(self.versions(file for file in self.files.values() if file.place == place))
         return [row for row in found if row[KIND] not in RETRACTS]
 
     def compacted_rows(self, level: int) -> list[Row]:
@@ -294,6 +300,8 @@ class KeyModel:
             numbers = sorted(row[SEQ] for row in found)
             assert len(set(numbers)) == len(numbers)
             renamed = dict(zip(sorted(row[SEQ] for row in rows), numbers, strict=True))
+            if not self.keeps_order:
+                renamed = {r[SEQ]: f[SEQ] for r, f in zip(self._in_order(rows), found, strict=True)}
             self.same(found, self._in_order([{**row, SEQ: renamed[row[SEQ]]} for row in rows]))
 
     def _compacted(self, added: Mapping[str, KeyFile], kept: Mapping[str, KeyFile]) -> None:
@@ -309,7 +317,8 @@ class KeyModel:
                 continue
             levels = {file.level for file in out}
             assert len(levels) <= 1, levels
-            rows = self.merge(row for file in taken for row in file.rows)
+            stay = [file for file in before if not any(file is other for other in inputs)]
+            rows = self.merge(self.versions(taken, stay))
             if drops := all(level >= max(file.level for file in before) for level in levels):
                 rows = [row for row in rows if row[KIND] not in RETRACTS]
                 assert not any(row[KIND] in RETRACTS for file in out for row in file.rows)
@@ -338,7 +347,7 @@ class KeyModel:
         """Rows are equal, with their kinds and numbers."""
         names = [*self.names, SEQ, KIND]
         texts = [[repr([row[name] for name in names]) for row in rows] for rows in (found, expected)]
-        assert texts[0] == texts[1]
+        assert texts[0] == texts[1], [sorted(set(texts[0]) - set(texts[1])), sorted(set(texts[1]) - set(texts[0]))]
 
     def _check_entry(self, entry: Mapping[str, Any], rows: Sequence[Row]) -> None:
         """What the manifest says of a file."""
