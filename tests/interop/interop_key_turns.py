@@ -149,9 +149,9 @@ class TurnWorld(KeyWorld):
 
     def _options(self, keys: Sequence[Column], columns: Sequence[Column]) -> dict[str, str]:
         options = super()._options(keys, columns)
-        options.pop("write-buffer-size", None)  # Java needs three pages
-        options.pop("write-only", None)
-        return options | self.engine.options
+        # Java needs a buffer of three pages, and can't spill without a compression. Engines say what is write-only.
+        without = ("write-buffer-size", "spill-compression", "write-only")
+        return {key: value for key, value in options.items() if key not in without} | self.engine.options
 
     @property
     def warehouse(self) -> Path:
