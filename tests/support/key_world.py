@@ -148,6 +148,7 @@ class KeyWorld(World):
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
         if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
             options.pop("changelog-producer", None)
+            options["write-only"] = "true"
         if self.format == "avro" and self.random.random() < 0.5:
             options |= {"file.format": "parquet", "file.format.per.level": self.pick(["0:avro", "5:avro"])}
         if self.random.random() < 0.2:
