@@ -29,6 +29,7 @@ from paimon_pyds.write import key_writer
 from support.effort import sampled
 from support.tiny_disk import mounted
 
+pytestmark = pytest.mark.filterwarnings("ignore:the rows are committed")
 _SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64()), ("t", pa.string())])
 _OPTIONS = {
     "bucket": "1",
