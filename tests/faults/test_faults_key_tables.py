@@ -93,7 +93,7 @@ def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> boo
     return True
 
 
-@pytest.mark.parametrize(("name", "mode"), sampled(product(_WRITES, [BEFORE, AFTER, HALF]), 5))
+@pytest.mark.parametrize(("name", "mode"), sampled(product(_WRITES, [BEFORE, AFTER, HALF]), 4))
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) -> None:
     """What was published stays, be it the write or a compaction after it; else nothing lies around."""
     write, counting, whole = _WRITES[name], FaultyIO(), tmp_path / "whole"
