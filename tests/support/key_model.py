@@ -158,7 +158,9 @@ class KeyModel:
         partition_by: the columns of partitions.
         columns: of the table.
         files: live ones by name.
-        visible: where readers hide level 0, the rows that they see, by place and key.
+        visible: where compactions look older versions up, what they have made of rows, by place and key: what readers
+            see where they hide level 0.
+        looks_up: whether compactions do.
         snapshot: the last one that was followed.
         numbers: the greatest sequence number of each place.
     """
@@ -169,6 +171,7 @@ class KeyModel:
     columns: tuple[Column, ...]
     files: dict[str, KeyFile] = field(default_factory=dict)
     visible: dict[Place, dict[str, Row]] = field(default_factory=dict)
+    looks_up: bool = False
     snapshot: int = 0
 
     @property
@@ -188,6 +191,8 @@ class KeyModel:
         """What a scan gives, in the order of keys within each bucket."""
         if self.engine.hides_level_0:
             return [row for rows in self.visible.values() for row in rows.values()]
+        if self.looks_up:
+            return self.current_rows()
         found = []
         for place in self._places(self.files.values()):
             found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
@@ -195,7 +200,7 @@ class KeyModel:
 
     def current_rows(self) -> list[Row]:
         """What row-level operations see: with deletion vectors also what is not compacted yet."""
-        if not self.engine.has_vectors:
+        if (self.engine.hides_level_0 and not self.engine.has_vectors) or not self.looks_up:
             return self.rows()
         found = []
         for place in self._places(self.files.values()):
@@ -316,7 +321,7 @@ class KeyModel:
             out = [file for file in (*added.values(), *moved.values()) if file.place == place]
             taken = [file for file in removed if file.place == place]
             inputs = [*taken, *(self.files[name] for name, file in moved.items() if file.place == place)]
-            if self.engine.hides_level_0:
+            if self.looks_up:
                 self._make_visible(place, [row for file in inputs if file.level == 0 for row in file.rows])
                 continue
             levels = {file.level for file in out}

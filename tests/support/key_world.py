@@ -89,6 +89,7 @@ class KeyWorld(World):
         self.keys = keys
         self.model: Any = KeyModel(engine, tuple(key), by_names, tuple(columns))
         options = self._options(keys, [c for c in columns if c not in by])
+        self.model.looks_up = engine.hides_level_0 or options.get("changelog-producer") == "lookup"
         self.log.append(f"create {[(c.name, c.type) for c in columns]} key {key} by {by_names} {options}")
         self.table = pp.Table.create(path, fields, primary_key=key, partition_by=by_names, options=options)
         self.states: dict[int, list[str]] = {}
