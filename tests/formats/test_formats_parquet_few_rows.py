@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from hypothesis import strategies as st
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet import gather_values as gather_module
-from paimon_pyds.formats.parquet import page_picks, reader
+from paimon_pyds.formats.parquet import page_picks, pages, reader
 from paimon_pyds.formats.parquet.gather_values import binary_bounds, binary_stride, gather_values, hybrid_at
-from paimon_pyds.formats.parquet.pages import read_head, read_heads
+from paimon_pyds.formats.parquet.pages import page_heads, read_head, read_heads
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.formats.threads import all_of
 from paimon_pyds.selection import RowSelection
@@ -63,15 +64,15 @@ TABLE = _table()
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("dictionary", ["kept", "looked up", ""])
 def test_gathered_pages_equal_whole_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: str
 ) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(
-        TABLE, path, compression=codec, data_page_version=version, use_dictionary=dictionary, data_page_size=20_000,
-        dictionary_pagesize_limit=30_000, write_page_index=True, row_group_size=15_000, write_page_checksum=True,
-        write_batch_size=128, use_deprecated_int96_timestamps=version == "1.0",
+        TABLE, path, compression=codec, data_page_version=version, use_dictionary=bool(dictionary),
+        data_page_size=20_000, dictionary_pagesize_limit=30_000, write_page_index=True, row_group_size=15_000,
+        write_page_checksum=True, write_batch_size=128, use_deprecated_int96_timestamps=version == "1.0",
     )  # fmt: skip
     gathered: list[bool] = []
 
@@ -85,16 +86,17 @@ def test_gathered_pages_equal_whole_ones(
         gather_module, "_MOST_RUNS", 256
     )  # what is left to pyarrow for speed must be right all the same
     monkeypatch.setattr(page_picks, "_DICTIONARIES", frozenset())
+    monkeypatch.setattr(gather_module, "LARGE_DICTIONARY", 0 if dictionary == "looked up" else 1 << 30)
     monkeypatch.setattr(page_picks, "_GATHER_PAGE_MICROS", -1e6)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     assert sum(gathered) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
 
 
-def _read(path: str, rows: Any) -> pa.Table:
+def _read(path: str, rows: Any, fields: tuple[DataField, ...] = FIELDS) -> pa.Table:
     io, _ = open_file_io(path)
     open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, ReadCounters())
-    batches = list(open_reader.read(FIELDS, RowSelection.of(rows), 1000))
+    batches = list(open_reader.read(fields, RowSelection.of(rows), 1000))
     open_reader.close()
     return pa.Table.from_batches(batches)
 
@@ -112,6 +114,50 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     open_reader = by_name("parquet").open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
         list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+
+
+def test_few_values_of_a_large_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked up in it: pyarrow decodes neither it nor the page, and what lies past its end is damage."""
+    path = str(tmp_path / "a.parquet")
+    rows, table, file_of = [5, 39_000], TABLE.select(["id"]), pages._file_of
+    pq.write_table(table, path, data_page_size=1 << 20, write_page_index=True)
+    decoded: list[bytes] = []
+
+    def watched(*of: Any) -> bytes:
+        decoded.append(file_of(*of))
+        return decoded[-1]
+
+    monkeypatch.setattr(pages, "_file_of", watched)
+    assert _read(path, rows, FIELDS[:1]).equals(table.take(pa.array(rows)))
+    assert [len(file) < 1_000 for file in decoded] == [True]
+
+    def short_dictionary(*of: Any) -> Any:
+        dictionary, *rest = page_heads(*of)
+        assert dictionary is not None
+        return replace(dictionary, fields={1: 39_000, 2: 0}), *rest
+
+    monkeypatch.setattr(gather_module, "page_heads", short_dictionary)
+    with pytest.raises(CorruptFileError, match="dictionary of 39000"):
+        _read(path, rows, FIELDS[:1])
+
+
+def test_long_texts_of_a_dictionary_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked up may take no more memory than a page: else the dictionary is left to pyarrow."""
+    monkeypatch.setattr(gather_module, "_MOST_BYTES", 1 << 20)
+    path, table = str(tmp_path / "a.parquet"), TABLE.select(["code"])
+    pq.write_table(table, path, data_page_size=1 << 18, write_page_index=True)
+    looked_up: list[bool] = []
+    dictionary_for = gather_module._PageGatherer._dictionary_for
+
+    def watched(self: Any, *of: Any) -> bytes:
+        page = dictionary_for(self, *of)
+        looked_up.append(not page)
+        return page
+
+    monkeypatch.setattr(gather_module._PageGatherer, "_dictionary_for", watched)
+    for rows in ([5], [5, 9]):
+        assert _read(path, rows, FIELDS[3:4]).equals(table.take(pa.array(rows)))
+    assert looked_up == [True, False]
 
 
 def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: Path) -> None:

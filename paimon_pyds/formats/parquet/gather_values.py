@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -25,6 +26,7 @@ from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
 from paimon_pyds.formats.parquet.page_picks import (
     CODECS,
+    LARGE_DICTIONARY,
     PLAIN,
     PLAIN_DICTIONARY,
     RLE,
@@ -120,10 +122,6 @@ class _PageGatherer:
     def run(self) -> tuple[PagePick, bytes]:
         pick, parts = self._pick, list[_Part]()
         dictionary, positions, heads = page_heads(pick, self._data)
-        prefix = b""
-        if dictionary is not None:
-            fields: Struct = {i: (I32, v) for i, v in dictionary.fields.items() if i <= 2}
-            prefix = _page(DICTIONARY_PAGE, 7, fields, bytes(self._body(0, dictionary, self._codec is not None)))
         pieces = zip(positions.tolist(), heads, pick.rows.tolist(), self._wanted(), strict=True)
         for position, head, count, wanted in pieces:
             encoding, values, valid = self._values(position, head, count, wanted)
@@ -132,6 +130,7 @@ class _PageGatherer:
             parts[-1].rows.append(len(wanted))
             parts[-1].values.append(values)
             parts[-1].valid.append(valid)
+        prefix = b"" if dictionary is None else self._dictionary_for(parts, dictionary)
         pages = [_data_page(part, pick.leaf.max_definition > 0) for part in parts]
         sizes = np.array([len(p) for p in pages], np.int64)
         rows = np.array([sum(part.rows) for part in parts], np.int64)
@@ -144,6 +143,26 @@ class _PageGatherer:
             local=np.arange(count), prefix=(0, len(prefix)), boundaries=b"gathered" + count.to_bytes(8, "big"),
         )  # fmt: skip
         return gathered, body
+
+    def _dictionary_for(self, parts: Sequence[_Part], dictionary: PageHead) -> bytes:
+        """The dictionary page; nothing where values can be looked up in a large one, which is done then."""
+        indexed = [part for part in parts if part.encoding == RLE_DICTIONARY]
+        if not indexed:
+            return b""
+        body, count = self._body(0, dictionary, self._codec is not None), dictionary.fields.get(1, 0)
+        wanted = sum(len(values) for part in indexed for values in part.values) // 4
+        bounded = self._width or wanted * len(body) <= _MOST_BYTES  # the longest text may be wanted each time
+        if len(body) >= LARGE_DICTIONARY and bounded:
+            with suppress(_LeftToPyarrow):
+                indices = [np.frombuffer(b"".join(part.values), "<u4").astype(np.int64) for part in indexed]
+                if max(int(of_part.max(initial=-1)) for of_part in indices) >= count:
+                    raise CorruptFileError(f"a value that is not in a dictionary of {count}", field="values")
+                found = [self._plain_values(body, count, of_part) if len(of_part) else b"" for of_part in indices]
+                for part, values in zip(indexed, found, strict=True):
+                    part.encoding, part.values = PLAIN, [values]
+                return b""
+        fields: Struct = {i: (I32, v) for i, v in dictionary.fields.items() if i <= 2}
+        return _page(DICTIONARY_PAGE, 7, fields, bytes(body))
 
     def _wanted(self) -> list[_Int64s]:
         pick = self._pick

@@ -33,6 +33,8 @@ UNCOMPRESSED, CODECS = 0, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
 BYTE_ARRAY, WIDTHS = 6, {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
 """Parquet's numbers of encodings, codecs, and physical types with the bytes of their values."""
 _LEAST_ROWS_PER_WANTED = 16
+LARGE_DICTIONARY = 64 << 10
+"""Bytes of a dictionary page from which a few values are looked up in it, which spares decoding all."""
 
 _BYTE_MICROS = 0.0008
 """A byte of a compressed page, when it is decompressed."""
@@ -125,7 +127,11 @@ def can_gather(pick: PagePick) -> bool:
         and (chunk.codec in CODECS or chunk.codec == UNCOMPRESSED)
         and (chunk.physical in WIDTHS or chunk.physical in (BYTE_ARRAY, FIXED))
         and _ENCODINGS.issuperset(chunk.encodings)
-        and (chunk.physical == BYTE_ARRAY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
+        and (
+            chunk.physical == BYTE_ARRAY
+            or _DICTIONARIES.isdisjoint(chunk.encodings)
+            or pick.prefix[1] >= LARGE_DICTIONARY  # else pyarrow looks numbers up as fast
+        )
     )
 
 
