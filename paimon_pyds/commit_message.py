@@ -1,14 +1,26 @@
-"""What a writer hands to the committer: per bucket, the increments of a write and of a compaction.
+"""What is handed to a commit: the messages of writers, and the changes that are made of them, a snapshot each.
 
-Source: Java Paimon's CommitMessageImpl, DataIncrement and CompactIncrement.
+A message has per bucket the increments of a write and of a compaction. (Source: Java Paimon's CommitMessageImpl,
+DataIncrement and CompactIncrement.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from paimon_pyds.metadata.manifest import DataFile, IndexEntry
+import pyarrow as pa
+
+from paimon_pyds.metadata.manifest import (
+    DELETION_VECTORS,
+    DataFile,
+    FileKind,
+    IndexEntry,
+    ManifestEntry,
+    entries_to_batch,
+)
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +145,162 @@ class CommitMessage:
         """Every file written: what an abort removes."""
         for bucket in self.buckets:
             yield from bucket.paths()
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """Where a deletion vector lies. Files are immutable, so an equal place means an equal vector."""
+
+    index_file: str
+    offset: int
+
+
+def vector_places(entries: Iterable[IndexEntry]) -> dict[str, VectorPlace]:
+    """Where the vector of each data file lies that has one; data files by name."""
+    return {
+        r.data_file: VectorPlace(entry.file_name, r.offset)
+        for entry in entries
+        if entry.index_type == DELETION_VECTORS
+        for r in entry.deletion_ranges or ()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Which live files an overwrite replaces.
+
+    ``partitions`` is a function from the distinct partition rows (arity + BinaryRow) to the ones that are replaced;
+    None replaces the whole table.
+    """
+
+    partitions: Callable[[Sequence[bytes]], set[bytes]] | None = None
+
+    def replaced(self, rows: Sequence[bytes]) -> set[bytes]:
+        """The partitions among ``rows`` that are replaced."""
+        return set(rows) if self.partitions is None else self.partitions(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Increment:
+    """What one snapshot changes.
+
+    Attributes:
+        kind: of the snapshot. COMPACT leaves all rows as they are.
+        operation: what the snapshot names as its origin; None for one that only moves rows.
+        added: new data files by bucket. Unless it is a compaction, the commit gives them the sequence numbers and row
+            ids that append tables have.
+        deleted: entries (`ENTRY_SCHEMA`) that go and must still be live: the files before a compaction, and those that
+            row-level operations take away.
+        replacements: entries that come in place of ``deleted``, as they are: the files after a compaction, or the same
+            ones under other metadata, such as another file index. Of the same file, deletion vectors stay too.
+        changelog: entries of changelog files.
+        overwrite: live files to replace, looked up in the snapshot the commit lands on.
+        required: entries (`IDENTITY_COLUMNS`) that stay and must still be live: files that get a new deletion vector.
+        expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
+            were made from; None for no vector. Another one now is a conflict: a delete would get lost.
+        guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
+            when the changes do not hold there.
+        move_numbers: writes the new files of a bucket again with greater sequence numbers; given where these are a
+            column of the files, of which no two rows of a bucket may have the same.
+        index_entries: new index files.
+        replaced_index_files: names of index files that go; each must still be there.
+        base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files
+            (`ENTRY_SCHEMA`): on top of it the commit reads none again. Without ``base_files`` it always reads them.
+    """
+
+    kind: CommitKind = CommitKind.APPEND
+    operation: Operation | None = None
+    added: Sequence[BucketFiles] = ()
+    deleted: pa.RecordBatch | None = None
+    replacements: pa.RecordBatch | None = None
+    changelog: pa.RecordBatch | None = None
+    overwrite: Overwrite | None = None
+    required: pa.RecordBatch | None = None
+    expected_vectors: Mapping[str, VectorPlace | None] = field(default_factory=dict)
+    guard: Callable[[Snapshot | None, TableSchema], None] | None = None
+    move_numbers: Callable[[BucketFiles, int], BucketFiles] | None = None
+    index_entries: Sequence[IndexEntry] = ()
+    replaced_index_files: frozenset[str] = frozenset()
+    base_snapshot: Snapshot | None = None
+    base_files: pa.RecordBatch | None = None
+
+    @property
+    def only_adds(self) -> bool:
+        """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
+        return not any((self.deleted, self.replacements, self.required, self.index_entries, self.replaced_index_files))
+
+    def with_files(self, added: Sequence[BucketFiles]) -> Increment:
+        """The same, after its new files and those of their changelog were written again."""
+        logged = None if self.changelog is None else added_entries((b, b.changelog_files) for b in added)
+        return replace(self, added=added, changelog=logged)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to do: no snapshot is made."""
+        return (
+            not any(b.files for b in self.added)
+            and self.overwrite is None
+            and not any((self.deleted, self.replacements, self.changelog))
+            and not self.index_entries
+            and not self.replaced_index_files
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One commit.
+
+    Attributes:
+        increments: one snapshot each, in this order: an append, an overwrite or row-level changes, and then perhaps a
+            compaction. Empty ones make none.
+        commit_user: who commits; with ``identifier`` it names the commit. Empty for a name that nobody else has.
+        watermark: event time in milliseconds; a snapshot's never goes back.
+        properties: kept in the snapshots.
+    """
+
+    increments: Sequence[Increment]
+    commit_user: str = ""
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]:
+    """The new files of what writers hand to a commit, and its compactions.
+
+    A compaction's data files are ``added`` there, so that a commit that is made again knows them. Deletion vectors
+    beside new files make it an overwrite, as in Java: it is no append that others may pass over.
+    """
+    indexes, compacted = _merged(b.indexes for b in buckets), _merged(b.compact.indexes for b in buckets)
+    append = Increment(
+        kind=CommitKind.OVERWRITE if vector_places(indexes.new_files) else CommitKind.APPEND,
+        added=tuple(buckets),
+        changelog=added_entries((b, b.changelog_files) for b in buckets),
+        index_entries=indexes.new_files,
+        replaced_index_files=indexes.deleted_files,
+    )
+    compact = Increment(
+        kind=CommitKind.COMPACT,
+        added=tuple(replace(b, files=b.compact.after) for b in buckets if b.compact.after),
+        deleted=added_entries((b, b.compact.before) for b in buckets),
+        changelog=added_entries((b, b.compact.changelog_files) for b in buckets),
+        index_entries=compacted.new_files,
+        replaced_index_files=compacted.deleted_files,
+    )
+    return append, compact
+
+
+def added_entries(files: Iterable[tuple[BucketFiles, Sequence[DataFile]]]) -> pa.RecordBatch | None:
+    """Files of buckets as entries that add them, as they are; None for none."""
+    entries = [
+        ManifestEntry(FileKind.ADD, bucket.partition, bucket.bucket, bucket.total_buckets, file)
+        for bucket, part in files
+        for file in part
+    ]
+    return entries_to_batch(entries) if entries else None
+
+
+def _merged(indexes: Iterable[IndexIncrement]) -> IndexIncrement:
+    increments = list(indexes)
+    new = tuple(entry for i in increments for entry in i.new_files)
+    return IndexIncrement(new, frozenset().union(*(i.deleted_files for i in increments)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import RowStream
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.metadata.schema import TableSchema
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 DEFAULT_BATCH_ROWS = 65_536
 
 
-class Scan:
+class Scan(RowStream):
     """A query on one state of a table: what to return, and which rows.
 
     The state is pinned when the scan is made; a scan can be run several times and gives the same rows.
@@ -247,14 +248,6 @@ class Scan:
             threads=os.cpu_count() or 1,
             on_file=on_file,
         )
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""

@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch
-from paimon_pyds.commit.changes import Changes, Increment
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
 from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.commit_message import BucketFiles, Changes, Increment
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, one_batch
-from paimon_pyds.commit.changes import Increment, Overwrite, vector_places
 from paimon_pyds.commit.manifests import identities
+from paimon_pyds.commit_message import Increment, Overwrite, vector_places
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader

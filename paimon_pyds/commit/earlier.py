@@ -15,7 +15,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Increment
+from paimon_pyds.commit_message import Increment
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.changes import Changes, Increment
+from paimon_pyds.commit_message import Changes, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitError,

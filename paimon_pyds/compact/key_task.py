@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.expired_rows import not_expired
 from paimon_pyds.compact.older_rows import OlderRows
 from paimon_pyds.compact.plan import Plan
 from paimon_pyds.compact.task import CompactResult, group_files, read_spec
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.merge.changelog import Changelog
 from paimon_pyds.merge.files import looks_up
 from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
 from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.read.merged_files import read_versions, read_windows
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
-from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
@@ -41,10 +40,11 @@ class MergeTask:
         spec: how the files are read.
         bucket: which one; it has no files yet.
         rewrites: sections, in the order of their keys; each of these becomes a sorted run of its own.
+        upgrades: files that stay as they are, on the new level.
         level: of the new files.
         drop_deletes: leave out rows that delete others.
-        looked_up: what the rewrites with files of level 0 look older versions up in; None in tables that don't.
-        lifted: files that leave level 0 as they are, and replace rows of the files that are looked up.
+        looked_up: what rows of level 0 look older versions up in; None in tables that don't.
+        changelog: the changes that are logged; None for none.
     """
 
     number: int
@@ -52,15 +52,27 @@ class MergeTask:
     spec: ReadSpec
     bucket: BucketFiles
     rewrites: tuple[_Sections, ...]
+    upgrades: tuple[PlannedFile, ...]
     level: int
     drop_deletes: bool
     looked_up: OlderRows | None = None
-    lifted: tuple[PlannedFile, ...] = ()
+    changelog: Changelog | None = None
+
+    def of(self, sections: _Sections) -> MergeTask:
+        """The same as far as it concerns these files: where older versions are looked up, and changes are logged."""
+        levels = {file.run.level for files in sections for file in files if file.run is not None}
+        logs = self.changelog is not None and any(map(self.changelog.is_new, levels))
+        return replace(
+            self, looked_up=self.looked_up if 0 in levels else None, changelog=self.changelog if logs else None
+        )
 
 
 def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
     """A task for each bucket."""
-    spec = replace(read_spec(store, plan), merging=Merging(plan.schema, MergeFilter(Const.TRUE)))
+    context = plan.context
+    schema = replace(plan.schema, options=context.raw_options)
+    stays = not_expired(schema, context.options, time.time())
+    spec = replace(read_spec(store, plan), merging=Merging(schema, MergeFilter(stays)))
     tasks = []
     for number, found in enumerate(group_files(store, plan)):
         steps = found.group.steps
@@ -70,12 +82,12 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
             tuple(tuple(next(files) for _ in section) for section in rewrite) for rewrite in steps.rewrites
         )
         level, drops = steps.output_level, steps.drop_deletes
-        task = MergeTask(number, plan.context, spec, found.bucket, rewrites, level, drops)
-        if looks_up(plan.context.options):
-            lifted = tuple(file for file in files if file.run is not None and not file.run.level)
+        task = MergeTask(number, context, spec, found.bucket, rewrites, tuple(files), level, drops)
+        if looks_up(context.options):
             higher = any(file.level and file.has_deletes for file in steps.files)
-            task = replace(task, looked_up=OlderRows(spec, found.older, higher), lifted=lifted)
-        tasks.append(task)
+            task = replace(task, looked_up=OlderRows(spec, found.older, higher))
+        changelog = Changelog.of(schema, context.options, level, steps.highest_level)
+        tasks.append(replace(task, changelog=changelog))
     return tasks
 
 
@@ -89,64 +101,76 @@ def merge_one(task: MergeTask) -> CompactResult:
         UnsupportedError: rows are deleted that the merge engine can't delete.
     """
     threads = WriterThreads()
-    written: list[DataFile] = []
+    writer, log = (
+        SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=changelog)
+        for changelog in (False, True)
+    )
     try:
         for sections in task.rewrites:
-            written += _rewrite(task, sections, threads)
-        if task.looked_up is not None:
-            _look_up_lifted(task, task.looked_up)
+            for rows, changes in _merged(task.of(sections), sections):
+                writer.write(rows)
+                _log(log, changes)
+            writer.roll()
+            log.roll()
+        for file in task.upgrades:
+            _upgrade(task.of(((file,),)), file, log)
+        files, changelog_files = writer.close(), log.close()
     except BaseException as error:
-        new = replace(task.bucket, files=tuple(written))
-        discard(task.context.io, new.paths())
+        writer.abort()
+        log.abort()
         if isinstance(error, SnapshotNotFoundError):
             return CompactResult(task.number, task.bucket, 0, error)
         raise
     finally:
         threads.shutdown()
-    rows = sum(file.row_count for file in written)
-    result = CompactResult(task.number, replace(task.bucket, files=tuple(written)), rows)
+    rows = sum(file.row_count for file in files)
+    result = CompactResult(task.number, replace(task.bucket, files=files, changelog_files=changelog_files), rows)
     if task.looked_up is None or not task.looked_up.vectors_hide:
         return result
     return replace(result, replaced=task.looked_up.positions)
 
 
-def _rewrite(task: MergeTask, sections: _Sections, threads: WriterThreads) -> tuple[DataFile, ...]:
-    writer = SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level)
-    try:
-        for rows in _rows(task, sections):
-            writer.write(rows)
-        return writer.close()
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _rows(task: MergeTask, sections: _Sections) -> Iterator[pa.RecordBatch]:
-    levels = {file.run.level for files in sections for file in files if file.run is not None}
+def _merged(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The merged rows of sections, and the changes that are logged."""
     for files in sections:
-        if task.looked_up is None or 0 not in levels:
-            yield from read_versions(task.spec, files, drop_deletes=task.drop_deletes)
+        if task.looked_up is None and task.changelog is None:
+            for rows in read_versions(task.spec, files, drop_deletes=task.drop_deletes):
+                yield rows, None
         else:
-            yield from _with_older(task, task.looked_up, files)
+            yield from _compared(task, files)
 
 
-def _with_older(task: MergeTask, looked_up: OlderRows, files: Sequence[PlannedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of a section, merged with those that are looked up."""
+def _compared(
+    task: MergeTask, files: tuple[PlannedFile, ...]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The same of one section, where it matters which levels rows are on."""
     assert task.spec.merging is not None
-    merger = RowMerger(task.spec.merging.schema, keeps_single=False)
+    from_highest = task.changelog is not None and task.changelog.older_level is not None
+    merger = RowMerger(task.spec.merging.schema, keeps_single=task.looked_up is None or from_highest)
     names = [field.name for field in (*task.spec.fields, *KEY_VALUE_FIELDS)]
+    changes = None
     with closing(read_windows(task.spec, files)) as found:
         for window in found:
-            rows = merger.merge(looked_up.added_to(window), names)
-            rows = without_deletes(rows) if task.drop_deletes else rows
-            for start in range(0, rows.num_rows, DEFAULT_BATCH_ROWS):
-                yield rows.slice(start, DEFAULT_BATCH_ROWS)
+            whole = window if task.looked_up is None else task.looked_up.added_to(window)
+            if task.changelog is None:
+                rows = merger.merge(whole, names)
+            else:
+                rows, changes = merger.merge_and_log(whole, names, task.changelog)
+            yield without_deletes(rows) if task.drop_deletes else rows, changes
 
 
-def _look_up_lifted(task: MergeTask, looked_up: OlderRows) -> None:
-    """Find the older rows of keys in files that leave level 0 as they are."""
-    if looked_up.vectors_hide:
-        for file in task.lifted:
-            with closing(read_windows(replace(task.spec, fields=()), (file,))) as found:
-                for window in found:
-                    looked_up.found(window, whole=False)
+def _upgrade(task: MergeTask, file: PlannedFile, log: SortedRunWriter) -> None:
+    """Log the changes that a file makes which is not written again, and find the older rows that it replaces."""
+    if task.changelog is not None:
+        for _, changes in _compared(task, (file,)):
+            _log(log, changes)
+        log.roll()
+    elif task.looked_up is not None and task.looked_up.vectors_hide:
+        with closing(read_windows(replace(task.spec, fields=()), (file,))) as found:
+            for window in found:
+                task.looked_up.found(window, whole=False)
+
+
+def _log(log: SortedRunWriter, changes: pa.RecordBatch | None) -> None:
+    if changes is not None:
+        log.write(changes)

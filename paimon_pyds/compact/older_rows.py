@@ -30,8 +30,6 @@ from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 
-__all__ = ["OlderRows"]
-
 
 @dataclass(frozen=True)
 class OlderRows:
@@ -102,9 +100,10 @@ class OlderRows:
 
     @cached_property
     def _merges(self) -> bool:
-        """Whether older rows say what newer ones become: not where the newest version alone counts, or the first."""
+        """Whether older rows say what newer ones become, or what is logged: not where the newest version alone counts,
+        or the first."""
         options = self._options
-        if options.get("merge-engine") == "deduplicate":
+        if options.get("merge-engine") == "deduplicate" and options.get("changelog-producer") != "lookup":
             return bool(options.get("ignore-delete") or options.get("sequence.field"))
         return bool(options.get("merge-engine") != "first-row")
 

@@ -17,9 +17,9 @@ from pyroaring import BitMap
 
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
-from paimon_pyds.commit.changes import added_entries
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, removing_unpublished
+from paimon_pyds.commit_message import added_entries
 from paimon_pyds.compact.key_plan import changed_levels
 from paimon_pyds.compact.plan import LiveFile, Plan, Vector, vectors_of
 from paimon_pyds.compact.task import CompactResult
@@ -126,6 +126,7 @@ def _changes(
         required=older if older.num_rows else None,
         # They have the sequence numbers that their writer gave them, from `Group.first_sequence` on.
         replacements=_replacements(plan, results),
+        changelog=added_entries((r.bucket, r.bucket.changelog_files) for r in results),
         expected_vectors=expected,
         guard=partial(_check_levels, store, plan, results, state) if plan.schema.primary_keys else None,
         index_entries=fresh.entries,

@@ -31,7 +31,7 @@ class LevelFile:
         rows: how many it has.
         created: milliseconds.
         has_deletes: some of its rows delete others, or may.
-        has_vector: some of its rows are deleted by a deletion vector.
+        loses_rows: some of its rows are deleted by a deletion vector, or have expired.
     """
 
     at: int
@@ -42,7 +42,7 @@ class LevelFile:
     rows: int = 0
     created: int = 0
     has_deletes: bool = False
-    has_vector: bool = False
+    loses_rows: bool = False
 
 
 Run = tuple[LevelFile, ...]
@@ -196,7 +196,7 @@ def pick_full(runs: Sequence[Run], rules: UniversalRules) -> Unit | None:
     highest = _highest(runs, rules)
     if len(runs) > 1 or _level(runs[0]) != highest:
         return Unit(tuple(runs), highest)
-    again = tuple(file for file in runs[0] if rules.rewrite_all or file.has_vector)
+    again = tuple(file for file in runs[0] if rules.rewrite_all or file.loses_rows)
     return Unit((again,), highest, one_by_one=True) if again else None
 
 
@@ -270,6 +270,7 @@ class Steps:
 
     Attributes:
         output_level: where the result lies.
+        highest_level: that there is.
         drop_deletes: there is no older version of any row, so that rows that delete others are left out.
         rewrites: what is merged to one sorted run each: sections, in the order of their keys.
         upgrades: files that stay as they are and are given the output level.
@@ -277,6 +278,7 @@ class Steps:
     """
 
     output_level: int
+    highest_level: int
     drop_deletes: bool
     rewrites: tuple[tuple[Run, ...], ...]
     upgrades: Run
@@ -301,7 +303,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
 
     def stays(section: Run) -> bool:
         file = section[0]
-        goes = rules.rewrite_all or file.has_vector or (level == highest and file.has_deletes)
+        goes = rules.rewrite_all or file.loses_rows or (level == highest and file.has_deletes)
         if not file.level:
             goes |= rules.vectors_hide and file.has_deletes
             goes |= level in rules.other_formats or (rules.rewrite_lifted and level < highest)
@@ -317,7 +319,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
         else:
             rewrites.append(group)
     drop_deletes = rules.vectors_hide or level >= max(_level(run) for run in runs)
-    return Steps(level, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
+    return Steps(level, highest, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
 
 
 def _older(unit: Unit, runs: Sequence[Run]) -> Run:

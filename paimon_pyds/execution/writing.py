@@ -47,7 +47,7 @@ def write_context(
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
 
         check_merge_options(schema)
-        for own in (context.at_level(0), context.of_changelog()):
+        for own in (context.at_level(0), context.of_changelog(0)):
             check_files(own.layout.physical, own.raw_options)
     check_files(schema.fields, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)

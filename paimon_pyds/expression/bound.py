@@ -73,7 +73,8 @@ class BoundExpression:
             found = self._values(batch)
             if self.target is None:
                 return found
-            return assign(found, self.type if self._node else _own(found), self.target.type, self.zone)
+            own = self.type if self._node else from_arrow_type(found.type, iter(range(1 << 20)))
+            return assign(found, own, self.target.type, self.zone)
         except ExpressionError as error:
             where = f"column {self.target.name!r}: " if self.target else ""
             raise ExpressionError(f"{where}{self.text}: {error.message}", hint=error.hint) from None
@@ -92,10 +93,6 @@ class BoundExpression:
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """For a condition: whether it is true, per row; never null."""
         return self.evaluate(batch).fill_null(False)
-
-
-def _own(array: pa.Array) -> DataType:
-    return from_arrow_type(array.type, iter(range(1 << 20)))
 
 
 def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:

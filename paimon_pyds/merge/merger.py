@@ -9,11 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.merge.changelog import Changelog
 from paimon_pyds.merge.engine import FirstRow
 from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
+from paimon_pyds.merge.files import looks_up
 from paimon_pyds.merge.key_values import LEVEL, SEQUENCE_NUMBER, VALUE_KIND, key_column
 from paimon_pyds.merge.versions import Versions, sort_versions
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
 
 
@@ -41,7 +44,7 @@ class RowMerger:
         self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
         self._sequence = sequence_fields(schema)
         self._engine = merge_engine(schema)
-        self._by_level = not isinstance(self._engine, FirstRow)
+        self._by_level = looks_up(TableOptions(schema.options)) and not isinstance(self._engine, FirstRow)
         self._keeps_single = keeps_single
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -87,12 +90,32 @@ class RowMerger:
         kept[self._engine.needed(rows, versions)] = True
         return rows.take(from_numpy(versions.order[kept[versions.order]]))
 
+    def merge_and_log(
+        self, rows: pa.RecordBatch, columns: Sequence[str], changelog: Changelog
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """`merge`, and the changes that a changelog has of it, with the same columns; those of the table among them.
+
+        Args:
+            rows: as for `merge`, with ``_LEVEL``.
+            columns: of the results.
+            changelog: which changes.
+
+        Raises:
+            UnsupportedError, SchemaError: as `merge`.
+        """
+        versions = self._sorted(rows)
+        merged = self._engine.merge(rows, self._counted(rows, versions), columns)
+        return merged, changelog.changes(rows, versions, merged)
+
     def _versions(self, rows: pa.RecordBatch) -> Versions:
         """Those that count."""
-        versions = replace(sort_versions(rows, self.keys, self._sequence), keeps_single=self._keeps_single)
+        return self._counted(rows, self._sorted(rows))
+
+    def _sorted(self, rows: pa.RecordBatch) -> Versions:
+        return replace(sort_versions(rows, self.keys, self._sequence), keeps_single=self._keeps_single)
+
+    def _counted(self, rows: pa.RecordBatch, versions: Versions) -> Versions:
         if not self._by_level or LEVEL not in rows.schema.names or not rows.num_rows:
             return versions
         levels = to_numpy(rows.column(LEVEL))[versions.order]
-        above = levels > 0
-        lowest = np.minimum.reduceat(np.where(above, levels, np.iinfo(levels.dtype).max), versions.starts)
-        return versions.only(~above | (levels == versions.of_each(lowest)))
+        return versions.only((levels == 0) | versions.on_lowest_level(levels))

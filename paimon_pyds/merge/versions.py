@@ -80,6 +80,12 @@ class Versions:
         starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
         return replace(self, order=self.order[kept], starts=starts)
 
+    def on_lowest_level(self, levels: npt.NDArray[np.int32]) -> Flags:
+        """Of each place whether it has the lowest level above 0 among those of its key; ``levels``: of each place."""
+        above = np.where(levels > 0, levels, np.iinfo(levels.dtype).max)
+        lowest = np.minimum.reduceat(above, self.starts)
+        return np.asarray((levels > 0) & (levels == self.of_each(lowest)), np.bool_)
+
     def of_each(self, values: npt.NDArray[_T]) -> npt.NDArray[_T]:
         """One value for each key as one for each place."""
         return np.repeat(values, self.counts)

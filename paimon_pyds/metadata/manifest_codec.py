@@ -65,7 +65,7 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
             raise CorruptFileError(
                 "an entry lacks a value", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
             )
-        if field.name == "kind" and not _are_kinds(to_numpy(column)):
+        if field.name == "kind" and not np.isin(to_numpy(column), (FileKind.ADD, FileKind.DELETE)).all():
             raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
         least = _LEAST.get(field.name)
         if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
@@ -73,10 +73,6 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
                 f"an entry says {found}", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
             )
     return pa.RecordBatch.from_arrays(arrays, schema=entries)
-
-
-def _are_kinds(values: npt.NDArray[np.int8]) -> bool:
-    return bool(((values == FileKind.ADD) | (values == FileKind.DELETE)).all())
 
 
 def _resolve(schema: Record, path: str) -> Node | None:

@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
-    "changelog-producer": ("none", "input"),
     "deletion-vectors.enabled": (False,),
     "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
 """Values of options that tables with a primary key are written with, unless ``write-only`` leaves the others to
 compactions."""
-_OF_COMPACTIONS = ("changelog-producer", "deletion-vectors.enabled", "merge-engine")
+_OF_COMPACTIONS = ("deletion-vectors.enabled", "merge-engine")
 
 
 class SchemaLike(Protocol):

@@ -221,7 +221,8 @@ class TableBinder:
         assert isinstance(type_, AtomicType)
         if type_.kind in NUMBERS and any(literal.type and literal.type.kind in STRING_KINDS for literal in literals):
             # One common type for the whole list: BIGINT with texts, DOUBLE as soon as a fraction is among them.
-            as_double = type_.kind not in INTEGER_KINDS or any(_has_fraction(literal) for literal in literals)
+            fractions = FLOAT_KINDS | {Kind.DECIMAL}
+            as_double = type_.kind not in INTEGER_KINDS or any(v.type and v.type.kind in fractions for v in literals)
         else:
             as_double = any(literal.type and literal.type.kind in FLOAT_KINDS for literal in literals)
         single = Op.EQ if op is Op.IN else Op.NE
@@ -310,7 +311,3 @@ def internal_literal(value: object, type_: AtomicType) -> Literal:
     if type_.kind is Kind.TIME:
         return Literal(value, AtomicType(Kind.TIME, precision=3))
     return Literal(value, type_)
-
-
-def _has_fraction(literal: Literal) -> bool:
-    return literal.type is not None and literal.type.kind in FLOAT_KINDS | {Kind.DECIMAL}

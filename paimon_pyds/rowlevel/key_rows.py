@@ -23,38 +23,35 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.append import RowChanges, commit_messages
+from paimon_pyds.append import RowChanges, commit_messages, partitions_meeting
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import CommitConflictError, UnsupportedError
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
+from paimon_pyds.merge.files import hides_level_0
 from paimon_pyds.merge.filter import merge_filter, merge_keys
-from paimon_pyds.merge.key_values import DELETE, UPDATE_AFTER, VALUE_KIND, is_retract
+from paimon_pyds.merge.key_values import DELETE, KEY_VALUE_FIELDS, UPDATE_AFTER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate
+from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
 from paimon_pyds.read import read_split
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
-from paimon_pyds.scan.plan import Planner, ScanRequest
+from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, Split
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-
-__all__ = [
-    "Deletes", "RowChange", "Versions", "check_deletes", "check_keys", "check_updates", "drop_partitions", "plan_rows",
-    "publish_versions", "updated", "write_versions",
-]  # fmt: skip
 
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
@@ -66,6 +63,8 @@ _REPEATABLE = frozenset(
     }
 )  # fmt: skip
 """Aggregate functions that a value, given once more, does not change the result of."""
+_KINDS = KEY_VALUE_FIELDS[1:]
+"""The column that is read of rows to have deletes among them."""
 
 
 # ----------------------------------------------------------------------------------------------------------- checks
@@ -230,21 +229,28 @@ class Versions:
         messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table.
-        tasks: how many tasks there were.
+        rows_read: in the files that were read, older versions among them.
     """
 
     messages: list[CommitMessage] = field(default_factory=list)
     deleted: int = 0
     updated: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    tasks: int = 0
+    rows_read: int = 0
+
+    def add(self, other: Versions) -> None:
+        """Count what others wrote, too."""
+        self.messages += other.messages
+        self.deleted += other.deleted
+        self.updated += other.updated
+        self.matched = np.union1d(self.matched, other.matched)
+        self.rows_read += other.rows_read
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     split: Split
     context: WriteContext
-    number: int
     change: RowChange
 
 
@@ -260,17 +266,12 @@ def write_versions(
         executor: where the work runs.
         progress: called with the rows of the files that are done so far.
     """
-    tasks = _tasks(target, plan, change)
-    found, rows_done = Versions(tasks=len(tasks)), 0
+    found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
-        for done in executor.map(_write, tasks):
-            found.messages += done.messages
-            found.deleted += done.deleted
-            found.updated += done.updated
-            found.matched = np.union1d(found.matched, done.matched)
-            rows_done += tasks[done.tasks].split.row_count
+        for done in executor.map(_write, _tasks(target, plan, change)):
+            found.add(done)
             if progress is not None:
-                progress(rows_done)
+                progress(found.rows_read)
     return found
 
 
@@ -280,15 +281,14 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
         buckets.setdefault(file.bucket_id, []).append(file)
     contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
     return [
-        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], number, change)
-        for number, files in enumerate(buckets.values())
+        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], change) for files in buckets.values()
     ]
 
 
 def _write(task: _Task) -> Versions:
-    """One bucket; ``tasks`` is the number of this one."""
-    found = Versions(tasks=task.number)
-    with TableWriter(task.context, task.number) as writer:
+    """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
+    found = Versions(rows_read=task.split.row_count)
+    with TableWriter(task.context, 0) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)
@@ -310,23 +310,16 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     No engine has to delete rows for that, and no changelog tells of it, unless ``delete.force-produce-changelog``.
     (Java: class OptimizeMetadataOnlyDeleteFromPaimonTable.)
     """
+    if predicate in (Const.FALSE, Const.UNKNOWN):
+        return RowEdits()
     whole, rest = partition_filter(predicate, target.schema.partition_keys)
     if rest is not Const.TRUE or target.options.get("delete.force-produce-changelog"):
         return None
     plan = plan_rows(target, predicate, ())
     known = [file.live_row_count for file in plan.files]
     unknown = tuple(file for file, count in zip(plan.files, known, strict=True) if count is None)
-    splits = [replace(task.split) for task in _tasks(target, replace(plan, files=unknown), Deletes(()))]
-    count = sum(filter(None, known)) + sum(executor.map(_count, splits))
-    schema = target.schema
-
-    def replaced(rows: Sequence[bytes]) -> set[bytes]:
-        if whole is Const.TRUE or not rows:
-            return set(rows)
-        mask = partition_mask(schema, whole, pa.array(rows, pa.binary()))
-        return {row for row, kept in zip(rows, mask, strict=True) if kept}
-
-    emptied = Overwrite(replaced)
+    count = sum(filter(None, known)) + sum(executor.map(_count, replace(plan, files=unknown).pack()))
+    emptied = Overwrite(None if whole is Const.TRUE else partitions_meeting(target.schema, whole))
     if not emptied.replaced(target.entries["partition"].unique().to_pylist()):
         return RowEdits()
     return RowEdits(deleted=count, reads=predicate, operation=Operation.DELETE, emptied=emptied)
@@ -365,25 +358,40 @@ class _Guard:
 
     base: RowTarget
     reads: Predicate
+    passed: set[str] = field(default_factory=set)
+    """Manifest lists of snapshots that changed no such row."""
 
     def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises CommitConflictError when the operation does not hold on a later snapshot."""
         if schema.id != self.base.schema.id:
             raise self._conflict("the table's schema was changed by another commit meanwhile")
         since = self.base.later_snapshots(latest)
-        if since is None or any(map(self._changes, since)):
+        for snapshot in since or ():
+            if snapshot.delta_manifest_list not in self.passed and self._changes(snapshot):
+                since = None
+                break
+            self.passed.add(snapshot.delta_manifest_list)
+        if since is None:
             raise self._conflict("rows were changed by another commit meanwhile")
 
     def _changes(self, snapshot: Snapshot) -> bool:
-        """Whether it may have added or taken away versions of rows that were read, by what their files tell of keys."""
+        """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
+        and then those in new files."""
         if snapshot.commit_kind.keeps_rows:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
-        planner = _planner(self.base, keys)
+        planner = _planner(self.base, keys, _KINDS)
         reader = ManifestReader(self.base.store, planner.entry_filter)
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
         kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
-        return bool(kept.num_rows)
+        unreadable = keys is Const.TRUE or hides_level_0(planner.request.options)
+        if not kept.num_rows or unreadable or FileKind.DELETE in kept["kind"].to_pylist():
+            return bool(kept.num_rows)
+        added = plan_scan(self.base.store, replace(planner.request, between=Additions((snapshot,))))
+        try:
+            return any(batch.num_rows for split in added.splits for batch in read_split(split, limit=1))
+        except SnapshotNotFoundError:  # it has expired
+            return True
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TypeVar
 
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
@@ -35,7 +34,6 @@ _CAST_FUNCTIONS = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "TIMESTAMP"}
 )
 """Types that are functions of one argument as well; ``date`` is another, in the table of functions."""
-_E = TypeVar("_E", bound=Expression)
 
 
 def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
@@ -136,14 +134,10 @@ class Parser(Cursor):
             if self.is_next(","):
                 self.fail(token, "rows of several columns are not supported")
             self.expect(")")
-            return self._spanned(inner, token.start)
+            return replace(inner, start=token.start, stop=self.stop)  # its span has the parentheses, too
         if token.kind == "quoted":
             return self._name()
         return self._value(self.literal(), token)
-
-    def _spanned(self, inner: _E, start: int) -> _E:
-        """The same node with the parentheses around it in its span."""
-        return replace(inner, start=start, stop=self.stop)
 
     def _signed(self, token: Token) -> Expression:
         sign = self.next().value

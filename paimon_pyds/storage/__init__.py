@@ -221,21 +221,24 @@ def read_coalesced(
     """
     order = sorted(range(len(ranges)), key=ranges.__getitem__)
     result = [b""] * len(ranges)
-    first = 0
-    while first < len(order):
-        start, length = ranges[order[first]]
-        stop, after = start + length, first + 1
-        while after < len(order):
-            offset, length = ranges[order[after]]
-            end = max(stop, offset + length)
-            if offset - stop > gap or end - start > max_request:
-                break
-            stop, after = end, after + 1
-        data = read(start, stop - start)
-        for i in order[first:after]:
-            offset, length = ranges[i]
-            result[i] = data if after == first + 1 else data[offset - start : offset - start + length]
-        first = after
+    together: list[int] = []
+    start = stop = 0
+    for number in [*order, -1] if order else ():
+        offset, length = ranges[number]
+        end = offset + length
+        if together and (number < 0 or offset - stop > gap or max(stop, end) - start > max_request):
+            data = read(start, stop - start)
+            if len(together) == 1:
+                result[together[0]] = data
+            else:
+                for i in together:
+                    begin = ranges[i][0] - start
+                    result[i] = data[begin : begin + ranges[i][1]]
+            together = []
+        if not together:
+            start, stop = offset, end
+        together.append(number)
+        stop = max(stop, end)
     return result
 
 
@@ -324,7 +327,8 @@ def normalise_location(location: str | os.PathLike[str]) -> str:
         path = os.path.abspath(_without_authority(rest))
         return path if path == "/Volumes" or path.startswith("/Volumes/") else "/dbfs" + path
     authority, _, key = rest.lstrip("/").partition("/")
-    return f"{scheme}://{authority}/{_clean_key(key)}".rstrip("/")
+    clean = "/".join(part for part in key.split("/") if part not in ("", "."))
+    return f"{scheme}://{authority}/{clean}".rstrip("/")
 
 
 def _without_authority(rest: str) -> str:
@@ -335,10 +339,6 @@ def _without_authority(rest: str) -> str:
     if host not in ("", "localhost"):
         raise OptionError(f"a file: address of another machine: {host}", hint="write file:///path, with three slashes")
     return slash + path
-
-
-def _clean_key(key: str) -> str:
-    return "/".join(part for part in key.split("/") if part not in ("", "."))
 
 
 def open_file_io(

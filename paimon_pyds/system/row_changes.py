@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import RowStream, from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.merge.equal_values import equality_codes
@@ -34,7 +34,7 @@ _NUMBER, _KIND = KEY_VALUE_FIELDS
 _NUMBERED = "table-read.sequence-number.enabled"
 
 
-class AuditLog:
+class AuditLog(RowStream):
     """Rows, each with its row kind: ``+I``, ``-U``, ``+U`` or ``-D``.
 
     Args:
@@ -78,14 +78,6 @@ class AuditLog:
         """The rows, in bounded memory."""
         for batch in self._scan.to_batches():
             yield self._result(batch, self._kinds(batch))
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
 
     def _kinds(self, rows: pa.RecordBatch) -> npt.NDArray[np.int8]:
         if not self._kept_kinds:

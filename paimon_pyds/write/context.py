@@ -143,10 +143,10 @@ class WriteContext:
         """How the files of one level of a table with a primary key are written (options ``….per.level``)."""
         return self._with({key: self.options.get(f"{key}.per.level").get(str(level)) for key in _PER_LEVEL})
 
-    def of_changelog(self) -> WriteContext:
-        """How changelog files are written: with options of their own, and without file indexes."""
+    def of_changelog(self, level: int) -> WriteContext:
+        """How changelog files are written: with options of their own before those of a level, without file indexes."""
         own = {key: self.options.get(f"changelog-file.{name}") for name, key in _OF_CHANGELOG.items()}
-        return replace(self.at_level(0)._with(own), changelog=True)
+        return replace(self.at_level(level)._with(own), changelog=True, file_source=FILE_SOURCE_APPEND)
 
     def _with(self, options: Mapping[str, str | None]) -> WriteContext:
         given = {key: value for key, value in options.items() if value is not None}

@@ -29,7 +29,7 @@ class SortedRunWriter:
         context: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
         directory: the bucket's.
         threads: where files are encoded and measured.
-        level: of the run. On level 0 each file is a run of its own.
+        level: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own.
         changelog: write changelog files, with the options of these.
     """
 
@@ -42,7 +42,7 @@ class SortedRunWriter:
         level: int = 0,
         changelog: bool = False,
     ) -> None:
-        self._context = context.of_changelog() if changelog else context.at_level(level)
+        self._context = context.of_changelog(level) if changelog else context.at_level(level)
         self._level = level
         fields = self._context.layout.physical
         self._schema = arrow_schema(fields)

@@ -19,6 +19,7 @@ from schedule_world import (
     append_table,
     delete,
     fill,
+    merge,
     overwrite,
     rows_of,
     same,
@@ -96,9 +97,7 @@ class KeyWorld(World):
             self._append: 5, self._compact: 4, self._full: 3, overwrite: 1, _alter: 1
         }  # fmt: skip
         if not any(word in self.kind for word in ("sums", "first", "greatest")):
-            found[self._remove] = 2
-        if self.kind in ("deduplicate", "write-only", "partitions"):
-            found |= {_until_written(delete): 2, _until_written(fill): 1}
+            found |= {self._remove: 2, delete: 2, fill: 1, merge: 3}
         return found
 
     def _append(self, rng: Dice) -> Step:
@@ -148,14 +147,3 @@ def _alter(rng: Dice) -> Step:
         ]
     )
     return same(f"alter {changes}", lambda t: t.alter(**changes), SchemaError)  # the column is there already
-
-
-def _until_written(step: Callable[[Dice], Step]) -> Callable[[Dice], Step]:
-    """An operation that tables with a primary key refuse, or will not any more."""
-
-    def refusing(rng: Dice) -> Step:
-        made = step(rng)
-        made.says = (made.says, UnsupportedError)  # type: ignore[assignment]
-        return made
-
-    return refusing

@@ -114,7 +114,7 @@ class Step:
         told: str,
         run: Callable[[pp.Table], Any],
         after: Callable[[Rows], Rows | None],
-        says: type[PaimonError] | tuple[type[PaimonError], ...] = CommitConflictError,
+        says: type[PaimonError] = CommitConflictError,
     ) -> None:
         self.told, self.run, self.after, self.says = told, run, after, says
         self.outcome: str | None = None
@@ -195,7 +195,7 @@ def fill(rng: Dice) -> Step:
 _INSERT = "INSERT (id, n, p) VALUES (source.id, source.n, 0)"
 
 
-def _merge(rng: Dice) -> Step:
+def merge(rng: Dice) -> Step:
     """Keys that may be there or not; a third of all merges only insert."""
     low = rng.near()
     keys = range(low, low + 3)
@@ -327,7 +327,7 @@ def _reindex(rng: Dice) -> Step:
 
 
 _WEIGHTS: dict[Callable[[Dice], Step], int] = {
-    _append: 3, delete: 3, _update: 2, _update_id: 2, _merge: 6, overwrite: 1, _replace: 1, _compact: 2, _alter: 1,
+    _append: 3, delete: 3, _update: 2, _update_id: 2, merge: 6, overwrite: 1, _replace: 1, _compact: 2, _alter: 1,
     fill: 1, _reindex: 1,
 }  # fmt: skip
 

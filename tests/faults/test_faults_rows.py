@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from support.victims import PRELOAD, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 VECTORS = {"deletion-vectors.enabled": "true"}
+KEYS = {"bucket": "2", "changelog-producer": "input", "write-only": "true"}
+"""Of tables whose primary key are ``p`` and ``id``."""
 OPTIONS = {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
 Change = Callable[[pp.Table], object]
 
@@ -38,6 +40,9 @@ CHANGES: dict[str, tuple[dict[str, str], Change]] = {
     "update in place": ({}, lambda t: t.update({"v": "v + 0.5"}, "id IN (2, 13)", executor=_ONE)),
     "merge beside vectors": (VECTORS, lambda t: _merge(t)),
     "merge in place": ({}, lambda t: _merge(t)),
+    "delete by key": (KEYS, lambda t: t.delete("v IN (1, 2, 7)", executor=_ONE)),
+    "delete a partition of keys": (KEYS, lambda t: t.delete("p = 'a'", executor=_ONE)),
+    "merge by key": (KEYS, lambda t: _merge(t, ["p", "id"])),
     "compact": (VECTORS, lambda t: t.compact(options={"compaction.min.file-num": "2"}, executor=_ONE)),
 }
 
@@ -47,11 +52,11 @@ def _rows(start: int) -> pa.Table:
     return pa.table([ids, ["ab"[i % 2] for i in ids], [i / 2 for i in ids]], schema=SCHEMA)
 
 
-def _merge(table: pp.Table) -> object:
+def _merge(table: pp.Table, on: Sequence[str] = ("id",)) -> object:
     source = pa.table({"id": [2, 13, 40], "p": ["b", "b", "a"]})
     return table.merge(
         source,
-        ["id"],
+        on,
         when_matched="UPDATE SET v = target.v + 0.5, p = source.p",
         when_not_matched="INSERT (id, p, v) VALUES (source.id, source.p, 7)",
         when_not_matched_by_source="v = 1.5 THEN DELETE",
@@ -61,7 +66,8 @@ def _merge(table: pp.Table) -> object:
 
 def _prepared(path: Path, mode: dict[str, str]) -> Path:
     options = OPTIONS | mode | {"source.split.target-size": "1 b"}
-    table = pp.Table.create(path, SCHEMA, partition_by=["p"], options=options)
+    keys = ["p", "id"] if mode == KEYS else ()
+    table = pp.Table.create(path, SCHEMA, primary_key=keys, partition_by=["p"], options=options)
     table.append(_rows(0))
     table.append(_rows(10))
     table.delete("id = 0")
@@ -181,15 +187,17 @@ def _change_for_ever(path: str, say: Connection) -> None:
         ids = pa.table({"id": list(range(group, 40, 4))})
         table.merge(ids, ["id"], when_matched="UPDATE SET v = target.v + 1")
         table.delete(f"id >= 1000 AND id % 4 = {group}")
-        table.append(pa.table([[1000 + group] * 5, ["a"] * 5, [0.0] * 5], schema=SCHEMA))
+        fresh = range(1000 + group, 1020 + group, 4)
+        table.append(pa.table([list(fresh), ["a"] * 5, [0.0] * 5], schema=SCHEMA))
         table.compact(full=True)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mode", ["vectors", "rewrite"])
+@pytest.mark.parametrize("mode", ["vectors", "rewrite", "keys"])
 def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "t"
-    table = pp.Table.create(path, SCHEMA, options=OPTIONS | (VECTORS if mode == "vectors" else {}))
+    options = OPTIONS | {"vectors": VECTORS, "keys": KEYS}.get(mode, {})
+    table = pp.Table.create(path, SCHEMA, primary_key=["id"] if mode == "keys" else (), options=options)
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([f"paimon_pyds.{name}" for name in ("table", *_OPERATIONS)])

@@ -40,7 +40,6 @@ def _not_written(schema: TableSchema) -> str | None:
     options = TableOptions(schema.options)
     refused = {
         "bucket": options.get("bucket") < 1,
-        "changelog-producer": options.get("changelog-producer") not in ("none", "input"),
         "deletion-vectors.enabled": options.get("deletion-vectors.enabled"),
         "merge-engine": options.get("merge-engine") == "first-row",
     }
@@ -237,7 +236,7 @@ def test_describe_options_of_a_table_with_a_primary_key() -> None:
     schema = _schema(options, "INT", "STRING", primary=("c0",))
     rows = {row["key"]: row for row in describe_options(schema).to_pylist()}
     assert rows["merge-engine"]["status"] == "refused" and "writing" in rows["merge-engine"]["why"]
-    assert rows["changelog-producer"]["status"] == "honoured" and "refused" in rows["changelog-producer"]["why"]
+    assert rows["changelog-producer"]["status"] == "honoured" and not rows["changelog-producer"]["why"]
     for key in ("rowkind.field", "fields.c1.aggregate-function", "data-file.thin-mode", "file.format.per.level"):
         assert rows[key]["status"] == "honoured" and not rows[key]["why"]
     assert rows["lookup-wait"]["status"] == "ignorable" and "look-ups" in rows["lookup-wait"]["why"]

@@ -12,6 +12,7 @@ from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.query.answer import Answer
 from paimon_pyds.types import AtomicType, DataField
+from support.effort import sampled
 from support.fixtures import DEV, table_path
 
 pytestmark = [
@@ -61,7 +62,7 @@ def _filters(table: Table, fields: list[DataField]) -> list[str | None]:
     return filters
 
 
-@pytest.mark.parametrize("name", _fixtures())
+@pytest.mark.parametrize("name", sampled(_fixtures(), 12))
 def test_answers_by_indexes_of_java(name: str) -> None:
     table = _open(name)
     fields = _columns(table)

@@ -61,3 +61,14 @@ def test_an_assignment_that_is_none(path: str, capsys: pytest.CaptureFixture[str
 def test_a_column_set_twice(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = _run(capsys, "update", path, "--set", "id = 1", "--set", "id = 2", "--where", "TRUE", status=1)
     assert "twice" in error
+
+
+def test_rows_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = pa.schema([("id", pa.int64()), ("a=b", pa.string())])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["id"], options={"bucket": "1", "write-only": "true"})
+    table.append(pa.table({"id": range(10), "a=b": ["x"] * 10}))
+    assert "snapshot 2: 3 rows deleted; " in _run(capsys, "delete", table.path, "--where", "id < 3")
+    assert "2 rows updated" in _run(capsys, "update", table.path, "--set", "`a=b` = 'y'", "--where", "id >= 8")
+    error = _run(capsys, "update", table.path, "--set", "id = id + 1", "--where", "TRUE", status=1)
+    assert "column id of the primary key can't be updated" in error
+    assert "7 rows deleted" in _run(capsys, "delete", table.path, "--where", "TRUE")

@@ -27,7 +27,7 @@ _UPDATING = ("deduplicate", "deduplicate_ignoring", "sequence", "sequence_descen
 _IN_ORDER = "s IS NOT NULL AND t IS NOT NULL"
 _LAYOUTS: list[dict[str, str]] = [
     {}, {"changelog-producer": "input"}, {"data-file.thin-mode": "true"}, {"file.format": "orc"},
-    {"file.format": "avro", "changelog-producer": "input"},
+    {"file.format": "avro", "changelog-producer": "input"}, {"deletion-vectors.enabled": "true"},
 ]  # fmt: skip
 
 
@@ -50,7 +50,8 @@ class _Twins:
         self.written.append(rows)
 
     def found(self, where: str) -> list[dict[str, Any]]:
-        rows = self.table.scan(where).to_arrow().to_pylist()
+        # What is not compacted yet is changed, too, though reads of tables with deletion vectors leave it out.
+        rows = self.table.scan(where, options={"deletion-vectors.merge-on-read": "true"}).to_arrow().to_pylist()
         return [{**row, "u": None if row["u"] is None else str(row["u"])} for row in rows]
 
     def delete(self, where: str) -> None:
@@ -119,4 +120,4 @@ def test_java_reads_what_was_changed_here(oracle: Oracle, tmp_path: Path) -> Non
         assert found[0] == found[1] == lines(twins[name].table.scan(snapshot=len(twins[name].written)).to_arrow()), name
         assert found[2] == found[3], name
         assert found[4] == found[5] == lines(twins[name].table.scan().to_arrow()), name
-        assert len(found[0]) > 9, name
+        assert len(found[4]) > 9, name

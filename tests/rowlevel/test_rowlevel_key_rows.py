@@ -307,6 +307,19 @@ def test_keys_stay(tmp_path: Path) -> None:
     assert table.scan("a = 7 AND b = 'w'").to_arrow()["k"].to_pylist() == ["a"]
 
 
+@pytest.mark.parametrize("partition_by", [[], ["p"]])
+def test_a_condition_that_is_never_true(tmp_path: Path, partition_by: list[str]) -> None:
+    table = pp.Table.create(
+        tmp_path / "t", _SCHEMA, primary_key=_KEY, partition_by=partition_by, options={"bucket": "1"}
+    )
+    table.append(pa.table({"p": [0, 1], "k": ["a", "b"]}))
+    for where in ("NULL", "1 = 2", "p = NULL", "k = 'a' AND FALSE", "p = 3", "p IN (7, 8) AND k = 'a'"):
+        assert table.delete(where).snapshot_id is None, where
+        assert table.update({"a": "1"}, where).snapshot_id is None, where
+    assert table.merge(pa.table({"k": pa.array([None], pa.string())}), "t.k = s.k", when_matched="delete") is not None
+    assert (table.count(), len(table.snapshots())) == (2, 1)
+
+
 def test_values_that_do_not_fit(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("k", pa.int32(), False), pa.field("v", pa.int32(), False)])
     table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options={"bucket": "1"})
@@ -317,6 +330,22 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
         table.delete("k = 1", options={"deletion-vectors.enabled": "true"})
     assert len(table.snapshots()) == 1
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 1
+
+
+@pytest.mark.parametrize("wide", ["false", "true"])
+def test_rows_that_a_compaction_has_to_show_change_too(tmp_path: Path, wide: str) -> None:
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": wide, "write-only": "true"}
+    table = _table(tmp_path / "t", **options)
+    table.compact(full=True)
+    table.append(pa.table({"p": [0, 0], "k": ["a", "z"], "a": [50, 60]}))
+    assert table.count() == 2
+    assert table.update({"a": "a + 1"}, "p = 0 AND a >= 50").rows_updated == 2
+    assert table.delete("k = 'b'").rows_deleted == 1
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
+    table.compact(full=True)
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [51, 61]
+    assert table.delete("TRUE").rows_deleted == 2
+    assert table.count() == 0
 
 
 # ---------------------------------------------------------------------------------------------------------- figures

@@ -15,12 +15,14 @@ import pyarrow as pa
 
 import paimon_pyds as pp
 from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.types import DataField, parse_type
 from paimon_pyds.write import TableWriter
 from support.engine_model import KIND, Row, rank
 from support.key_model import KINDS, Engine, KeyModel, arrow, plain
-from support.table_model import Column, as_text, evaluate, order, to_sql
+from support.table_model import Column, as_text, evaluate, literal, order, to_sql
 from support.table_world import Pools, World, numbered
 
 VALUES = {"a": "BIGINT", "b": "STRING", "s": "INT", "l": "BIGINT"}
@@ -194,6 +196,7 @@ class KeyWorld(World):
         """One change of the table, and a look at it."""
         steps: list[Callable[[], None]] = [self.write] * 6 + [self.write_tasks] * 2 + [self.write_late]
         steps += [self.compact] * 4 + [self.overwrite, self.set_options, self.alter, self.reopen]
+        steps += [self.delete_rows, self.update_rows]
         self.pick(steps)()
         self.check()
 
@@ -250,6 +253,35 @@ class KeyWorld(World):
 
         self._follow([rows], gone)
 
+    def delete_rows(self) -> None:
+        """Rows of the kind -D; whole partitions go as files."""
+        condition = self.condition(1, micros=True)
+        self.log.append(f"delete {to_sql(condition)}")
+        hit = [row for row in self.model.rows() if _holds(condition, row)]
+        try:
+            assert self.table.delete(to_sql(condition)).rows_deleted == len(hit)
+        except UnsupportedError as error:
+            self.log.append(f"  {error}")
+            return
+        by_files = (last := self.table.snapshot()) is not None and last.commit_kind is CommitKind.OVERWRITE
+        gone = [] if by_files or not hit else [[{**row, KIND: 3} for row in hit]]
+        self.model.follow(self.table, gone, lambda row: _holds(condition, row))
+
+    def update_rows(self) -> None:
+        """Newer versions, of the kind +U, which the engine merges as all others."""
+        column = self.pick([c for c in self.model.columns if c.name in ("l", "b")])
+        value = self.pick([None, *self.pools[column.uid]])
+        condition = self.condition(1, micros=True)
+        text = f"CAST({literal(value, column.type)} AS {column.type})"
+        self.log.append(f"update {column.name} = {text} where {to_sql(condition)}")
+        new = [{**row, column.name: value, KIND: 2} for row in self.model.rows() if _holds(condition, row)]
+        try:
+            assert self.table.update({column.name: text}, to_sql(condition)).rows_updated == len(new)
+        except UnsupportedError as error:
+            self.log.append(f"  {error}")
+            return
+        self.model.follow(self.table, [new] if new else [])
+
     def set_options(self) -> None:
         changes = {key: self.pick(_LAYOUT[key]) for key in self.some(_ALTERED, 1, 2)}
         self.log.append(f"options {changes}")
@@ -285,7 +317,7 @@ class KeyWorld(World):
         condition = self.condition(2, micros=True)
         text = to_sql(condition)
         self.log.append(f"  where {text}")
-        kept = [row for row in rows if evaluate(condition, _Cells(row)) is True]  # type: ignore[arg-type]
+        kept = [row for row in rows if _holds(condition, row)]
         if self.random.random() < 0.3:
             assert self.table.count(text) == len(kept)
             return
@@ -332,6 +364,10 @@ class KeyWorld(World):
         if self.states:
             number = self.pick(sorted(self.states))
             assert as_text(self.table.scan(snapshot=number).to_arrow()) == self.states[number]
+
+
+def _holds(condition: Any, row: Row) -> bool:
+    return evaluate(condition, _Cells(row)) is True  # type: ignore[arg-type]
 
 
 def _sorted_values(rows: Sequence[Row], column: Column) -> list[Any]:

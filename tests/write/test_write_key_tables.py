@@ -179,7 +179,7 @@ def _check_numbers(table: pp.Table) -> None:
 
 
 @pytest.mark.parametrize("name", _ENGINES)
-@settings(max_examples=400 if LONG else 12, deadline=None)
+@settings(max_examples=400 if LONG else 6, deadline=None)
 @given(jobs=_JOBS, layout=_LAYOUTS)
 def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:
     engine = _ENGINES[name]
@@ -193,7 +193,7 @@ def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[
             assert _found(table) == model.rows()
 
 
-@settings(max_examples=200 if LONG else 10, deadline=None)
+@settings(max_examples=200 if LONG else 6, deadline=None)
 @given(jobs=_JOBS)
 def test_rows_of_a_bucket_have_numbers_of_their_own(jobs: list[list[list[Row]]]) -> None:
     """Jobs that all begin before the first one commits: their rows are as old as their snapshots."""
@@ -409,8 +409,6 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
     [
         {"bucket": "-1"},
         {"bucket": "-2"},
-        {"changelog-producer": "lookup"},
-        {"changelog-producer": "full-compaction"},
         {"deletion-vectors.enabled": "true"},
         {"merge-engine": "first-row"},
     ],
