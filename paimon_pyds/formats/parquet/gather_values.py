@@ -45,6 +45,8 @@ _MOST_COUNTS = 16
 _NUMBERS = {4: "<u4", 8: "<u8"}
 _ZSTD = "zstd"
 _MAGIC = 0xFD2FB528
+_CONTEXT_BYTES = 12 << 10
+"""So many bytes are decompressed while a context is made."""
 _LEAST_FRAME = 16
 """Bytes of a frame that surely has a header of any length."""
 
@@ -78,7 +80,7 @@ def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequenc
         column, found = _ColumnPages(picks, data), None
         if column.understood:
             found = column.gathered() if few_wanted(picks) else None
-            if found is None and column.codec == _ZSTD:
+            if found is None and column.cheaper_decompressed:
                 found = column.decompressed()
         ends = [*accumulate((pick.size for pick in picks), initial=0)]
         return found or (picks, [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)])
@@ -124,6 +126,12 @@ class _ColumnPages:
             and bool(((heads.kind == DATA_PAGE) & (heads.levels == RLE)).all())
             and int(heads.uncompressed.sum()) <= _MOST_BYTES
         )
+
+    @property
+    def cheaper_decompressed(self) -> bool:
+        """Whether contexts of zstd that pages do without take longer than to copy the dictionaries."""
+        copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
+        return self.codec == _ZSTD and copied <= _CONTEXT_BYTES * len(self._positions)
 
     @cached_property
     def _bodies(self) -> tuple[_Bytes, _Int64s]:
