@@ -16,6 +16,9 @@ from benchmarks import cases_index, cases_keys, cases_rows, files100k
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
+SPARK_TABLES = ("ours_bitmap", "small")
+"""A large and a small table, each with a copy as plain Parquet beside it."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -149,9 +152,9 @@ class Bench:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        small = self.path("small")
-        self.run("ours_append", path=small, rows=100, options=INDEX)
-        for path, rows in ((self.path("ours_bitmap"), self.rows), (small, 100)):
+        for path, rows in zip(map(self.path, SPARK_TABLES), (self.rows, 100), strict=True):
+            if not Path(path).exists():
+                self.run("ours_bitmap", path=path, rows=rows)
             Path(f"{path}-parquet").mkdir(exist_ok=True)
             with pq.ParquetWriter(
                 f"{path}-parquet/part-0.parquet", next(batches(1)).schema, compression="zstd"
@@ -160,7 +163,7 @@ class Bench:
 
     def spark(self) -> None:
         self.spark_tables()
-        result = run_module("benchmarks.spark_cases", [self.path("ours_bitmap"), self.path("small")])
+        result = run_module("benchmarks.spark_cases", [self.path(name) for name in SPARK_TABLES])
         for name, rows, target in (("large", self.rows, "≤ 1.0×"), ("small", 100, "≤ 1.3×")):
             ours, peer = result[name]["ours"], result[name]["parquet"]
             self.add(

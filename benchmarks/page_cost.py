@@ -143,7 +143,7 @@ def fitted(figures: list[Figure]) -> str:
     for f in figures:
         covered = f.wanted_pages * f.page_rows
         decoded, cut = (0, f.wanted_pages) if f.thin else (covered, 0)
-        rows.append([covered * f.row_bytes, *_by_kind(f, decoded), f.wanted_pages, f.wanted_pages, cut, 1])
+        rows.append([covered * f.row_bytes, *_by_kind(f, decoded), 0, f.wanted_pages, cut, 1])
         rows.append([ROWS * f.row_bytes, *_by_kind(f, ROWS), f.pages, 0, 0, 1])
         spent += [f.by_pages, f.by_group]
     weights = 1 / np.array(spent)

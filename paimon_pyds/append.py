@@ -251,17 +251,22 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
     return bind(make_and(*leaves), exact)
 
 
+def partitions_meeting(schema: TableSchema, predicate: Predicate) -> Callable[[Sequence[bytes]], set[bytes]]:
+    """Which of some partitions (arity + BinaryRow) a condition on their columns is true for."""
+
+    def meeting(rows: Sequence[bytes]) -> set[bytes]:
+        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
+        return {row for row, matches in zip(rows, mask, strict=True) if matches}
+
+    return meeting
+
+
 def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:
     if mode.dynamic and schema.partition_keys:
         return Overwrite(lambda rows: written & set(rows))
     if not mode.partition:
         return Overwrite()
-    predicate = partition_predicate(schema, mode.partition)
-
-    def replaced(rows: Sequence[bytes]) -> set[bytes]:
-        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
-        return {row for row, matches in zip(rows, mask, strict=True) if matches}
-
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition))
     outside = written - replaced(sorted(written))
     if outside:
         raise SchemaError(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.compact.plan import Group, LiveFile, Plan, Vector, vectors_of
+from paimon_pyds.compact.plan import Group, LiveFile, Plan, vectors_of
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
+from paimon_pyds.merge.engine_options import check_levels
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -45,12 +47,13 @@ def plan_key_compaction(
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
     _check_compactable(schema, context.options, request)
-    now = datetime.now()
-    rules = UniversalRules.of(context.options, context.target_file_size, now.hour)
+    rules = UniversalRules.of(context.options, context.target_file_size, datetime.now().hour)
     entries = live_in(store, schema, snapshot, request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
+    expired = have_expired(entries, store, schema, context.options, time.time())
+    losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, schema, vectors).items():
+    for (partition, bucket, total), files in _by_bucket(entries, schema, losing).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         runs = sorted_runs(files)
@@ -58,13 +61,14 @@ def plan_key_compaction(
         steps = None if unit is None else steps_of(unit, runs, rules)
         if steps is None or not steps.files:
             continue
-        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.has_vector else 0) for f in steps.files)
+        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
         groups.append(Group(partition, bucket, total, live, steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
 
 
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
-    """Raises UnsupportedError for what would not be compacted as Java does it."""
+    """Raises UnsupportedError for what would not be compacted as Java does it, OptionError for levels of no use."""
+    check_levels(options)
     if request.order_by:
         raise UnsupportedError(
             "rows of a table with a primary key can't be ordered by other columns",
@@ -73,7 +77,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     if options.get("bucket") == _POSTPONED:
         raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
     for key in (
-        "record-level.expire-time",
         "primary-key.nullable",
         *(key for key in schema.options if _is_index_of_table(key)),
     ):
@@ -86,9 +89,9 @@ def _is_index_of_table(key: str) -> bool:
 
 
 def _by_bucket(
-    entries: pa.RecordBatch, schema: TableSchema, vectors: Mapping[str, Vector]
+    entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
-    """Live files by partition, bucket and number of buckets.
+    """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.
 
     Raises:
         UnsupportedError: keys whose order is not known here.
@@ -99,7 +102,7 @@ def _by_bucket(
     ranks = key_ranks(entries, schema)
     if ranks is None:
         raise UnsupportedError("keys that Arrow can't hold can't be put in order", hint=_IN_JAVA)
-    for at, (key, file) in enumerate(zip(_places(entries), _level_files(entries, vectors), strict=True)):
+    for at, (key, file) in enumerate(zip(_places(entries), _level_files(entries, losing), strict=True)):
         ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])))
         found.setdefault(key, []).append(ranged)
     return found
@@ -109,7 +112,7 @@ def _places(entries: pa.RecordBatch) -> Iterable[tuple[bytes, int, int]]:
     return zip(*(entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")), strict=True)
 
 
-def _level_files(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> Iterator[LevelFile]:
+def _level_files(entries: pa.RecordBatch, losing: Collection[str]) -> Iterator[LevelFile]:
     """The files, without their key ranges."""
     names = (
         "file_name", "file_size", "level", "min_sequence_number", "max_sequence_number", "row_count", "delete_row_count"
@@ -126,7 +129,7 @@ def _level_files(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> Iter
             rows=rows,
             created=time_,
             has_deletes=deletes != 0,
-            has_vector=name in vectors,
+            loses_rows=name in losing,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.expired_rows import not_expired
 from paimon_pyds.compact.older_rows import OlderRows
 from paimon_pyds.compact.plan import Plan
 from paimon_pyds.compact.task import CompactResult, group_files, read_spec
@@ -19,7 +21,6 @@ from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.merged_files import read_versions, read_windows
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
 from paimon_pyds.write import WriteContext
@@ -70,7 +71,8 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
     """A task for each bucket."""
     context = plan.context
     schema = replace(plan.schema, options=context.raw_options)
-    spec = replace(read_spec(store, plan), merging=Merging(schema, MergeFilter(Const.TRUE)))
+    stays = not_expired(schema, context.options, time.time())
+    spec = replace(read_spec(store, plan), merging=Merging(schema, MergeFilter(stays)))
     tasks = []
     for number, found in enumerate(group_files(store, plan)):
         steps = found.group.steps

@@ -31,7 +31,7 @@ class LevelFile:
         rows: how many it has.
         created: milliseconds.
         has_deletes: some of its rows delete others, or may.
-        has_vector: some of its rows are deleted by a deletion vector.
+        loses_rows: some of its rows are deleted by a deletion vector, or have expired.
     """
 
     at: int
@@ -42,7 +42,7 @@ class LevelFile:
     rows: int = 0
     created: int = 0
     has_deletes: bool = False
-    has_vector: bool = False
+    loses_rows: bool = False
 
 
 Run = tuple[LevelFile, ...]
@@ -196,7 +196,7 @@ def pick_full(runs: Sequence[Run], rules: UniversalRules) -> Unit | None:
     highest = _highest(runs, rules)
     if len(runs) > 1 or _level(runs[0]) != highest:
         return Unit(tuple(runs), highest)
-    again = tuple(file for file in runs[0] if rules.rewrite_all or file.has_vector)
+    again = tuple(file for file in runs[0] if rules.rewrite_all or file.loses_rows)
     return Unit((again,), highest, one_by_one=True) if again else None
 
 
@@ -303,7 +303,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
 
     def stays(section: Run) -> bool:
         file = section[0]
-        goes = rules.rewrite_all or file.has_vector or (level == highest and file.has_deletes)
+        goes = rules.rewrite_all or file.loses_rows or (level == highest and file.has_deletes)
         if not file.level:
             goes |= rules.vectors_hide and file.has_deletes
             goes |= level in rules.other_formats or (rules.rewrite_lifted and level < highest)

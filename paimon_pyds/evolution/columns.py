@@ -87,6 +87,13 @@ class Evolution:
         read = {f.name for f in other.file_fields}
         return [f for f in self.file_fields if f.name not in read]
 
+    def unchanged(self, name: str) -> DataField | None:
+        """The column of the file that has the values of one of the table's as they are; None where there is none."""
+        for field, source, convert in zip(self.read_fields, self.sources, self.converters, strict=True):
+            if field.name == name and source is not None and convert is None and name not in (self.constants or ()):
+                return self.file_fields[source]
+        return None
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
 

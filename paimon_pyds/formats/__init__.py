@@ -10,8 +10,10 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import UnsupportedError
@@ -154,6 +156,13 @@ class PlansGroups(Protocol):
         """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
 
 
+class FoundRows(NamedTuple):
+    """Rows that have one of some values: their positions in the file, ascending, and which of the values each has."""
+
+    positions: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+
+
 class FormatReader(Protocol):
     """One open data file. Methods raise CorruptFileError when it is damaged, StorageError when it can't be read, and
     UnsupportedError for what can't be decoded here."""
@@ -167,6 +176,12 @@ class FormatReader(Protocol):
         """Rows that may match, by the file's own statistics: a superset of what matches.
 
         ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
+        """
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        """The rows that have one of some values in a column whose values ascend; None where only reading it tells.
+
+        ``field`` carries the file's own name and type; ``values`` ascend, each is there once, and none is NULL.
         """
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:

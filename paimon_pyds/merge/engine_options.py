@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
+from paimon_pyds.merge.files import highest_level
 from paimon_pyds.merge.versions import SequenceFields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -27,6 +28,7 @@ def check_merge_options(schema: TableSchema) -> None:
     sequence_fields(schema)
     merge_engine(schema)
     _check_row_kind(schema, options)
+    check_levels(options)
     engine, producer = options.get("merge-engine"), options.get("changelog-producer")
     if engine == "first-row" and producer not in ("none", "lookup"):
         raise OptionError(
@@ -43,6 +45,14 @@ def check_merge_options(schema: TableSchema) -> None:
                 "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
                 hint="set changelog-producer to none, input or lookup",
             )
+
+
+def check_levels(options: TableOptions) -> None:
+    """Raises OptionError where there is no level above 0: compactions would have no place. (Java: class Levels.)"""
+    if highest_level(options) < 1:
+        key = "num-levels" if options.is_set("num-levels") else "num-sorted-run.compaction-trigger"
+        least = 2 if key == "num-levels" else 1
+        raise OptionError(f"{key}={options[key]}: it has to be {least} or more", hint="Java Paimon can't write, either")
 
 
 def _check_row_kind(schema: TableSchema, options: TableOptions) -> None:

@@ -74,7 +74,7 @@ class KeySet:
         """What leaves can say of that: true for every row that has one of the keys, and maybe for others."""
         if not len(self):
             return Const.FALSE
-        return make_and(*map(_one_of, self.fields, self.columns))
+        return make_and(*map(one_of, self.fields, self.columns))
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether rows have one of the keys."""
@@ -110,7 +110,8 @@ def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
     return found
 
 
-def _one_of(field: DataField, values: pa.Array) -> Predicate:
+def one_of(field: DataField, values: pa.Array) -> Predicate:
+    """What a leaf can say of a column that has one of some values: true for all such rows, and maybe for others."""
     if field.type.kind in _NOT_LISTED:
         return Const.TRUE
     order, again = sorted_rows([values])

@@ -9,7 +9,6 @@ merged, all versions of a key pass it.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,14 +22,17 @@ from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
+from paimon_pyds.merge.key_set import KeySet, one_of
 from paimon_pyds.merge.order_codes import Codes, order_codes, sorted_rows
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Computed, Leaf, Op, Predicate, make_and
-from paimon_pyds.read import read_split, with_filter
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
+from paimon_pyds.read import FileTrace, read_split, with_filter
+from paimon_pyds.read.candidate_keys import read_wanted
+from paimon_pyds.read.merged_files import read_merged
 from paimon_pyds.row import decode_column
 from paimon_pyds.scan.prune import bucket_key_fields, hashes_alike
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
@@ -78,8 +80,11 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
         return scan.arrow_schema.empty_table()
     found = pa.concat_tables(parts)
     rows = one_batch(found.select([*schema.primary_keys]))
-    numbers = np.searchsorted(*_codes(fields, wanted, rows))
-    return found.take(from_numpy(np.argsort(firsts[numbers], kind="stable"))).select(range(len(scan.arrow_schema)))
+    of_keys, of_rows = _codes(fields, wanted, rows)
+    numbers = np.searchsorted(of_keys, of_rows)
+    kept = np.flatnonzero(of_keys.take(numbers, mode="clip") == of_rows)
+    order = kept[np.argsort(firsts[numbers[kept]], kind="stable")]
+    return found.take(from_numpy(order)).select(range(len(scan.arrow_schema)))
 
 
 def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
@@ -99,31 +104,43 @@ def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
 def _found(scan: Scan, keys: _Keys) -> pa.Table:
     """The rows, with the columns of the scan, and after them those of the key that are not among these."""
     plan = scan.where_bound(keys.predicate).plan()
-    missing = tuple(field for field in keys.fields if field not in plan.spec.fields)
-    spec = replace(plan.spec, fields=(*plan.spec.fields, *missing))
-    reads = (
-        _rows_of(Split(_filtered(spec, scan.predicate, here), tuple(files)))
-        for files, here in keys.by_section(plan.files)
-    )
+    columns = plan.spec.fields
+    missing = tuple(field for field in keys.fields if field not in columns)
+    filtered = tuple(field for field in plan.spec.filter_fields if field not in (*columns, *missing))
+    spec = replace(with_filter(plan.spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
+    reads = (_rows_of(spec, files, here) for files, here in keys.by_section(plan.files))
     threads = os.cpu_count() or 1
     batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of))
     found = pa.Table.from_batches(batches, result_schema(spec))
-    own = len(plan.spec.fields)
-    at = [*range(own), *range(own + len(missing), found.num_columns), *range(own, own + len(missing))]
-    return found.select(at)
+    if scan.predicate is not Const.TRUE:
+        found = found.filter(matches(scan.predicate, one_batch(found)))
+    own, last = len(columns), found.num_columns
+    hidden = range(own, own + len(missing))
+    return found.select([*range(own), *range(last - len(spec.metadata_columns), last), *hidden])
 
 
-def _rows_of(split: Split) -> Generator[pa.RecordBatch, None, None]:
-    yield from read_split(split, _BATCH_ROWS)
+def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: _Keys) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of a section that have one of some keys; where blanks at the end of these don't count, maybe others."""
+    fields = tuple(keys.schema.field(name) for name in keys.schema.trimmed_primary_keys)
+    if any(field.type.kind is Kind.CHAR for field in fields):
+        spec = replace(with_filter(spec, keys.predicate), filter_fields=keys.fields)
+        yield from read_split(Split(spec, tuple(files)), _BATCH_ROWS)
+        return
+    wanted = KeySet.of(fields, keys.rows)
+    traces = [FileTrace(file.path, file.row_count) for file in files]
+    if files[0].merged:
+        yield from read_merged(spec, files, traces, _BATCH_ROWS, wanted)
+    else:
+        yield from read_wanted(spec, wanted, files[0], traces[0], _BATCH_ROWS)
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:
     return int(batch.nbytes)
 
 
-def _filtered(spec: ReadSpec, predicate: Predicate, keys: _Keys) -> ReadSpec:
-    filter_fields = tuple(dict.fromkeys((*spec.filter_fields, *keys.fields)))
-    return replace(with_filter(spec, make_and(keys.predicate, predicate)), filter_fields=filter_fields)
+def _one_of(field: DataField, values: pa.Array) -> Predicate:
+    listed = one_of(field, values)
+    return _bound(Op.IN, field, values) if listed is Const.TRUE and field.type.kind is Kind.CHAR else listed
 
 
 def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:
@@ -143,19 +160,6 @@ def _codes(fields: Sequence[DataField], keys: pa.RecordBatch, rows: pa.RecordBat
 
 
 @dataclass(frozen=True)
-class _OneOf:
-    """A condition on rows: their key is one of some (`RowCondition`)."""
-
-    fields: tuple[DataField, ...]
-    keys: pa.RecordBatch
-
-    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """For each row whether it holds."""
-        keys, rows = _codes(self.fields, self.keys, batch)
-        return from_numpy(np.isin(rows, keys))
-
-
-@dataclass(frozen=True)
 class _Keys:
     """Distinct keys in their order, with the columns of the primary key."""
 
@@ -169,16 +173,9 @@ class _Keys:
 
     @cached_property
     def predicate(self) -> Predicate:
-        """True of rows with one of these keys: what each column has, and where there are several, which go together."""
-        parts = [
-            _bound(Op.IN, field, pc.unique(column))
-            for field, column in zip(self.fields, self.rows.columns, strict=True)
-        ]
-        if len(parts) > 1 and self.rows.num_rows > 1:
-            names = self.rows.schema.names
-            text = f"({', '.join(names)}) IN ({self.rows.num_rows:,} keys)"
-            parts.append(Computed(text, tuple(names), uuid.uuid4().hex, _OneOf(self.fields, self.rows)))
-        return make_and(*parts)
+        """True of rows with one of these keys, and maybe of others: what each column has."""
+        pairs = zip(self.fields, self.rows.columns, strict=True)
+        return make_and(*(_one_of(field, pc.unique(column)) for field, column in pairs))
 
     def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
         """The sections that may hold some of the keys, each with these; files of a section lie in one bucket."""

@@ -54,6 +54,7 @@ def read_merged(
     files: Sequence[PlannedFile],
     traces: Sequence[FileTrace],
     batch_rows: int = DEFAULT_BATCH_ROWS,
+    keys: KeySet | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one section, in the order of their keys, with the schema `result_schema(spec)`.
 
@@ -64,6 +65,7 @@ def read_merged(
         files: all of the section (`split.sections`).
         traces: where to note what happens with each of them.
         batch_rows: rows in a batch at most.
+        keys: those of the rows that are wanted; None for all rows.
 
     Raises:
         CorruptFileError: a file is damaged, or not sorted by its keys.
@@ -73,7 +75,7 @@ def read_merged(
         OptionError, SchemaError: the table's options of merging contradict one another.
     """
     assert spec.merging is not None
-    section = _Section(spec, spec.merging, files, traces)
+    section = _Section(spec, spec.merging, files, traces, keys=keys)
     with closing(_given(section, batch_rows)) as found:
         for rows in map(section.result, found):
             section.note.rows_returned += rows.num_rows
@@ -183,7 +185,8 @@ def _alone(file: PlannedFile) -> PlannedFile:
 class _Section:
     """How the files of one section are read and merged.
 
-    ``numbered``: the result has sequence numbers; ``levels``: rows say which level they lie on.
+    ``numbered``: the result has sequence numbers; ``levels``: rows say which level they lie on; ``keys``: those wanted,
+    None for all.
     """
 
     spec: ReadSpec
@@ -192,6 +195,7 @@ class _Section:
     traces: Sequence[FileTrace]
     numbered: bool = False
     levels: bool = False
+    keys: KeySet | None = None
 
     def __post_init__(self) -> None:
         for name in self.spec.metadata_columns:
@@ -284,6 +288,8 @@ class _Section:
 
     def wanted_keys(self) -> KeySet | None:
         """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
+        if self.keys is not None:
+            return self.keys
         after = self.merging.filter.after
         if after is Const.TRUE or self.merging.gives != "rows":
             return None

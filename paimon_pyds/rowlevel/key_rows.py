@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.append import RowChanges, commit_messages
+from paimon_pyds.append import RowChanges, commit_messages, partitions_meeting
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
@@ -33,12 +33,13 @@ from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
+from paimon_pyds.merge.files import hides_level_0
 from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.merge.key_values import DELETE, KEY_VALUE_FIELDS, UPDATE_AFTER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
@@ -228,21 +229,28 @@ class Versions:
         messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table.
-        tasks: how many tasks there were.
+        rows_read: in the files that were read, older versions among them.
     """
 
     messages: list[CommitMessage] = field(default_factory=list)
     deleted: int = 0
     updated: int = 0
     matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    tasks: int = 0
+    rows_read: int = 0
+
+    def add(self, other: Versions) -> None:
+        """Count what others wrote, too."""
+        self.messages += other.messages
+        self.deleted += other.deleted
+        self.updated += other.updated
+        self.matched = np.union1d(self.matched, other.matched)
+        self.rows_read += other.rows_read
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     split: Split
     context: WriteContext
-    number: int
     change: RowChange
 
 
@@ -258,17 +266,12 @@ def write_versions(
         executor: where the work runs.
         progress: called with the rows of the files that are done so far.
     """
-    tasks = _tasks(target, plan, change)
-    found, rows_done = Versions(tasks=len(tasks)), 0
+    found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
-        for done in executor.map(_write, tasks):
-            found.messages += done.messages
-            found.deleted += done.deleted
-            found.updated += done.updated
-            found.matched = np.union1d(found.matched, done.matched)
-            rows_done += tasks[done.tasks].split.row_count
+        for done in executor.map(_write, _tasks(target, plan, change)):
+            found.add(done)
             if progress is not None:
-                progress(rows_done)
+                progress(found.rows_read)
     return found
 
 
@@ -278,15 +281,14 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
         buckets.setdefault(file.bucket_id, []).append(file)
     contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
     return [
-        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], number, change)
-        for number, files in enumerate(buckets.values())
+        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], change) for files in buckets.values()
     ]
 
 
 def _write(task: _Task) -> Versions:
-    """One bucket; ``tasks`` is the number of this one."""
-    found = Versions(tasks=task.number)
-    with TableWriter(task.context, task.number) as writer:
+    """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
+    found = Versions(rows_read=task.split.row_count)
+    with TableWriter(task.context, 0) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)
@@ -316,17 +318,8 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     plan = plan_rows(target, predicate, ())
     known = [file.live_row_count for file in plan.files]
     unknown = tuple(file for file, count in zip(plan.files, known, strict=True) if count is None)
-    splits = [replace(task.split) for task in _tasks(target, replace(plan, files=unknown), Deletes(()))]
-    count = sum(filter(None, known)) + sum(executor.map(_count, splits))
-    schema = target.schema
-
-    def replaced(rows: Sequence[bytes]) -> set[bytes]:
-        if whole is Const.TRUE or not rows:
-            return set(rows)
-        mask = partition_mask(schema, whole, pa.array(rows, pa.binary()))
-        return {row for row, kept in zip(rows, mask, strict=True) if kept}
-
-    emptied = Overwrite(replaced)
+    count = sum(filter(None, known)) + sum(executor.map(_count, replace(plan, files=unknown).pack()))
+    emptied = Overwrite(None if whole is Const.TRUE else partitions_meeting(target.schema, whole))
     if not emptied.replaced(target.entries["partition"].unique().to_pylist()):
         return RowEdits()
     return RowEdits(deleted=count, reads=predicate, operation=Operation.DELETE, emptied=emptied)
@@ -391,7 +384,8 @@ class _Guard:
         reader = ManifestReader(self.base.store, planner.entry_filter)
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
         kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
-        if not kept.num_rows or keys is Const.TRUE or FileKind.DELETE in kept["kind"].to_pylist():
+        unreadable = keys is Const.TRUE or hides_level_0(planner.request.options)
+        if not kept.num_rows or unreadable or FileKind.DELETE in kept["kind"].to_pylist():
             return bool(kept.num_rows)
         added = plan_scan(self.base.store, replace(planner.request, between=Additions((snapshot,))))
         try:

@@ -135,7 +135,7 @@ class _Merge:
         self._removed: list[RemovedRows] = []
         self._kept: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
-        self._updated = self._deleted = self._tasks_done = 0
+        self._updated = self._deleted = 0
 
     def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
         """Look through the table, write new versions and new rows."""
@@ -182,7 +182,7 @@ class _Merge:
         found = key_rows.write_versions(target, plan, change, executor, progress)
         self._messages += found.messages
         self._unmatched[found.matched] = False
-        self._updated, self._deleted, self._tasks_done = found.updated, found.deleted, found.tasks
+        self._updated, self._deleted = found.updated, found.deleted
 
     def _fields(self) -> list[DataField]:
         """What is read of rows that may match: what decides, and all that new versions need, where these are written
@@ -216,7 +216,7 @@ class _Merge:
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
         if batches:
-            self._messages.append(write_rows(self._target.write_context(), batches, self._tasks_done))
+            self._messages.append(write_rows(self._target.write_context(), batches, 1))
         return sum(batch.num_rows for batch in batches)
 
 

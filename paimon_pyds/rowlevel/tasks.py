@@ -75,7 +75,7 @@ def run_tasks(
     return done
 
 
-def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], task: int | None = None) -> CommitMessage:
+def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], task: int = 0) -> CommitMessage:
     """Rows as new data files; on an error those that were written are removed. ``task``: as `TableWriter` has it."""
     with TableWriter(context, task) as writer:
         for batch in batches:

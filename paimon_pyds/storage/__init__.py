@@ -221,21 +221,24 @@ def read_coalesced(
     """
     order = sorted(range(len(ranges)), key=ranges.__getitem__)
     result = [b""] * len(ranges)
-    first = 0
-    while first < len(order):
-        start, length = ranges[order[first]]
-        stop, after = start + length, first + 1
-        while after < len(order):
-            offset, length = ranges[order[after]]
-            end = max(stop, offset + length)
-            if offset - stop > gap or end - start > max_request:
-                break
-            stop, after = end, after + 1
-        data = read(start, stop - start)
-        for i in order[first:after]:
-            offset, length = ranges[i]
-            result[i] = data if after == first + 1 else data[offset - start : offset - start + length]
-        first = after
+    together: list[int] = []
+    start = stop = 0
+    for number in [*order, -1] if order else ():
+        offset, length = ranges[number]
+        end = offset + length
+        if together and (number < 0 or offset - stop > gap or max(stop, end) - start > max_request):
+            data = read(start, stop - start)
+            if len(together) == 1:
+                result[together[0]] = data
+            else:
+                for i in together:
+                    begin = ranges[i][0] - start
+                    result[i] = data[begin : begin + ranges[i][1]]
+            together = []
+        if not together:
+            start, stop = offset, end
+        together.append(number)
+        stop = max(stop, end)
     return result
 
 

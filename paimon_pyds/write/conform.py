@@ -158,7 +158,7 @@ class Conformer:
                 raise SchemaError(
                     f"column {field.name!r} is NOT NULL, and {missing} of {batch.num_rows} rows have no value",
                     path=self._table,
-                    hint="fill or drop those rows; nothing was written",
+                    hint="fill or drop those rows",
                 )
 
 

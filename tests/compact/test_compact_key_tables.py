@@ -178,16 +178,6 @@ def test_what_is_refused(tmp_path: Path, name: str) -> None:
         pp.Table.open(tmp_path / "t").compact(full=True)
 
 
-@pytest.mark.parametrize("options", [{"record-level.expire-time": "1 d", "record-level.time-field": "s"}])
-def test_options_that_a_compaction_would_have_to_honour_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
-    table = _written(tmp_path / "t", 2)
-    table.alter(set_options=options)
-    with pytest.raises(UnsupportedError, match=next(iter(options))):
-        table.compact(full=True)
-    with pytest.raises(UnsupportedError, match="ordered"):
-        table.compact(order_by="a")
-
-
 # --------------------------------------------------------------------------------------------------- models of engines
 
 

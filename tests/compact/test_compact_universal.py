@@ -172,7 +172,7 @@ def test_small_files_are_merged_with_their_neighbours() -> None:
 
 
 def test_files_whose_rows_go_are_rewritten() -> None:
-    deletes, vector = _file(0, 0, (0, 1), has_deletes=True), _file(1, 4, (2, 3), has_vector=True)
+    deletes, vector = _file(0, 0, (0, 1), has_deletes=True), _file(1, 4, (2, 3), loses_rows=True)
     assert _shape(_steps(deletes, vector)) == ([[[0]], [[1]]], [])
     below = Unit(((deletes,),), 3)
     assert _shape(_steps(deletes, vector, unit=below)) == ([], [0])
@@ -192,7 +192,7 @@ def test_a_bucket_that_is_compacted_stays() -> None:
     files = [_file(0, 5, (0, 3), 1), _file(1, 5, (4, 6), 1)]
     assert pick_full(sorted_runs(files), RULES) is None
     assert pick_full([], RULES) is None
-    files[1] = replace(files[1], has_vector=True)
+    files[1] = replace(files[1], loses_rows=True)
     assert _shape(_steps(*files)) == ([[[1]]], [])
     assert pick_full(sorted_runs(files[:1]), replace(RULES, highest_level=8)) is not None
     every = replace(RULES, rewrite_all=True)

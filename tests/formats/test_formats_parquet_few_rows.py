@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.parquet import gather_values as gather_module
 from paimon_pyds.formats.parquet import page_picks, reader
-from paimon_pyds.formats.parquet.gather_values import binary_bounds, binary_stride, gather_values, hybrid_at
+from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.pages import read_head, read_heads
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.formats.threads import all_of
@@ -81,14 +80,11 @@ def test_gathered_pages_equal_whole_ones(
         return found
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr(
-        gather_module, "_MOST_RUNS", 256
-    )  # what is left to pyarrow for speed must be right all the same
-    monkeypatch.setattr(page_picks, "_DICTIONARIES", frozenset())
-    monkeypatch.setattr(page_picks, "_GATHER_PAGE_MICROS", -1e6)
+    monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
-    assert sum(gathered) >= len(FIELDS) - 3  # texts that may be empty are left to pyarrow
+    if version == "1.0":  # all pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
+        assert sum(gathered) >= (len(FIELDS) if codec == "zstd" else 0 if dictionary else 2)
 
 
 def _read(path: str, rows: Any) -> pa.Table:
@@ -115,11 +111,11 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
 
 
 def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: Path) -> None:
-    """Such pages decode faster than values can be cut out of them: flights of one airline took five times as long."""
+    """Such pages decode as fast one after the other, unless each needs a context of zstd."""
     path = str(tmp_path / "a.parquet")
     numbers = np.random.default_rng(3).integers(0, 300, (19, 28_800))
     table = pa.table({f"c{i}": pa.array(column, mask=column == 7) for i, column in enumerate(numbers)})
-    pq.write_table(table, path, compression="zstd", write_page_index=True, data_page_size=7_000, write_batch_size=1_024)
+    pq.write_table(table, path, compression="lz4", write_page_index=True, data_page_size=7_000, write_batch_size=1_024)
     fields = from_arrow_schema(table.schema)
     counters = ReadCounters()
     io, _ = open_file_io(path)
@@ -134,66 +130,6 @@ def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: 
 # ------------------------------------------------------------------------------------------------------------- parts
 
 
-@st.composite
-def _runs(draw: st.DrawFn) -> tuple[bytes, int, list[int]]:
-    width = draw(st.integers(0, 32))
-    numbers = st.integers(0, (1 << width) - 1)
-    data, values = bytearray(), list[int]()
-    for _ in range(draw(st.integers(1, 6))):
-        if draw(st.booleans()):
-            count, value = draw(st.integers(1, 300)), draw(numbers)
-            data += _varint(count << 1) + value.to_bytes((width + 7) // 8, "little")
-            values += [value] * count
-        else:
-            groups, part = draw(st.integers(1, 3)), list[int]()
-            for _ in range(draw(st.integers(1, 3))):
-                part = draw(st.lists(numbers, min_size=8 * groups, max_size=8 * groups))
-                packed = sum(v << (i * width) for i, v in enumerate(part))
-                data += _varint(groups << 1 | 1) + packed.to_bytes(groups * width, "little")
-                values += part
-    return bytes(data), width, values
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-@given(_runs(), st.data())
-def test_numbers_in_runs(runs: tuple[bytes, int, list[int]], data: st.DataObject) -> None:
-    encoded, width, values = runs
-    count = data.draw(st.integers(1, len(values)))
-    wanted = np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=9)), np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gather_module, "_MOST_RUNS", 256)
-        found = hybrid_at(encoded, width, count, wanted)
-    assert found is not None
-    assert found.tolist() == [values[i] for i in wanted]
-
-
-@given(st.binary(max_size=40), st.integers(0, 33), st.integers(0, 500))
-def test_damaged_runs(data: bytes, width: int, count: int) -> None:
-    try:
-        hybrid_at(data, width, count, np.arange(count))
-    except CorruptFileError:
-        pass
-
-
-@given(st.lists(st.binary(min_size=0, max_size=12), max_size=20))
-def test_bounds_of_byte_arrays(values: list[bytes]) -> None:
-    data = b"".join(len(v).to_bytes(4, "little") + v for v in values)
-    bounds = binary_bounds(data, len(values))
-    if bounds is not None:
-        assert [data[a + 4 : b] for a, b in itertools.pairwise(bounds)] == values
-    elif values:
-        assert any(not v or b"\0" in v for v in values)
-    stride = binary_stride(data, len(values))
-    assert not stride or {len(v) + 4 for v in values} == {stride}
-
-
 @given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), min_size=1, max_size=9), st.booleans())
 def test_heads_at_once_equal_heads_one_by_one(numbers: list[tuple[int, int]], checksum: bool) -> None:
     heads = []
@@ -203,7 +139,11 @@ def test_heads_at_once_equal_heads_one_by_one(numbers: list[tuple[int, int]], ch
         heads.append(encode_struct(plain | ({4: (I32, crc)} if checksum else {}) | {5: (STRUCT, of_kind)}) + b"body")
     data = b"".join(heads)
     positions = np.cumsum([0, *map(len, heads[:-1])])
-    assert read_heads(data, positions) == [read_head(data, int(p)) for p in positions]
+    found = read_heads(data, positions)
+    for place, position in enumerate(positions.tolist()):
+        head = read_head(data, position)
+        own = (head.kind, head.length, head.compressed, head.uncompressed, head.crc, *map(head.fields.get, (1, 2, 3)))
+        assert tuple(int(numbers[place]) for numbers in astuple(found)) == own
 
 
 def test_work_at_the_same_time() -> None:

@@ -31,6 +31,8 @@ def _validate(
     [
         ({"sequence.field": "s,t,s"}, OptionError, "sequence.field names s twice"),
         ({"sequence.field": "x"}, SchemaError, "sequence.field names 'x'"),
+        ({"num-levels": "1"}, OptionError, "num-levels=1"),
+        ({"num-sorted-run.compaction-trigger": "0"}, OptionError, "num-sorted-run.compaction-trigger=0"),
         ({"sequence.field": "s", "fields.s.aggregate-function": "sum"}, OptionError, "fields.s.aggregate-function"),
         ({"sequence.snapshot-ordering": "true"}, UnsupportedError, "sequence.snapshot-ordering=true"),
         ({"pk-clustering-override": "true"}, UnsupportedError, "pk-clustering-override=true"),

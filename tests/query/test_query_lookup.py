@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from paimon_pyds import Table
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.predicate.tree import Computed, conjuncts
 from paimon_pyds.query import lookup
-from paimon_pyds.split import Split
+from paimon_pyds.split import PlannedFile
 from paimon_pyds.types import AtomicType, DataField, Kind
 from support.effort import sampled
 from support.fixtures import DEV, table_path
@@ -95,21 +96,23 @@ def test_a_filter_is_about_current_rows() -> None:
 
 
 class _Asked:
-    """Notes which splits are read, and how many keys each is asked for."""
+    """Notes which sections are read, and how many keys each is asked for."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.splits: list[Split] = []
-        read = lookup.read_split
-        monkeypatch.setattr(lookup, "read_split", lambda split, rows: (self.splits.append(split), read(split, rows))[1])
+        self.sections: list[Sequence[PlannedFile]] = []
+        self.keys: list[int] = []
+        read = lookup._rows_of
 
-    @property
-    def keys(self) -> list[int]:
-        counts = []
-        for split in self.splits:
-            parts = conjuncts(split.spec.predicate)
-            together = [part.condition.keys.num_rows for part in parts if isinstance(part, Computed)]
-            counts.append(together[0] if together else max(len(part.literals) for part in parts))
-        return counts
+        def noted(spec: Any, files: Any, keys: Any) -> Any:
+            self.sections.append(files)
+            self.keys.append(keys.rows.num_rows)
+            return read(spec, files, keys)
+
+        monkeypatch.setattr(lookup, "_rows_of", noted)
+
+    def clear(self) -> None:
+        self.sections.clear()
+        self.keys.clear()
 
 
 @pytest.mark.parametrize("name", ["pk_dedup_mor", "pk_partitioned", "pk_dv32_part"])
@@ -119,12 +122,12 @@ def test_only_the_bucket_of_a_key_is_read(name: str, monkeypatch: pytest.MonkeyP
     rows = table.scan(columns=[*table.primary_key, "__paimon_bucket"]).to_arrow()
     keys = rows.select(table.primary_key)
     for row in range(0, keys.num_rows, 29):
-        asked.splits.clear()
+        asked.clear()
         assert table.lookup(keys.slice(row, 1)).num_rows == 1
-        files = [file for split in asked.splits for file in split.files]
+        files = [file for section in asked.sections for file in section]
         assert {file.bucket for file in files} == {rows.column("__paimon_bucket")[row].as_py()}
         assert len({file.partition for file in files}) == 1
-    asked.splits.clear()
+    asked.clear()
     assert table.lookup(keys).num_rows == sum(asked.keys) == keys.num_rows
 
 

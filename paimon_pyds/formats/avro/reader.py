@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_pyds.avro.compression import compressor
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, ReadHints
+from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
 from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
@@ -58,6 +58,9 @@ class AvroReader:
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         return RowSelection.ALL  # Avro files have no statistics
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         projected = project(self._schema, self._plain, fields, self._path)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, ReadHints, has_kind, is_legacy
+from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
@@ -83,6 +83,9 @@ class OrcReader:
 
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         return prune(self._tail, self._range, predicate, self._path)
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(fields)

@@ -1,18 +1,21 @@
-"""Gathering values: when few rows of a page are wanted, their stored values are copied and the rest is not decoded.
+"""What is done with the pages of a column before pyarrow decodes them: values are gathered, and zstd is undone at once.
 
-Decompressing a page costs less than half of reading it; the rest goes into rows that nobody wants. So the wanted values
-are copied, as they are stored, into a small uncompressed page, and pyarrow decodes that. Types never matter here.
-Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DataPageHeaderV2), Encodings.md (PLAIN, RLE /
-bit-packing hybrid).
+Where few rows are wanted of numbers that are stored plain, and none is NULL, each value lies where its row number says:
+the wanted ones are copied into one small page, and nothing else is decoded.
+Other pages stay what they are. But pyarrow makes a new context of zstd for each page, which takes as long as to
+decompress 12 KiB. The pages of a column are frames that make a stream together, which needs one context. So they are
+decompressed here, and handed on as pages that are not compressed.
+Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader), Encodings.md (PLAIN, RLE / bit-packing
+hybrid); RFC 8878, section 3.1.1 (frames of zstd).
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from threading import Semaphore
 from typing import TypeAlias
 
@@ -20,368 +23,278 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
-from paimon_pyds.formats.parquet.page_picks import (
-    CODECS,
-    PLAIN,
-    PLAIN_DICTIONARY,
-    RLE,
-    RLE_DICTIONARY,
-    UNCOMPRESSED,
-    WIDTHS,
-    PagePick,
-    can_gather,
-)
-from paimon_pyds.formats.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, PageHead, page_heads
+from paimon_pyds.formats.parquet.page_picks import CODECS, PLAIN, RLE, UNCOMPRESSED, WIDTHS, PagePick, few_wanted
+from paimon_pyds.formats.parquet.pages import DATA_PAGE, DICTIONARY_PAGE, NO_CHECKSUM, PageHead, Pages, page_heads
 from paimon_pyds.formats.parquet.source import decoding
-from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, varint, write_varint
+from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 from paimon_pyds.formats.threads import all_of
+from paimon_pyds.row.layout import unaligned_words
 
-_Int64s = npt.NDArray[np.int64]
-_Mask = npt.NDArray[np.bool_]
-_Bytes: TypeAlias = bytes | memoryview
-_NUMBERS = {4: "<u4", 8: "<u8"}
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
+_Int64s: TypeAlias = npt.NDArray[np.int64]
 _THREADS_FROM = 64
 """Pages that are worth a thread."""
-_MOST_BYTES = 64 << 20
-"""Of a page, decompressed; larger ones are left to pyarrow."""
-_MOST_RUNS = 8
-"""Runs of a page beyond which walking over them costs more than decoding the page."""
-_MOST_BITS = 32
-_MOST_BINARY_BYTES = 1 << 30
+_MOST_BYTES = 256 << 20
+"""Of the pages of a column, decompressed; more are left to pyarrow."""
+_MOST_COUNTS = 16
+"""Different numbers of rows that pages have; with more it takes longer to look for NULLs."""
+_NUMBERS = {4: "<u4", 8: "<u8"}
+_ZSTD = "zstd"
+_MAGIC = 0xFD2FB528
+_LEAST_FRAME = 16
+"""Bytes of a frame that surely has a header of any length."""
 
 
 def gather_values(
-    picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str, threads: int, permits: Semaphore
-) -> tuple[list[Sequence[PagePick]], list[Sequence[bytes]]]:
-    """Picks of small pages with the wanted rows only, and their bytes; columns to be decoded whole stay as they are.
+    picks: Sequence[Sequence[PagePick]], data: Sequence[bytes], path: str, threads: int, permits: Semaphore
+) -> tuple[list[Sequence[PagePick]], list[Sequence[Pages]]]:
+    """Picks of pages that are cheaper to decode, with their bytes; where none are, a column's picks stay as they are.
 
     Args:
         picks: per column, its picks in one row group after the other.
-        data: per column and row group, the bytes of `PagePick.ranges`, strung together.
+        data: per column, the bytes of `PagePick.ranges` of all its picks, strung together.
         path: of the file, for errors.
         threads: how many work at a time, at most.
         permits: permits for them.
 
+    Returns:
+        Per column its picks, and of each pick the bytes, in parts that follow one another.
+
     Raises:
         CorruptFileError: the pages are not what the index says, or can't be decompressed.
     """
-    columns = [i for i, column in enumerate(picks) if all(map(can_gather, column))]
-    pieces = [partial(_gather, picks[i][j], data[i][j], path) for i in columns for j in range(len(picks[i]))]
-    pages = sum(len(pick.starts) for i in columns for pick in picks[i])
-    done = iter(all_of(pieces, threads if pages >= _THREADS_FROM else 1, permits))
-    gathered_picks, gathered_data = list(picks), list(data)
-    for i in columns:
-        found = [next(done) for _ in picks[i]]
-        whole = [one for one in found if one is not None]
-        if len(whole) == len(found):
-            gathered_picks[i], gathered_data[i] = [pick for pick, _ in whole], [pages for _, pages in whole]
-    return gathered_picks, gathered_data
+    pieces = [partial(_simpler, *column, path) for column in zip(picks, data, strict=True)]
+    pages = sum(len(pick.starts) for column in picks for pick in column)
+    done = all_of(pieces, threads if pages >= _THREADS_FROM else 1, permits)
+    return [found for found, _ in done], [parts for _, parts in done]
 
 
-class _LeftToPyarrow(Exception):
-    """These pages can't be taken apart here, or it would cost more than to decode them."""
+def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequence[PagePick], Sequence[Pages]]:
+    with decoding(path):
+        column, found = _ColumnPages(picks, data), None
+        if column.understood:
+            found = column.gathered() if few_wanted(picks) else None
+            if found is None and column.codec == _ZSTD:
+                found = column.decompressed()
+        ends = [*accumulate((pick.size for pick in picks), initial=0)]
+        return found or (picks, [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)])
 
 
-def _gather(pick: PagePick, data: bytes, path: str) -> tuple[PagePick, bytes] | None:
-    try:
-        with decoding(path):
-            return _PageGatherer(pick, data).run()
-    except _LeftToPyarrow:
-        return None
-    except IndexError:
-        raise CorruptFileError("a page header is cut off", path=path, field="PageHeader") from None
+def all_numbers(picks: Sequence[PagePick], data: bytes, path: str) -> _Int64s | None:
+    """All values in the picked pages of a column of integers; None where they are not stored plain, or some are NULL.
+
+    Args:
+        picks: of INT32 or INT64, in one row group after the other.
+        data: the bytes of their ranges, strung together.
+        path: of the file, for errors.
+
+    Raises:
+        CorruptFileError: the pages are not what the index says, or can't be decompressed.
+    """
+    with decoding(path):
+        column = _ColumnPages(picks, data)
+        return column.numbers() if column.understood else None
 
 
-@dataclass(slots=True)
-class _Part:
-    """Values of one encoding from neighbouring pages: how many rows of each, and which of them have a value (None:
-    all)."""
+class _ColumnPages:
+    """The picked pages of one column, in all of its row groups.
 
-    encoding: int
-    rows: list[int]
-    values: list[bytes]
-    valid: list[_Mask | None]
+    Raises:
+        CorruptFileError: they are not what the index says. Properties and methods raise it for damaged pages, too.
+    """
 
-
-class _PageGatherer:
-    def __init__(self, pick: PagePick, data: bytes) -> None:
-        self._pick = pick
+    def __init__(self, picks: Sequence[PagePick], data: bytes) -> None:
+        self._picks = picks
         self._data = data
-        self._buffer = pa.py_buffer(data)
-        name = CODECS.get(pick.chunk.codec)
-        self._codec = None if name is None else pa.Codec(name)
-        self._width = WIDTHS.get(pick.chunk.physical, 0)  # bytes of a PLAIN value; 0 for those of any length
-        if pick.chunk.physical == FIXED:
-            self._width = int(get(pick.leaf.element, 2, I32, "type_length") or 0)
+        self._dictionaries, self._positions, self._heads = page_heads(picks, data)
+        self.codec = CODECS.get(picks[0].chunk.codec)
+        """Arrow's name of it; None for none, and for those that are not known."""
 
-    def run(self) -> tuple[PagePick, bytes]:
-        pick, parts = self._pick, list[_Part]()
-        dictionary, positions, heads = page_heads(pick, self._data)
-        prefix = b""
-        if dictionary is not None:
-            fields: Struct = {i: (I32, v) for i, v in dictionary.fields.items() if i <= 2}
-            prefix = _page(DICTIONARY_PAGE, 7, fields, bytes(self._body(0, dictionary, self._codec is not None)))
-        pieces = zip(positions.tolist(), heads, pick.rows.tolist(), self._wanted(), strict=True)
-        for position, head, count, wanted in pieces:
-            encoding, values, valid = self._values(position, head, count, wanted)
-            if not parts or parts[-1].encoding != encoding:
-                parts.append(_Part(encoding, [], [], []))
-            parts[-1].rows.append(len(wanted))
-            parts[-1].values.append(values)
-            parts[-1].valid.append(valid)
-        pages = [_data_page(part, pick.leaf.max_definition > 0) for part in parts]
-        sizes = np.array([len(p) for p in pages], np.int64)
-        rows = np.array([sum(part.rows) for part in parts], np.int64)
-        body = b"".join([prefix, *pages])
-        encodings = (PLAIN, RLE, RLE_DICTIONARY)
-        chunk = replace(pick.chunk, codec=UNCOMPRESSED, encodings=encodings, uncompressed_size=len(body))
-        count = len(pick.local)
+    @property
+    def understood(self) -> bool:
+        """Whether all are of the first version, with the usual levels, in one known codec, and not too large."""
+        codec, heads = self._picks[0].chunk.codec, self._heads
+        return (
+            (self.codec is not None or codec == UNCOMPRESSED)
+            and all(pick.chunk.codec == codec for pick in self._picks)
+            and bool(((heads.kind == DATA_PAGE) & (heads.levels == RLE)).all())
+            and int(heads.uncompressed.sum()) <= _MOST_BYTES
+        )
+
+    @cached_property
+    def _bodies(self) -> tuple[_Bytes, _Int64s]:
+        """The pages without their headers, decompressed, one after the other; and where each begins."""
+        heads, view = self._heads, memoryview(self._data)
+        starts = self._positions + heads.length
+        packed = [view[a:b] for a, b in zip(starts.tolist(), (starts + heads.compressed).tolist(), strict=True)]
+        checked = heads.crc != NO_CHECKSUM
+        if checked.any():
+            sums = np.array([zlib.crc32(body) for body in packed], np.int64)
+            if bool((checked & (sums != heads.crc & 0xFFFFFFFF)).any()):
+                raise _changed()
+        if self.codec is None:
+            return np.frombuffer(self._data, np.uint8), starts
+        sizes = heads.uncompressed
+        if self.codec == _ZSTD and _are_frames_of(np.frombuffer(self._data, np.uint8), starts, heads.compressed, sizes):
+            stream = pa.CompressedInputStream(pa.BufferReader(b"".join(packed)), _ZSTD)
+            whole = stream.read_buffer(int(sizes.sum()))
+            if whole.size != sizes.sum() or stream.read(1):
+                raise CorruptFileError("pages that decompress to another size", field="uncompressed_page_size")
+        else:
+            codec = pa.Codec(self.codec)
+            whole = b"".join([codec.decompress(*one) for one in zip(packed, sizes.tolist(), strict=True) if one[1]])
+        return np.frombuffer(whole, np.uint8), np.cumsum(sizes) - sizes
+
+    @property
+    def _width(self) -> int:
+        """Bytes of a plain value; 0 for those of any length."""
+        if self._picks[0].chunk.physical == FIXED:
+            return int(get(self._picks[0].leaf.element, 2, I32, "type_length") or 0)
+        return WIDTHS.get(self._picks[0].chunk.physical, 0)
+
+    @cached_property
+    def _plain(self) -> tuple[_Bytes, _Int64s] | None:
+        """The pages, and where the first value of each lies; None where places of values can't be reckoned."""
+        heads = self._heads
+        if not self._width or bool((heads.encoding != PLAIN).any()):
+            return None
+        bodies, starts = self._bodies
+        nullable = self._picks[0].leaf.max_definition > 0
+        levels = self._bytes_of_levels(bodies, starts) if nullable else np.zeros(len(starts), np.int64)
+        if levels is None:
+            return None
+        if bool((heads.uncompressed - levels < heads.values * self._width).any()):
+            raise CorruptFileError("pages that are shorter than their values", field="values")
+        return bodies, starts + levels
+
+    def numbers(self) -> _Int64s | None:
+        """All values of a column of integers; None where places of values can't be reckoned."""
+        if self._plain is None:
+            return None
+        (bodies, starts), width = self._plain, self._width
+        ends = (starts + self._heads.values * width).tolist()
+        parts = [bodies[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+        return np.concatenate(parts).view(f"<i{width}").astype(np.int64, copy=False)
+
+    def gathered(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
+        """One page of the wanted values; None where places of values can't be reckoned."""
+        if self._plain is None:
+            return None
+        (bodies, starts), width, first, rows = self._plain, self._width, self._picks[0], self._heads.values
+        stops = np.cumsum(rows)
+        before = accumulate((pick.covered for pick in self._picks), initial=0)
+        wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
+        page = np.searchsorted(stops, wanted, "right")
+        at = starts[page] + width * (wanted - (stops - rows)[page])
+        values = (
+            np.ndarray((max(0, bodies.size - width + 1),), _NUMBERS[width], bodies, 0, (1,))[at]
+            if width in _NUMBERS
+            else bodies[at[:, None] + np.arange(width)]
+        )
+        count = len(wanted)
+        body = (_no_nulls(count) if first.leaf.max_definition else b"") + values.tobytes()
+        page_bytes = _head(count, PLAIN, len(body)) + body
+        chunk = replace(first.chunk, codec=UNCOMPRESSED, encodings=(PLAIN, RLE), uncompressed_size=len(page_bytes))
         gathered = replace(
-            pick, chunk=chunk, starts=len(prefix) + np.cumsum(sizes) - sizes, sizes=sizes, rows=rows,
-            local=np.arange(count), prefix=(0, len(prefix)), boundaries=b"gathered" + count.to_bytes(8, "big"),
+            first, chunk=chunk, starts=np.zeros(1, np.int64), sizes=np.array([len(page_bytes)]), rows=np.array([count]),
+            local=np.arange(count), prefix=(0, 0), boundaries=b"gathered" + count.to_bytes(8, "big"),
         )  # fmt: skip
-        return gathered, body
+        return [gathered], [[page_bytes]]
 
-    def _wanted(self) -> list[_Int64s]:
-        pick = self._pick
-        first = np.cumsum(pick.rows) - pick.rows
-        edges = np.append(np.searchsorted(pick.local, first), len(pick.local))
-        local = pick.local - np.repeat(first, np.diff(edges))
-        return [local[low:high] for low, high in pairwise(edges.tolist())]
+    def _bytes_of_levels(self, bodies: _Bytes, starts: _Int64s) -> _Int64s | None:
+        """The bytes of definition levels before the values of each page; None when some row may have no value."""
+        heads = self._heads
+        counts = np.unique(heads.values)
+        if len(counts) > _MOST_COUNTS:
+            return None
+        found = np.zeros(len(starts), np.int64)
+        for count in counts.tolist():
+            usual, here = np.frombuffer(_no_nulls(count), np.uint8), np.flatnonzero(heads.values == count)
+            if int(heads.uncompressed[here].min()) < len(usual):
+                return None
+            if bool((bodies[starts[here][:, None] + np.arange(len(usual))] != usual).any()):
+                return None
+            found[here] = len(usual)
+        return found
 
-    def _body(self, position: int, head: PageHead, compressed: bool, skip: int = 0) -> memoryview:
-        """The bytes of a page, decompressed after the first ``skip``."""
-        if head.uncompressed > _MOST_BYTES:
-            raise _LeftToPyarrow
-        start = position + head.length
-        whole = memoryview(self._data)[start : start + head.compressed]
-        if head.crc is not None and zlib.crc32(whole) != head.crc & 0xFFFFFFFF:
-            raise CorruptFileError("a page whose checksum is another one", field="PageHeader.crc")
-        if not compressed or self._codec is None:
-            return whole[skip:]
-        size = head.uncompressed - skip
-        if size < 0 or skip > head.compressed:
-            raise CorruptFileError("levels longer than their page", field="DataPageHeaderV2")
-        if not size:
-            return whole[:0]
-        packed = self._buffer.slice(start + skip, head.compressed - skip)
-        return memoryview(self._codec.decompress(packed, size)).cast("B")
+    def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
+        """The same pages, not compressed."""
+        heads, (bodies, starts) = self._heads, self._bodies
+        view, sizes = bodies.data, heads.uncompressed.tolist()
+        columns = (heads.values.tolist(), heads.encoding.tolist(), sizes, starts.tolist())
+        pages = [
+            (_head(rows, encoding, size), view[start : start + size])
+            for rows, encoding, size, start in zip(*columns, strict=True)
+        ]
+        lengths = np.array([len(head) for head, _ in pages]) + heads.uncompressed
+        picks, parts, first = list[PagePick](), list[Pages](), 0
+        for pick, (begin, dictionary) in zip(self._picks, self._dictionaries, strict=True):
+            last = first + len(pick.starts)
+            prefix = b"" if dictionary is None else self._dictionary(begin, dictionary)
+            parts.append([prefix, *(part for page in pages[first:last] for part in page)])
+            own = lengths[first:last]
+            chunk = replace(pick.chunk, codec=UNCOMPRESSED, uncompressed_size=len(prefix) + int(own.sum()))
+            picks.append(replace(pick, chunk=chunk, starts=np.cumsum(own) - own, sizes=own, prefix=(0, len(prefix))))
+            first = last
+        return picks, parts
 
-    def _values(self, position: int, head: PageHead, count: int, wanted: _Int64s) -> tuple[int, bytes, _Mask | None]:
-        """Encoding and bytes of a page's wanted values, and which of its wanted rows have one; None: all."""
-        encoding, levels, values = self._split(position, head, count)
-        valid: _Mask | None = None
-        stored, places = count, wanted
-        if levels is not None:
-            present = hybrid_at(levels, 1, count, np.arange(count))
-            if present is None:
-                raise _LeftToPyarrow
-            ranks = np.cumsum(present)
-            stored, valid = int(ranks[-1]), present[wanted] != 0
-            places = ranks[wanted][valid] - 1
-        if not len(places):
-            return encoding, b"", valid
-        if encoding == PLAIN:
-            return encoding, self._plain_values(values, stored, places), valid
-        indices = hybrid_at(values[1:], values[0], stored, places)
-        if indices is None:
-            raise _LeftToPyarrow
-        return encoding, indices.astype("<u4").tobytes(), valid
-
-    def _split(self, position: int, head: PageHead, count: int) -> tuple[int, memoryview | None, memoryview]:
-        """A data page's encoding, definition levels (None: there is no NULL), and values."""
-        fields, nullable = head.fields, self._pick.leaf.max_definition > 0
-        is_v2 = head.kind == DATA_PAGE_V2
-        encoding = fields.get(4 if is_v2 else 2, -1)
-        if encoding == PLAIN_DICTIONARY:
-            encoding = RLE_DICTIONARY
-        if encoding not in (PLAIN, RLE_DICTIONARY):
-            raise _LeftToPyarrow
-        if is_v2:
-            size = fields.get(5, 0)
-            if size < 0 or fields.get(6, 0):
-                raise CorruptFileError("levels of a flat column", field="DataPageHeaderV2")
-            body = self._body(position, head, bool(fields.get(7, 1)), size)
-            start = position + head.length
-            levels = memoryview(self._data)[start : start + size] if nullable and fields.get(2, 1) else None
-            return encoding, levels, body
-        body = self._body(position, head, self._codec is not None)
-        if not nullable:
-            return encoding, None, body
-        if fields.get(3) != RLE:
-            raise _LeftToPyarrow
-        usual = _no_nulls(count)
-        if body[: len(usual)] == usual:
-            return encoding, None, body[len(usual) :]
-        size = int.from_bytes(body[:4], "little")
-        if size > len(body) - 4:
-            raise CorruptFileError("levels longer than their page", field="definition levels")
-        return encoding, body[4 : 4 + size], body[4 + size :]
-
-    def _plain_values(self, values: memoryview, stored: int, places: _Int64s) -> bytes:
-        width = self._width or binary_stride(values, stored)
-        if width:
-            if len(values) < stored * width:
-                raise CorruptFileError(f"{len(values)} bytes for {stored} values of {width}", field="values")
-            return np.frombuffer(values, _NUMBERS.get(width, f"V{width}"), stored)[places].tobytes()
-        bounds = binary_bounds(values, stored)
-        if bounds is None:
-            raise _LeftToPyarrow
-        texts = pa.Array.from_buffers(pa.binary(), stored, [None, pa.py_buffer(bounds), pa.py_buffer(values)])
-        taken = texts.take(pa.array(places))
-        _, offsets, data = taken.buffers()
-        end = int(np.frombuffer(offsets, np.int32)[len(places)])
-        return bytes(memoryview(data)[:end]) if end else b""
+    def _dictionary(self, begin: int, head: PageHead) -> bytes:
+        """A dictionary page, not compressed."""
+        packed = memoryview(self._data)[begin + head.length : begin + head.length + head.compressed]
+        if head.crc != NO_CHECKSUM and zlib.crc32(packed) != head.crc & 0xFFFFFFFF:
+            raise _changed()
+        body = bytes(pa.Codec(_ZSTD).decompress(packed, head.uncompressed)) if head.uncompressed else b""
+        fields: Struct = {i: (I32, v) for i, v in head.fields.items() if i <= 2}
+        size = (I32, len(body))
+        return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, fields)}) + body
 
 
-@lru_cache(maxsize=64)
+def _changed() -> CorruptFileError:
+    return CorruptFileError("a page whose checksum is another one", field="PageHeader.crc")
+
+
+def _are_frames_of(data: _Bytes, starts: _Int64s, lengths: _Int64s, sizes: _Int64s) -> bool:
+    """Whether frames of zstd begin in these places, which say that they decompress to these sizes: then it checks that
+    each does."""
+    if int(lengths.min()) < _LEAST_FRAME:
+        return False
+    words = unaligned_words(data)
+    begin = words[starts]
+    flags = (begin >> np.uint64(32)).astype(np.int64) & 0xFF
+    single = flags >> 5 & 1
+    if bool((begin & np.uint64(0xFFFFFFFF) != _MAGIC).any() or (flags & 3).any() or (flags >> 6 | single == 0).any()):
+        return False
+    said = words[starts + 6 - single]  # behind the magic number, the flags, and the size of the window
+    bits = np.array([8, 16, 32, 64])[flags >> 6].astype(np.uint64)
+    said &= np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - bits)
+    return bool((said.astype(np.int64) + 256 * (bits == 16) == sizes).all())
+
+
+@lru_cache(maxsize=1024)
 def _no_nulls(count: int) -> bytes:
     """How writers say that each of ``count`` rows has a value: the levels' length, and one run."""
-    run = bytearray()
-    write_varint(run, count << 1)
+    run = _varint(count << 1)
     return (len(run) + 1).to_bytes(4, "little") + run + b"\x01"
 
 
-def _data_page(part: _Part, nullable: bool) -> bytes:
-    rows = sum(part.rows)
-    body = bytearray()
-    if nullable and all(valid is None for valid in part.valid):
-        body += _no_nulls(rows)
-    elif nullable:
-        pieces = zip(part.valid, part.rows, strict=True)
-        present = np.concatenate([np.ones(n, np.bool_) if valid is None else valid for valid, n in pieces])
-        levels = _literal_head(rows) + np.packbits(present, bitorder="little").tobytes()
-        body += len(levels).to_bytes(4, "little") + levels
-    values = b"".join(part.values)
-    if part.encoding == RLE_DICTIONARY:
-        count = len(values) // 4
-        values = b"\x20" + _literal_head(count) + values + bytes(4 * (-count % 8))
-    body += values
-    fields: Struct = {1: (I32, rows), 2: (I32, part.encoding), 3: (I32, RLE), 4: (I32, RLE)}
-    return _page(DATA_PAGE, 5, fields, bytes(body))
+@lru_cache(maxsize=8192)
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
 
 
-def _literal_head(count: int) -> bytes:
-    """The head of a bit-packed run of so many numbers, filled up to a multiple of eight."""
-    head = bytearray()
-    write_varint(head, (-(-count // 8)) << 1 | 1)
-    return bytes(head)
+def _head(rows: int, encoding: int, size: int) -> bytes:
+    """The header of a data page that is not compressed."""
+    stored = _varint(size << 1)
+    return b"\x15\x00\x15%b\x15%b%b" % (stored, stored, _end_of_head(rows, encoding))
 
 
-def _page(kind: int, field_id: int, fields: Struct, body: bytes) -> bytes:
-    head = {1: (I32, kind), 2: (I32, len(body)), 3: (I32, len(body)), field_id: (STRUCT, fields)}
-    return encode_struct(head) + body
-
-
-def hybrid_at(data: _Bytes, width: int, count: int, wanted: _Int64s) -> _Int64s | None:
-    """The numbers at the places ``wanted`` of ``count`` numbers in runs; None for too many runs.
-
-    Args:
-        data: runs, and maybe more bytes.
-        width: bits of a number, at most 32.
-        count: of numbers.
-        wanted: which ones, each below ``count``.
-
-    Raises:
-        CorruptFileError: the runs end early, or claim no numbers.
-    """
-    if not 0 <= width <= _MOST_BITS:
-        raise CorruptFileError(f"numbers of {width} bits", field="bit width")
-    starts: list[int] = []
-    places: list[int] = []
-    packed: list[bool] = []
-    row = position = 0
-    value_bytes = (width + 7) // 8
-    octets = np.frombuffer(data, np.uint8)
-    try:
-        while row < count:
-            head, position = varint(data, position)  # type: ignore[arg-type]
-            length, is_packed = (head >> 1) * (8 if head & 1 else 1), bool(head & 1)
-            if not length:
-                raise CorruptFileError("a run of no numbers", offset=position, field="run")
-            if len(starts) == _MOST_RUNS:
-                return None
-            size = (head >> 1) * width if is_packed else value_bytes
-            alike, stride, first = 1, size + 1, position
-            if not is_packed:
-                first = int.from_bytes(data[position : position + size], "little")
-            elif head < 0x80 and count - row >= 2 * length:
-                alike = _alike(octets[position - 1 :: stride][: (count - row) // length])
-                if not row and len(wanted) and wanted.max() < alike * length:  # the usual page: no other runs matter
-                    run = wanted // length
-                    return _bits(data, 8 * (position + run * stride) + (wanted - run * length) * width, width)
-            starts.extend(range(row, row + alike * length, length))
-            places.extend(range(first, first + alike * stride, stride))
-            packed.extend([is_packed] * alike)
-            row, position = row + alike * length, position + alike * stride - 1
-    except IndexError:
-        raise CorruptFileError("runs that end early", offset=position, field="run") from None
-    if position > len(data):
-        # A last packed run may leave out the bytes of numbers that fill it up to eight.
-        missing, spare = position - len(data), ((row - count) * width) // 8
-        if not packed[-1] or missing > spare:
-            raise CorruptFileError("runs that end early", offset=position, field="run")
-    if not starts:
-        return np.zeros(len(wanted), np.int64)
-    return _run_values(data, width, wanted, np.array(starts), np.array(places), np.array(packed))
-
-
-def _alike(heads: npt.NDArray[np.uint8]) -> int:
-    """How many of these equal the first without a break: runs of one length follow each other at one distance."""
-    other = heads != heads[0]
-    return int(np.argmax(other)) if other.any() else len(heads)
-
-
-def _run_values(
-    data: _Bytes, width: int, wanted: _Int64s, starts: _Int64s, places: _Int64s, packed: npt.NDArray[np.bool_]
-) -> _Int64s:
-    if len(starts) == 1 and not packed[0]:
-        return np.full(len(wanted), places[0])
-    run = np.searchsorted(starts, wanted, side="right") - 1
-    is_packed = packed[run]
-    result: _Int64s = places[run]
-    result[is_packed] = _bits(data, (wanted - starts[run])[is_packed] * width + 8 * result[is_packed], width)
-    return result
-
-
-def _bits(data: _Bytes, first: _Int64s, width: int) -> _Int64s:
-    """The numbers of ``width`` bits that begin at these bits, counted from the lowest of the first byte."""
-    if len(data) < 8:
-        data = bytes(data) + bytes(8)
-    words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))  # those at every byte
-    at = np.minimum(first >> 3, len(words) - 1)
-    numbers = (words[at] >> (first - 8 * at).astype(np.uint64)) & np.uint64((1 << width) - 1)
-    result: _Int64s = numbers.astype(np.int64)
-    return result
-
-
-def binary_stride(data: _Bytes, count: int) -> int:
-    """Bytes of each of ``count`` PLAIN byte arrays with its length before it, when all are of one length; else 0."""
-    stride, rest = divmod(len(data), max(count, 1))
-    if rest or stride < 4 or len(data) > _MOST_BINARY_BYTES:
-        return 0
-    lengths = np.ndarray((count,), "<u4", data, 0, (stride,))
-    return stride if bool((lengths == stride - 4).all()) else 0
-
-
-def binary_bounds(data: _Bytes, count: int) -> npt.NDArray[np.int32] | None:
-    """Where each of ``count`` PLAIN byte arrays, its length before it, begins; and the end of the last.
-
-    None where that needs a walk over all of them. Texts of 1 to 255 bytes without a NUL need none: three NULs are found
-    in lengths only. The chain of lengths proves what was found.
-    """
-    size = len(data)
-    if size < 4 or size > _MOST_BINARY_BYTES:
-        return None
-    octets = np.frombuffer(data, np.uint8)
-    zero = octets == 0
-    at = np.flatnonzero(zero[1:-2] & zero[2:-1] & zero[3:])
-    if len(at) != count:
-        return None
-    bounds = np.append(at, size)
-    if not count or at[0] or bool((bounds[1:] - at != 4 + octets[at].astype(np.int64)).any()):
-        return None
-    return bounds.astype(np.int32)
+@lru_cache(maxsize=1024)
+def _end_of_head(rows: int, encoding: int) -> bytes:
+    fields: Struct = {1: (I32, rows), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
+    return b"\x2c" + encode_struct(fields) + b"\x00"

@@ -1,9 +1,9 @@
 """Which pages hold the wanted rows, and whether a column is read by them or with its whole row group: what costs less.
 
 Both ways decompress, and decode with pyarrow: bytes cost what their codec makes them cost, values some nanoseconds,
-texts more than numbers, and a page some microseconds. What single pages save is the pages between them, and the values
-of pages from which few are gathered; what they cost more is their own range, header check and gaps, per page. So pages
-win until nearly all of them are wanted, and then still for texts of which few are.
+texts more than numbers, and a page some microseconds. What single pages save is the pages between them, the values
+of pages from which few are gathered, and a context of zstd per page; what they cost more is their own range, header
+check and gaps, per page, and a copy. So pages win until nearly all of them are wanted.
 
 ``python -m benchmarks.page_cost`` measures both ways in 112 cases (four kinds of columns, pages of 1,024 and of 6,144
 rows, 2 % to 95 % of the pages wanted, by one row each or by an eighth of their rows), fits the constants and reports
@@ -26,25 +26,27 @@ from paimon_pyds.formats.parquet.page_index import PageTable
 
 _Int64s = npt.NDArray[np.int64]
 
-PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, RLE_DICTIONARY = 0, 2, 3, 4, 8
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
-_ENCODINGS = _DICTIONARIES | {PLAIN, RLE, BIT_PACKED}
-UNCOMPRESSED, CODECS = 0, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
+UNCOMPRESSED, ZSTD, CODECS = 0, 6, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
 BYTE_ARRAY, WIDTHS = 6, {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
 """Parquet's numbers of encodings, codecs, and physical types with the bytes of their values."""
 _LEAST_ROWS_PER_WANTED = 16
 
 _BYTE_MICROS = 0.0008
 """A byte of a compressed page, when it is decompressed."""
-_NUMBER_MICROS = 0.007
-_TEXT_MICROS = 0.0235
+_COPY_MICROS = 0.0002
+"""A byte of a page that is read by itself and decoded whole."""
+_NUMBER_MICROS = 0.005
+_TEXT_MICROS = 0.016
 """A value, when it is decoded."""
-_PAGE_MICROS = 15.0
-_SINGLE_PAGE_MICROS = 10.5
-"""What a page that is read by itself costs on top."""
-_GATHER_PAGE_MICROS = 40.0
-"""What gathering values of a page costs on top, many or few; the others are not decoded then. A thread alone needs 18,
-several that wait for the interpreter's lock more: a page of 6,144 numbers took 30 longer than to decode it."""
+_PAGE_MICROS = 1.5
+_ZSTD_PAGE_MICROS = 13.5
+"""A page of a row group that is decoded whole; pyarrow makes a context of zstd for each."""
+_SINGLE_PAGE_MICROS = 11.5
+"""A page that is read by itself."""
+_GATHER_PAGE_MICROS = 3.5
+"""What gathering values of a page costs on top, many or few; the others are not decoded then."""
 _BOTH_MICROS = 500.0
 """What it costs on top to read some columns by pages and others whole."""
 _MOST_SELECTED = 0.25
@@ -83,11 +85,10 @@ class PagePick:
         """What to read: (offset, length), the dictionary page first, pages that touch in one."""
         found = [self.prefix] if self.prefix[1] else []
         ends = self.starts + self.sizes
-        gaps = np.flatnonzero(self.starts[1:] != ends[:-1]).tolist()
-        for first, last in zip([0, *(gap + 1 for gap in gaps)], [*gaps, -1], strict=True):
-            begin = int(self.starts[first])
-            found.append((begin, int(ends[last]) - begin))
-        return found
+        gaps = np.flatnonzero(self.starts[1:] != ends[:-1])
+        begins = self.starts[np.append(0, gaps + 1)]
+        lengths = ends[np.append(gaps, -1)] - begins
+        return [*found, *zip(begins.tolist(), lengths.tolist(), strict=True)]
 
 
 def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
@@ -117,15 +118,27 @@ def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _
     return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
 
 
+def pick_whole_pages(leaf: Leaf, chunk: Chunk, table: PageTable, pages: _Int64s) -> PagePick:
+    """All rows of some pages of a column chunk, at least one."""
+    first, rows = table.first_rows[pages], np.diff(table.first_rows)[pages]
+    prefix, boundaries = (chunk.start, int(table.offsets[0]) - chunk.start), first.tobytes() + rows.tobytes()
+    every = np.arange(int(rows.sum()))
+    return PagePick(leaf, chunk, table.offsets[pages], table.sizes[pages], rows, every, prefix, boundaries)
+
+
+def few_wanted(picks: Sequence[PagePick]) -> bool:
+    """Whether so few rows of these pages are wanted that gathering their values pays."""
+    return sum(len(pick.local) for pick in picks) * _LEAST_ROWS_PER_WANTED <= sum(pick.covered for pick in picks)
+
+
 def can_gather(pick: PagePick) -> bool:
-    """Whether so few rows of these pages are wanted that gathering their values pays, in encodings that are known."""
+    """Whether values of these pages are gathered rather than decoded: of numbers without a dictionary."""
     chunk = pick.chunk
     return (
-        len(pick.local) * _LEAST_ROWS_PER_WANTED <= pick.covered
+        few_wanted([pick])
         and (chunk.codec in CODECS or chunk.codec == UNCOMPRESSED)
-        and (chunk.physical in WIDTHS or chunk.physical in (BYTE_ARRAY, FIXED))
-        and _ENCODINGS.issuperset(chunk.encodings)
-        and (chunk.physical == BYTE_ARRAY or _DICTIONARIES.isdisjoint(chunk.encodings))  # numbers are looked up as fast
+        and (chunk.physical in WIDTHS or chunk.physical == FIXED)
+        and _DICTIONARIES.isdisjoint(chunk.encodings)
     )
 
 
@@ -155,11 +168,15 @@ def choose(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozen
     for leaf, (pick, pages) in picks.items():
         chunk = pick.chunk
         value = _TEXT_MICROS if chunk.physical == BYTE_ARRAY else _NUMBER_MICROS
-        row = 0.0 if chunk.codec == UNCOMPRESSED else _BYTE_MICROS * chunk.uncompressed_size / max(1, rows)
-        gathered = can_gather(pick)
-        page = _PAGE_MICROS + _SINGLE_PAGE_MICROS + (_GATHER_PAGE_MICROS if gathered else 0.0)
-        by_group[leaf] = rows * (row + value) + pages * _PAGE_MICROS
-        by_pages[leaf] = pick.covered * (row if gathered else row + value) + len(pick.starts) * page
+        size = chunk.uncompressed_size / max(1, rows)
+        row = 0.0 if chunk.codec == UNCOMPRESSED else _BYTE_MICROS * size
+        page = _ZSTD_PAGE_MICROS if chunk.codec == ZSTD else _PAGE_MICROS
+        by_group[leaf] = rows * (row + value) + pages * page
+        if can_gather(pick):
+            value, page = 0.0, _SINGLE_PAGE_MICROS + _GATHER_PAGE_MICROS
+        else:
+            value, page = value + _COPY_MICROS * size, _SINGLE_PAGE_MICROS
+        by_pages[leaf] = pick.covered * (row + value) + len(pick.starts) * page
     cheaper = frozenset(leaf for leaf in picks if by_pages[leaf] < by_group[leaf])
     ways = [(sum(by_pages.values()), frozenset(picks))]
     if 0 < len(cheaper) < len(picks):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
-from paimon_pyds.formats.parquet.footer import MAGIC, Chunk
+from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.page_picks import PagePick
 from paimon_pyds.formats.parquet.source import decoding, open_file
 from paimon_pyds.formats.parquet.thrift import (
@@ -39,7 +39,11 @@ from paimon_pyds.formats.parquet.thrift import (
 )
 
 _Int64s = npt.NDArray[np.int64]
+Pages: TypeAlias = Sequence[bytes | memoryview]
+"""The bytes of pages, in parts that follow one another."""
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+NO_CHECKSUM = 1 << 32
+"""In the place of a checksum, which has 32 bits, where there is none."""
 _THREADS_FROM = 16
 """Pages that are worth pyarrow's threads."""
 _DATA_HEAD, _DICTIONARY_HEAD, _DATA_HEAD_V2 = 5, 7, 8
@@ -61,21 +65,40 @@ class PageHead:
     length: int
     compressed: int
     uncompressed: int
-    crc: int | None
+    crc: int
     fields: dict[int, int]
 
 
-def read_heads(data: bytes, positions: _Int64s) -> list[PageHead]:
+@dataclass(frozen=True, slots=True)
+class PageHeads:
+    """The headers of several data pages, in arrays; encoding and that of levels are -1 where a header has none."""
+
+    kind: _Int64s
+    length: _Int64s
+    compressed: _Int64s
+    uncompressed: _Int64s
+    crc: _Int64s
+    values: _Int64s
+    encoding: _Int64s
+    levels: _Int64s
+
+
+def read_heads(data: bytes, positions: _Int64s) -> PageHeads:
     """The headers at these positions. CorruptFileError for what is no header, or cut off."""
-    if len(positions) <= _FEW:
-        return [read_head(data, position) for position in positions.tolist()]
-    found = _at_once(data, positions, _USUAL)
+    found = None
+    if len(positions) > _FEW:
+        found = _at_once(data, positions, _USUAL) or _at_once(data, positions, _WITHOUT_CRC)
     if found is None:
-        found = _at_once(data, positions, _WITHOUT_CRC)
-    return found if found is not None else [read_head(data, position) for position in positions.tolist()]
+        heads = [read_head(data, position) for position in positions.tolist()]
+        rows = [
+            (h.kind, h.length, h.compressed, h.uncompressed, h.crc, *(h.fields.get(i, -1) for i in (1, 2, 3)))
+            for h in heads
+        ]
+        found = PageHeads(*np.array(rows, np.int64).reshape(-1, 8).T)
+    return found
 
 
-def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -> list[PageHead] | None:
+def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -> PageHeads | None:
     """All headers when each is spelled like this, in tokens of LEB128; None when one is not."""
     octets = np.frombuffer(data, np.uint8)
     window = octets[np.minimum(positions[:, None] + np.arange(_WINDOW), len(octets) - 1)]
@@ -98,17 +121,12 @@ def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -
             rows.append((numbers[:, at] >> 1) ^ -(numbers[:, at] & 1))
         elif bool((numbers[:, at] != token_).any()):
             return None
-    columns: list[Any] = [row.tolist() for row in rows]
-    if len(columns) == 7:
-        columns.insert(3, [None] * len(positions))
-    if set(columns[0]) != {DATA_PAGE}:
+    if len(rows) == 7:
+        rows.insert(3, np.full(len(positions), NO_CHECKSUM))
+    kind, uncompressed, compressed, crc, values, encoding, levels, _ = rows
+    if bool((kind != DATA_PAGE).any()):
         return None
-    return [
-        PageHead(kind, length, compressed, uncompressed, crc, {1: values, 2: encoding, 3: levels, 4: repeats})
-        for kind, uncompressed, compressed, crc, values, encoding, levels, repeats, length in zip(
-            *columns, last.tolist(), strict=True
-        )
-    ]
+    return PageHeads(kind, last, compressed, uncompressed, crc, values, encoding, levels)
 
 
 def read_head(data: bytes, position: int) -> PageHead:
@@ -123,7 +141,7 @@ def read_head(data: bytes, position: int) -> PageHead:
         if wire == STRUCT:
             inner = value
     fields = {field_id: int(value) for field_id, (wire, value) in inner.items() if wire in _COUNTED}
-    return PageHead(kind, end - position, compressed, uncompressed, _number(found, 4, None), fields)
+    return PageHead(kind, end - position, compressed, uncompressed, _number(found, 4, NO_CHECKSUM), fields)
 
 
 def _number(fields: Struct, field_id: int, default: Any) -> Any:
@@ -131,50 +149,73 @@ def _number(fields: Struct, field_id: int, default: Any) -> Any:
     return value if wire == I32 else default
 
 
-def page_heads(pick: PagePick, data: bytes) -> tuple[PageHead | None, _Int64s, list[PageHead]]:
-    """The header of the dictionary page, if there is one; where the data pages lie in ``data``; and their headers.
+def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, PageHead | None]], _Int64s, PageHeads]:
+    """What the pages of one column say of themselves.
+
+    Args:
+        picks: of one row group after the other.
+        data: the bytes of their ranges, strung together.
+
+    Returns:
+        Where in ``data`` each pick begins, with the header of its dictionary page, if there is one; where the data
+        pages lie; and their headers.
 
     Raises:
         CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
             or claims to become more than its column chunk.
     """
-    begin, dictionary = pick.prefix[1], None
-    if begin:
-        dictionary = read_head(data, 0)
-        if dictionary.kind != DICTIONARY_PAGE or _size(dictionary, pick.chunk) != begin:
-            raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
-    positions = begin + np.cumsum(pick.sizes) - pick.sizes
+    dictionaries, places, begin = [], list[_Int64s](), 0
+    for pick in picks:
+        dictionary = None
+        if pick.prefix[1]:
+            dictionary = read_head(data, begin)
+            _check_sizes(dictionary.uncompressed, dictionary.compressed, pick.chunk.uncompressed_size)
+            if dictionary.kind != DICTIONARY_PAGE or dictionary.length + dictionary.compressed != pick.prefix[1]:
+                raise CorruptFileError(
+                    "what stands before the first data page is no dictionary page", field="PageHeader"
+                )
+        dictionaries.append((begin, dictionary))
+        places.append(begin + pick.prefix[1] + np.cumsum(pick.sizes) - pick.sizes)
+        begin += pick.size
+    positions = np.concatenate(places)
     heads = read_heads(data, positions)
-    for head, size, rows in zip(heads, pick.sizes.tolist(), pick.rows.tolist(), strict=True):
-        found, values = _size(head, pick.chunk), head.fields.get(1)
-        if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or found != size or values != rows:
-            raise CorruptFileError(
-                f"a page of {found} bytes with {values} values, the page index says {size} and {rows}",
-                field="PageHeader",
-            )
-    return dictionary, positions, heads
-
-
-def _size(head: PageHead, chunk: Chunk) -> int:
-    """Bytes of a page with its header, when decompressing it gives no more than its chunk has."""
-    if not 0 <= head.uncompressed <= chunk.uncompressed_size:
+    sizes, rows = (np.concatenate([getattr(pick, name) for pick in picks]) for name in ("sizes", "rows"))
+    found, is_data = heads.length + heads.compressed, (heads.kind == DATA_PAGE) | (heads.kind == DATA_PAGE_V2)
+    wrong = ~is_data | (found != sizes) | (heads.values != rows) | (heads.compressed < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
         raise CorruptFileError(
-            f"a page of {head.compressed} bytes that claims to become {head.uncompressed}, its column chunk has "
-            f"{chunk.uncompressed_size}", field="PageHeader.uncompressed_page_size",
-        )  # fmt: skip
-    return head.length + head.compressed
+            f"a page of {found[at]} bytes with {heads.values[at]} values, the page index says {sizes[at]} and "
+            f"{rows[at]}",
+            field="PageHeader",
+        )
+    largest = np.repeat([pick.chunk.uncompressed_size for pick in picks], [len(pick.sizes) for pick in picks])
+    wrong = (heads.uncompressed < 0) | (heads.uncompressed > largest)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        _check_sizes(int(heads.uncompressed[at]), int(heads.compressed[at]), largest[at])
+    return dictionaries, positions, heads
 
 
-def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.Array]:
+def _check_sizes(uncompressed: int, compressed: int, chunk_size: int) -> None:
+    """CorruptFileError where decompressing a page gives more than its column chunk has."""
+    if not 0 <= uncompressed <= chunk_size:
+        raise CorruptFileError(
+            f"a page of {compressed} bytes that claims to become {uncompressed}, its column chunk has {chunk_size}",
+            field="PageHeader.uncompressed_page_size",
+        )
+
+
+def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], path: str) -> list[pa.Array]:
     """The wanted rows, an array per column.
 
     Args:
-        picks: per column, its picks in one row group after the other.
-        data: per column and row group, the bytes of `PagePick.ranges`, strung together.
+        picks: per column, its picks in one row group after the other; `page_heads` finds nothing wrong with them.
+        data: per column and pick, the bytes of `PagePick.ranges`.
         path: of the file, for errors.
 
     Raises:
-        CorruptFileError: the pages are not what the index says, or can't be decoded.
+        CorruptFileError: the pages can't be decoded.
     """
     alike: dict[bytes, list[int]] = {}
     for column, column_picks in enumerate(picks):
@@ -184,14 +225,15 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[by
         decoded = _decode([picks[c] for c in columns], [data[c] for c in columns], path)
         same = picks[columns[0]]
         before = accumulate((pick.covered for pick in same), initial=0)
-        local = pa.array(np.concatenate([pick.local + rows for pick, rows in zip(same, before, strict=False)]))
+        local = np.concatenate([pick.local + rows for pick, rows in zip(same, before, strict=False)])
+        every = len(local) == sum(pick.covered for pick in same)
         for column, values in zip(columns, decoded, strict=True):
-            taken = pc.take(values, local)
+            taken = values if every else pc.take(values, pa.array(local))
             result[column] = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
     return [array for array in result if array is not None]
 
 
-def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], path: str) -> list[pa.ChunkedArray]:
+def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], path: str) -> list[pa.ChunkedArray]:
     """Columns of all rows in the picked pages, which are cut alike."""
     rows = [p.covered for p in picks[0]]
     with decoding(path):
@@ -202,18 +244,17 @@ def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]]
     return list(table.columns)
 
 
-def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[bytes]], rows: Sequence[int]) -> bytes:
-    body: list[bytes] = [MAGIC]
+def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], rows: Sequence[int]) -> bytes:
+    body: list[bytes | memoryview] = [MAGIC]
     position = len(MAGIC)
     groups: list[Struct] = []
     for part, row_count in enumerate(rows):
         chunks: list[Struct] = []
         for column_picks, column_data in zip(picks, data, strict=True):
-            pick, pages = column_picks[part], column_data[part]
-            page_heads(pick, pages)
-            chunks.append(_chunk(pick, position, len(pages), row_count))
-            body.append(pages)
-            position += len(pages)
+            pick = column_picks[part]
+            chunks.append(_chunk(pick, position, pick.size, row_count))
+            body += column_data[part]
+            position += pick.size
         groups.append({1: (LIST, (STRUCT, chunks)), 2: (I64, position), 3: (I64, row_count)})
     elements: list[Struct] = [{4: (BINARY, b"schema"), 5: (I32, len(picks))}]
     elements += [as_fixed(p[0].leaf.element) for p in picks]

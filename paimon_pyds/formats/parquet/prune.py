@@ -91,7 +91,7 @@ def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dic
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
             continue
         leaf = footer.leaves[numbers[0]]
-        if leaf.flat and (_comparable(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
+        if leaf.flat and (orders_values(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
             found[column] = leaf
     return found
 
@@ -228,7 +228,7 @@ def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBou
     return _RawBounds(low, high, nulls, list(rows))
 
 
-def _comparable(leaf: Leaf, type_: DataType | None) -> bool:
+def orders_values(leaf: Leaf, type_: DataType | None) -> bool:
     """Whether statistics of this leaf order values as Paimon's type does, in the same unit."""
     if not leaf.flat or not isinstance(type_, AtomicType):
         return False
@@ -269,7 +269,7 @@ def column_stats(leaf: Leaf, type_: DataType | None, bounds: _RawBounds) -> Colu
     counts = np.array(bounds.nulls, np.int64)
     nulls = pa.array(counts, mask=counts < 0)
     rows = pa.array(bounds.rows, pa.int64())
-    if not isinstance(type_, AtomicType) or not _comparable(leaf, type_):
+    if not isinstance(type_, AtomicType) or not orders_values(leaf, type_):
         nothing = pa.nulls(len(rows), arrow_type(type_) if isinstance(type_, AtomicType) else pa.int64())
         return ColumnStats(nothing, nothing, nulls, rows, exact=False, nan_counted=False)
     low, high = _values(bounds.low, leaf, type_), _values(bounds.high, leaf, type_)

@@ -15,13 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import GroupPlan, ReadCounters, ReadHints
+from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
 from paimon_pyds.formats.parquet.pages import decode_picks
+from paimon_pyds.formats.parquet.sorted_column import find_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
@@ -115,6 +116,12 @@ class ParquetReader:
                 if task.dropped is not None:
                     wanted = self._rows_of(task.group) - len(task.dropped)
                 yield group_plan(self._source.footer, task.group, wanted, named, task.picks, task.estimated)
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        (leaf, *others) = self._leaves(field.name)
+        if others or not leaf.flat:
+            return None
+        return find_values(self._source, leaf, field, values)
 
     def close(self) -> None:
         self._source.close()
@@ -330,9 +337,9 @@ class ParquetReader:
         yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
-        ranges = [[pick.ranges() for pick in column] for column in picks]
-        data = iter(self._source.read([r for column in ranges for of_pick in column for r in of_pick]))
-        joined = [[b"".join([next(data) for _ in of_pick]) for of_pick in column] for column in ranges]
+        ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
+        data = iter(self._source.read([r for column in ranges for r in column]))
+        joined = [b"".join([next(data) for _ in column]) for column in ranges]
         gathered_picks, gathered_data = gather_values(
             picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
@@ -45,7 +46,8 @@ class ParquetSource:
 
     def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
         """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
-        found = [self._tail.get(*r) for r in ranges]
+        behind = self._tail.start
+        found = [None if offset < behind else self._tail.get(offset, length) for offset, length in ranges]
         missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
         if missing:
             size = sum(length for _, length in missing)
@@ -133,11 +135,9 @@ class ParquetSource:
 
 
 def _requests(ranges: Sequence[tuple[int, int]]) -> int:
-    count, stop = 0, -_NEAR - 1
-    for offset, length in sorted(ranges):
-        count += offset - stop > _NEAR
-        stop = max(stop, offset + length)
-    return count
+    offsets, lengths = np.array(sorted(ranges), np.int64).T
+    stops = np.maximum.accumulate(offsets + lengths)
+    return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _NEAR))
 
 
 @contextmanager

@@ -1,0 +1,146 @@
+"""Where some values lie in a column that is sorted, as keys are: found by the bounds of its pages, and in these.
+
+Of a column of integers or of instants, only the pages between whose bounds a value lies are decoded. All of these
+together are sorted too, so that one binary search finds all values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.formats import FoundRows
+from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.gather_values import all_numbers
+from paimon_pyds.formats.parquet.page_index import ColumnIndex
+from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages
+from paimon_pyds.formats.parquet.prune import orders_values
+from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.types import DataField
+
+_Int64s = npt.NDArray[np.int64]
+_WIDTHS = {1: 4, 2: 8}
+"""Bytes of the physical types INT32 and INT64."""
+_PASS_ROWS = 4_000_000
+"""Of the pages that are decoded together."""
+
+
+def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.Array) -> FoundRows | None:
+    """The rows of a sorted column that have one of some values. See `FormatReader.find`.
+
+    Args:
+        source: the file.
+        leaf: the column.
+        field: the same as a field of the table.
+        values: in ascending order, each once; none is NULL.
+    """
+    if leaf.physical not in _WIDTHS or not orders_values(leaf, field.type):
+        return None
+    if pa.types.is_decimal(values.type):
+        return None
+    wanted = _integers(values)
+    pages = _Pages.of(source, leaf)
+    if pages is None:
+        return None
+    at = pages.of_values(wanted)
+    source.counters.pages_total += len(pages.first_rows) - 1
+    source.counters.pages_read += len(at)
+    rows, numbers = [], []
+    for part in _parts(at, pages.first_rows):
+        picks = pages.picks(source, leaf, part)
+        ranges = [one for pick in picks for one in pick.ranges()]
+        found = all_numbers(picks, b"".join(source.read(ranges)), source.path)
+        if found is None or bool((found[1:] < found[:-1]).any()):
+            return None
+        low, high = np.searchsorted(found, wanted, "left"), np.searchsorted(found, wanted, "right")
+        counts = high - low
+        places = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+        lengths = np.diff(pages.first_rows)[part]
+        before = np.cumsum(lengths) - lengths
+        page = np.searchsorted(before, places, "right") - 1
+        rows.append(places - before[page] + pages.first_rows[part][page])
+        numbers.append(np.repeat(np.arange(len(wanted)), counts))
+    nothing = np.zeros(0, np.int64)
+    return FoundRows(np.concatenate([nothing, *rows]), np.concatenate([nothing, *numbers]))
+
+
+def _integers(values: pa.Array) -> _Int64s:
+    if not pa.types.is_integer(values.type):
+        values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    return to_numpy(values).astype(np.int64, copy=False)
+
+
+def _parts(pages: _Int64s, first_rows: _Int64s) -> Iterator[_Int64s]:
+    """The pages, so many at a time as are decoded together."""
+    rows = np.cumsum(np.diff(first_rows)[pages]) // _PASS_ROWS
+    yield from np.split(pages, np.flatnonzero(np.diff(rows)) + 1) if len(pages) else ()
+
+
+class _Pages:
+    """The pages of a sorted column in all row groups.
+
+    Attributes:
+        first_rows: the number of the first row of each in the file, then that of all rows.
+    """
+
+    def __init__(self, groups: _Int64s, first_rows: _Int64s, low: _Int64s, high: _Int64s) -> None:
+        self._groups = groups
+        """How many pages come before each row group, and how many there are."""
+        self.first_rows = first_rows
+        self._low = low
+        self._high = high
+
+    @staticmethod
+    def of(source: ParquetSource, leaf: Leaf) -> _Pages | None:
+        """None where a row group has no page index, or its bounds are not those of values that are sorted."""
+        groups = source.footer.groups
+        keys = [(group, leaf.index) for group in range(len(groups))]
+        indexes, tables = source.bounds(keys), source.tables(keys)
+        if not all(key in indexes for key in keys):
+            return None
+        width, bounds = _WIDTHS[leaf.physical], []
+        for key in keys:
+            ends = _bounds(indexes[key], width)
+            if ends is None:
+                return None
+            bounds.append(ends)
+        low, high = (np.concatenate([np.zeros(0, np.int64), *(ends[i] for ends in bounds)]) for i in (0, 1))
+        if bool((low > high).any() or (low[1:] < high[:-1]).any()):
+            return None
+        starts = [tables[key].first_rows[:-1] + start for key, (start, _) in zip(keys, groups, strict=True)]
+        first_rows = np.concatenate([*starts, [source.footer.row_count]])
+        return _Pages(np.cumsum([0, *map(len, starts)]), first_rows, low, high)
+
+    def of_values(self, values: _Int64s) -> _Int64s:
+        """The pages that may hold some of the values."""
+        first, stop = np.searchsorted(self._high, values, "left"), np.searchsorted(self._low, values, "right")
+        some = first < stop
+        steps = np.zeros(len(self._low) + 1, np.int64)
+        np.add.at(steps, first[some], 1)
+        np.subtract.at(steps, stop[some], 1)
+        return np.flatnonzero(np.cumsum(steps[:-1]))
+
+    def picks(self, source: ParquetSource, leaf: Leaf, pages: _Int64s) -> list[PagePick]:
+        """All rows of some pages."""
+        tables, found = source.tables(()), []
+        edges = np.searchsorted(pages, self._groups).tolist()
+        for group, (low, high) in enumerate(pairwise(edges)):
+            if low < high:
+                chunk = source.footer.chunk(group, leaf.index)
+                at = pages[low:high] - self._groups[group]
+                found.append(pick_whole_pages(leaf, chunk, tables[group, leaf.index], at))
+        return found
+
+
+def _bounds(index: ColumnIndex, width: int) -> tuple[_Int64s, _Int64s] | None:
+    ends = []
+    for values in (index.minima, index.maxima):
+        if index.null_pages.any() or set(map(len, values)) != {width}:
+            return None
+        ends.append(np.frombuffer(b"".join(values), f"<i{width}").astype(np.int64))
+    return ends[0], ends[1]
