@@ -20,6 +20,7 @@ from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from support.effort import LONG
 from support.key_engines import write_kinds
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import dumps, json_rows, lines
@@ -214,7 +215,7 @@ _STEPS = st.lists(st.sampled_from(["write", "write", "few", "minor", "full"]), m
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=100 if LONG else 2, deadline=None)
 @given(
     steps=_STEPS,
     seed=st.integers(0, 999),
