@@ -293,6 +293,8 @@ class KeyModel:
             assert all(row[SEQ] > max(before, default=-1) for row in found)
             numbers = sorted(row[SEQ] for row in found)
             assert len(set(numbers)) == len(numbers)
+            if len(self._distinct(rows)) == len(rows):  # which of these is newer does not matter
+                rows = [{**r, SEQ: f[SEQ]} for r, f in zip(self._in_order(rows), found, strict=True)]
             renamed = dict(zip(sorted(row[SEQ] for row in rows), numbers, strict=True))
             self.same(found, self._in_order([{**row, SEQ: renamed[row[SEQ]]} for row in rows]))
 

@@ -43,11 +43,13 @@ _LAYOUT: dict[str, list[str]] = {
     "compaction.size-ratio": ["30"],
     "compaction.max-size-amplification-percent": ["50", "100000"],
     "compaction.force-rewrite-all-files": ["true"],
-    "changelog-producer": ["input"],
+    "changelog-producer": ["input", "lookup", "full-compaction"],
+    "full-compaction.delta-commits": ["1", "3"],
+    "write-only": ["true"],
     "spill-compression": ["none", "lz4"],
 }
 _ALTERED = ["target-file-row-num", "target-file-size", "num-sorted-run.compaction-trigger", "metadata.stats-mode",
-            "write-buffer-size", "compaction.size-ratio"]  # fmt: skip
+            "write-buffer-size", "compaction.size-ratio", "write-only"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class KeyWorld(World):
         if len(keys) > 1 and self.random.random() < 0.3:
             options["bucket-key"] = self.pick(keys).name
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
-        if self.engine.hides_level_0:
+        if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
             options.pop("changelog-producer", None)
             options["write-only"] = "true"
         if self.format == "avro" and self.random.random() < 0.5:
