@@ -35,6 +35,8 @@ _CANDIDATE_COST = 3.5
 to read and merge the rows when each is a candidate. With 5 million rows in 4 runs, and pages of 6,144 rows, it took 0.5
 times as long as merging everything for 1,000 scattered rows, 0.7 times for 16,000, 0.8 times for 64,000, 1.1 times for
 250,000; and 0.6 times for neighbouring rows that are 15 % of all."""
+_FILE_ROWS = 8_000
+"""So many rows are merged in the time that it takes to begin a search in a file."""
 _MOST_CANDIDATES = 1 << 20
 _FEW_PER_KEY = 4
 """So many rows for each key are read without a search, where indexes leave no more."""
@@ -168,7 +170,8 @@ class Candidates:
 
     def cost(self, rows: int) -> float:
         """What it costs to merge the versions of their keys, of so many rows; 1 is what merging everything does."""
-        return _SEARCH_COST * (1 - self.elsewhere) + _CANDIDATE_COST * self.count / max(1, rows)
+        more = _CANDIDATE_COST * self.count + _FILE_ROWS * len(self.files)
+        return _SEARCH_COST * (1 - self.elsewhere) + more / max(1, rows)
 
     def keys(self) -> KeySet | None:
         """The keys of rows that meet the condition; None where they take too much memory, or one is NULL."""
