@@ -21,7 +21,6 @@ from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
-from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.row import decode_column
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
@@ -208,7 +207,7 @@ def read_wanted(
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    near = _within(keys, file)
+    near = _within(spec, keys, file)
     if not len(near):
         return
     try:
@@ -217,9 +216,12 @@ def read_wanted(
         raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
 
 
-def _within(keys: KeySet, file: PlannedFile) -> KeySet:
-    """The keys that lie in the range of a file's keys, by the first column."""
+def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
+    """The keys that lie in the range of a file's keys, by the first column; all where its keys had other types."""
     assert file.run is not None
+    held = {field.id: field.type.with_nullable(True) for field in spec.schemas[file.schema_id]}
+    if any(held.get(field.id) != field.type.with_nullable(True) for field in keys.fields):
+        return keys
     ends = decode_column(array(file.run.key_range, pa.binary()), [f.type for f in keys.fields], 0, arity=True)
     return keys if ends.unknown is not None else keys.between(ends.values[:1], ends.values[1:])
 
@@ -242,7 +244,7 @@ def _having(
         if found is None:
             batches = _by_condition(live, reader, keys, batch_rows)
         else:
-            batches = _at(spec, file.selecting(candidates), reader, keys, found, batch_rows)
+            batches = _at(live, reader, keys, found, batch_rows)
         for batch in batches:
             trace.rows_returned += batch.num_rows
             yield batch
@@ -258,20 +260,18 @@ def _by_condition(live: LiveRows, reader: FormatReader, keys: KeySet, batch_rows
 
 
 def _at(
-    spec: ReadSpec, file: PlannedFile, reader: FormatReader, keys: KeySet, found: FoundRows, batch_rows: int
+    live: LiveRows, reader: FormatReader, keys: KeySet, found: FoundRows, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in which keys of one column were found: that column is not read again."""
-    positions, numbers = found
-    if file.selection is not None:
-        live = np.isin(positions, RowSelection.from_bitmap(decode_bitmap(file.selection)).to_array(file.row_count))
-        positions, numbers = positions[live], numbers[live]
+    """The live rows of a file among those in which keys of one column were found: that column is not read again."""
+    spec, file = live.spec, live.file
+    rows = RowSelection.of(found.positions.astype(np.uint32)) & live.candidates
+    kept = np.isin(found.positions, rows.to_array(file.row_count))
     (name,), (values,) = (field.name for field in keys.fields), keys.columns
-    values = values.take(from_numpy(numbers))
+    values = values.take(from_numpy(found.numbers[kept]))
     others = tuple(field for field in spec.fields if field.name != name)
     plain = replace(spec, fields=others, predicate=Const.TRUE, filter_fields=())
-    here = file.selecting(RowSelection.of(positions.astype(np.uint32)))
     schema, done = result_schema(spec), 0
-    for batch in FileReading(LiveRows(plain, here), reader).batches(batch_rows):
+    for batch in FileReading(LiveRows(plain, file.selecting(rows)), reader).batches(batch_rows):
         own = values.slice(done, batch.num_rows)
         done += batch.num_rows
         columns = [own if field.name == name else batch.column(field.name) for field in schema]
