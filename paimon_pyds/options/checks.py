@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
-    "deletion-vectors.enabled": (False,),
-    "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
-"""Values of options that tables with a primary key are written with, unless ``write-only`` leaves the others to
-compactions."""
-_OF_COMPACTIONS = ("deletion-vectors.enabled", "merge-engine")
+"""Values of options that tables with a primary key are written with."""
 
 
 class SchemaLike(Protocol):
@@ -96,11 +92,21 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
         )
     for key, values in _WRITTEN_BY_KEY.items():
-        if options.get(key) not in values and not (options.get("write-only") and key in _OF_COMPACTIONS):
+        if options.get(key) not in values:
             works = ", ".join(str(value).lower() for value in values)
             raise UnsupportedError(
                 f"a table with a primary key and {key}={options[key]} can't be written yet",
                 hint=f"what works: {works}; or use Java Paimon for this table",
+            )
+
+
+def check_compactable(options: TableOptions) -> None:
+    """Raises UnsupportedError for options of tables with a primary key that a compaction would have to honour."""
+    for key in options:
+        index = key.startswith("pk-") and key.endswith(".index.columns")
+        if index or (key == "primary-key.nullable" and options.get(key)):
+            raise UnsupportedError(
+                f"{key}: a compaction would have to honour it", hint="compact this table with Java Paimon"
             )
 
 
@@ -243,13 +249,14 @@ def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Statu
     if option.primary_key_only and not schema.primary_keys:
         return Status.IGNORABLE, "matters for tables with a primary key only"
     written = _WRITTEN_BY_KEY.get(option.key) if schema.primary_keys else None
-    if option.status is not Status.REFUSED and written is None:
-        return option.status, option.why
     try:
-        reads = text is None or option.accepts(text)
-        writes = written is None or text is None or option.parse(text) in written
+        value = None if text is None else option.parse(text)
     except OptionError as error:
         return Status.REFUSED, error.message
+    if option.status is not Status.REFUSED and written is None:
+        return option.status, option.why
+    reads = text is None or option.accepts(text)
+    writes = written is None or text is None or value in written
     if reads and writes:
         return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
     why = option.why or "not supported yet"
