@@ -144,9 +144,11 @@ class _ColumnPages:
             sums = np.array([zlib.crc32(body) for body in packed], np.int64)
             if bool((checked & (sums != heads.crc & 0xFFFFFFFF)).any()):
                 raise _changed()
-        if self.codec is None:
-            return np.frombuffer(self._data, np.uint8), starts
         sizes = heads.uncompressed
+        if self.codec is None:
+            if bool((sizes != heads.compressed).any()):
+                raise CorruptFileError("a page of two sizes that is not compressed", field="PageHeader")
+            return np.frombuffer(self._data, np.uint8), starts
         if self.codec == _ZSTD and _are_frames_of(np.frombuffer(self._data, np.uint8), starts, heads.compressed, sizes):
             stream = pa.CompressedInputStream(pa.BufferReader(b"".join(packed)), _ZSTD)
             whole = stream.read_buffer(int(sizes.sum()))
