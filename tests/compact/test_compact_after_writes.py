@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from paimon_pyds.compact import key_task
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.write.key_files import SortedRunWriter
 from support.counting_io import counted
 from support.effort import LONG
 from support.oracle import Oracle, requires_java_oracle
@@ -53,6 +54,7 @@ MODES: dict[str, dict[str, str]] = {
     "small": {"compaction.total-size-threshold": "10 kb"},
     "vectors": {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3"},
     "looked up": {"force-lookup": "true"},
+    "lookup changelog": {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"},
 }
 
 
@@ -80,7 +82,7 @@ def _read(table: pp.Table) -> list[str]:
 def _nothing_left_behind(table: pp.Table) -> None:
     """All data files are of a snapshot; those on level 0 may be hidden from scans."""
     named = {name for s in table.snapshots() for name in live_of(table.store, s)["file_name"].to_pylist()}
-    assert {Path(path).name for path in data_files(table)} == named
+    assert {Path(path).name for path in data_files(table) if "/changelog-" not in path} == named
 
 
 def _levels(table: pp.Table) -> list[int]:
@@ -198,6 +200,15 @@ def _full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _ends_with(patch: pytest.MonkeyPatch, raising: Callable[..., None]) -> None:
+    """Have compactions fail when all is written."""
+    patch.setattr(key_task, "SortedRunWriter", type("Failing", (SortedRunWriter,), {"close": raising}))
+
+
 @pytest.mark.parametrize("options", [{}, {"merge-engine": "first-row"}])
 def test_a_compaction_that_fails_is_no_failed_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
@@ -205,7 +216,7 @@ def test_a_compaction_that_fails_is_no_failed_write(
     table = _table(tmp_path / "t", {"full-compaction.delta-commits": "1", **options})
     table.append(_one(0))
     with monkeypatch.context() as patch:
-        patch.setattr(key_task, "_rewrite", _full_disk)
+        _ends_with(patch, _full_disk)
         with _told("No space left"):
             written = table.append(pa.concat_tables([_one(7), _one(7, key=2)]))
     assert written is not None
@@ -230,11 +241,8 @@ def test_an_interrupt_between_the_two_snapshots(tmp_path: Path, monkeypatch: pyt
     table = _table(tmp_path / "t", {**SUMS, "num-sorted-run.compaction-trigger": "2"})
     table.append(_one(1))
 
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(key_task, "_rewrite", interrupted)
+        _ends_with(patch, _interrupted)
         with pytest.raises(KeyboardInterrupt):
             table.append(_one(2))
     assert latest(table).commit_kind is CommitKind.APPEND

@@ -37,13 +37,7 @@ def _schema(options: Mapping[str, str] | None = None, *types: str, primary: tupl
 
 def _not_written(schema: TableSchema) -> str | None:
     """The option by which rows can't be written to a table with a primary key."""
-    options = TableOptions(schema.options)
-    refused = {
-        "bucket": options.get("bucket") < 1,
-        "deletion-vectors.enabled": options.get("deletion-vectors.enabled"),
-        "merge-engine": options.get("merge-engine") == "first-row",
-    }
-    return next((key for key, bad in refused.items() if bad), None)
+    return "bucket" if TableOptions(schema.options).get("bucket") < 1 else None
 
 
 # ------------------------------------------------------------------------------------------------------ registry
@@ -235,11 +229,12 @@ def test_describe_options_of_a_table_with_a_primary_key() -> None:
     options = {"bucket": "1", "merge-engine": "first-row", "rowkind.field": "c1", "fields.c1.aggregate-function": "sum"}
     schema = _schema(options, "INT", "STRING", primary=("c0",))
     rows = {row["key"]: row for row in describe_options(schema).to_pylist()}
-    assert rows["merge-engine"]["status"] == "refused" and "writing" in rows["merge-engine"]["why"]
+    assert rows["merge-engine"]["status"] == "honoured" and not rows["merge-engine"]["why"]
     assert rows["changelog-producer"]["status"] == "honoured" and not rows["changelog-producer"]["why"]
     for key in ("rowkind.field", "fields.c1.aggregate-function", "data-file.thin-mode", "file.format.per.level"):
         assert rows[key]["status"] == "honoured" and not rows[key]["why"]
-    assert rows["lookup-wait"]["status"] == "ignorable" and "look-ups" in rows["lookup-wait"]["why"]
+    for key in ("lookup-wait", "num-sorted-run.stop-trigger"):
+        assert rows[key]["status"] == "ignorable" and "each write waits" in rows[key]["why"]
     wrong = _schema({"merge-engine": "x"}, "INT", primary=("c0",))
     (row,) = (row for row in describe_options(wrong).to_pylist() if row["key"] == "merge-engine")
     assert row["status"] == "refused" and "must be one of" in row["why"]
