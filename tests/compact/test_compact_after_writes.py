@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+import shutil
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -265,6 +267,22 @@ def test_what_no_compaction_here_can_do(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="pk-btree"):
         hiding.append(_one(1))
     assert not data_files(hiding)
+
+
+def test_a_compaction_that_another_writer_replaced_is_not_missed(tmp_path: Path) -> None:
+    """Java's writers may do that on a local disk; what they had in hand lands in place of the second snapshot."""
+    table = _table(tmp_path / "t", {"full-compaction.delta-commits": "1"})
+    table.append(_one(1))
+    shutil.copytree(tmp_path / "t", tmp_path / "aside")
+    (tmp_path / "aside/snapshot/snapshot-2").unlink()
+    (tmp_path / "aside/snapshot/LATEST").write_text("1")
+    pp.Table.open(tmp_path / "aside").append(_one(2, key=2), options={"write-only": "true"})
+    path = tmp_path / "aside/snapshot/snapshot-2"  # made before ours was
+    path.write_text(re.sub(r'("timeMillis"\s*:\s*)\d+', rf"\g<1>{table.snapshots()[0].time_millis}", path.read_text()))
+    shutil.copytree(tmp_path / "aside", tmp_path / "t", dirs_exist_ok=True)
+    table.append(_one(3, key=3))
+    assert table.scan(columns=["k"]).to_arrow()["k"].to_pylist() == [1, 2, 3]
+    assert _levels(table) == [5]
 
 
 def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
