@@ -183,7 +183,8 @@ class Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`.
 
         ``audit_log`` and ``binlog`` can be large: methods of their names give them as streams. ``ro`` has the rows that
-        a scan with the option ``read-optimized`` gives.
+        a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with ``_ROW_ID`` and
+        ``_SEQUENCE_NUMBER`` among its columns.
         """
         from paimon_pyds.system.tables import system_table
 
@@ -194,6 +195,10 @@ class Table:
                 return self.binlog().to_arrow()
             case "ro":
                 return self.scan(options={"read-optimized": "true"}).to_arrow()
+            case "row_tracking":
+                from paimon_pyds.system.row_changes import row_tracking_columns
+
+                return self.scan(columns=row_tracking_columns(self.scan())).to_arrow()
         return system_table(self._store, name)
 
     def audit_log(

@@ -137,9 +137,6 @@ _NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", 
 ])  # fmt: skip
 
 _LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
-    ("force-lookup", _B, "false", "look up on compaction"),
-    ("lookup-compact", _E, "radical", "how eager look-up compaction is"),
-    ("lookup-compact.max-interval", _N, None, "its longest interval"),
     ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
     ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
     ("record-level.expire-time", _T, None, "rows expire on compaction"),
@@ -149,6 +146,9 @@ _LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
 _MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
     ("compaction.force-up-level-0", _B, "false", "a compaction leaves nothing on level 0"),
+    ("force-lookup", _B, "false", "compactions look older versions up, and leave nothing on level 0"),
+    ("lookup-compact", _E, "radical", "gentle: what is looked up may stay on level 0 until runs are merged anyway"),
+    ("lookup-compact.max-interval", _N, None, "compactions of one writer, of which each here is the first, until then"),
     ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("compaction.offpeak.start.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak.end.hour", _N, "-1", "quiet hours"),

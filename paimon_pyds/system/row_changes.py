@@ -34,6 +34,13 @@ _NUMBER, _KIND = KEY_VALUE_FIELDS
 _NUMBERED = "table-read.sequence-number.enabled"
 
 
+def row_tracking_columns(scan: Scan) -> list[str]:
+    """The columns of the system table ``row_tracking``. Raises UnsupportedError where rows have no ids."""
+    if not scan.options.get("row-tracking.enabled"):
+        raise UnsupportedError("rows have no ids without row-tracking.enabled", path=scan.root)
+    return [*scan.schema.field_names, "_ROW_ID", SEQUENCE_NUMBER]
+
+
 class AuditLog(RowStream):
     """Rows, each with its row kind: ``+I``, ``-U``, ``+U`` or ``-D``.
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError, suggest
+from paimon_pyds.errors import CorruptFileError, OptionError, suggest
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -46,11 +47,11 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     Args:
         store: the table.
         name: ``snapshots``, ``schemas``, ``options``, ``aggregation_fields``, ``manifests``, ``files``,
-            ``file_indexes``, ``file_key_ranges``, ``partitions``, ``buckets``, ``tags``, ``branches``, ``consumers`` or
-            ``statistics``; a ``$`` before it is fine. Those of rows are in `paimon_pyds.system.row_changes`.
+            ``file_indexes``, ``file_key_ranges``, ``table_indexes``, ``partitions``, ``buckets``, ``tags``,
+            ``branches``, ``consumers`` or ``statistics``; a ``$`` before it is fine. Those of rows are in
+            `paimon_pyds.system.row_changes` and `Table.system`.
 
     Raises:
-        UnsupportedError: a system table of Java Paimon that is not made here.
         OptionError: another name.
         CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
     """
@@ -58,8 +59,6 @@ def system_table(store: TableStore, name: str) -> pa.Table:
     make = SYSTEM_TABLES.get(wanted)
     if make is not None:
         return make(store)
-    if wanted in _JAVA_ONLY:
-        raise UnsupportedError(f"the system table {wanted} is not supported", hint=f"{', '.join(names)} are")
     raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, names, "system tables"))
 
 
@@ -282,6 +281,30 @@ def _file_key_ranges(store: TableStore) -> pa.Table:
     return files_table(store).select(columns)
 
 
+_DELETION_RANGE = pa.struct(
+    [pa.field("f0", _TEXT, False), pa.field("f1", _INT, False), pa.field("f2", _INT, False), ("_CARDINALITY", _LONG)]
+)
+
+
+def _table_indexes(store: TableStore) -> pa.Table:
+    """Files of deletion vectors, with what each has of which data file, and other indexes of the whole table."""
+    columns = {
+        "partition": _TEXT, "bucket": _INT, "index_type": _TEXT, "file_name": _TEXT, "file_size": _LONG,
+        "row_count": _LONG, "dv_ranges": pa.list_(_DELETION_RANGE),
+    }  # fmt: skip
+    state = stored_state(store)
+    name = None if state.snapshot is None else state.snapshot.index_manifest
+    fields = state.schema.partition_fields
+    return table_of(
+        columns,
+        (
+            (partition_row_text(fields, e.partition), e.bucket, e.index_type, e.file_name, e.file_size, e.row_count,
+             None if e.deletion_ranges is None else [astuple(r) for r in e.deletion_ranges])
+            for e in (() if name is None else store.read_index_manifest(name))
+        ),
+    )  # fmt: skip
+
+
 def _consumers(store: TableStore) -> pa.Table:
     """The snapshot that each streaming reader reads next."""
     names = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
@@ -317,6 +340,7 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
     "files": files_table,
     "file_indexes": file_indexes_table,
     "file_key_ranges": _file_key_ranges,
+    "table_indexes": _table_indexes,
     "partitions": _partitions,
     "buckets": _buckets,
     "tags": _tags,
@@ -325,5 +349,3 @@ SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
     "statistics": _statistics,
 }
 """Each system table by its name."""
-
-_JAVA_ONLY = frozenset({"table_indexes", "row_tracking"})

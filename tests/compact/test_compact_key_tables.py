@@ -128,12 +128,12 @@ def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: 
         shutil.copytree(tmp_path / "db.db" / name, tmp_path / "java.db" / name)
         table = pp.Table.open(tmp_path / "db.db" / name)
         before, hides = _read(table), _hides(table)
-        if not hides:
-            table.compact()
-            assert _read(table) == before, name
-        summary = table.compact(full=True)
-        changed += summary.groups > 0
+        some = table.compact()
         assert hides or _read(table) == before, name
+        before = _read(table)
+        summary = table.compact(full=True)
+        changed += summary.groups + some.groups > 0
+        assert _read(table) == before, name
         assert table.compact(full=True).snapshot_id is None, name
         _check_levels(table)
         assert not any(entry.deletion_ranges for entry in index_entries(table)), name

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError
 from paimon_pyds.system.tables import SYSTEM_TABLES
 from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
-from support.values import dumps, json_rows
+from support.values import dumps, json_rows, lines
 
 OURS = {
     "data_evolution": {"null_value_counts", "min_value_stats", "max_value_stats"},
@@ -95,6 +95,26 @@ def _assert_as_java_reads(oracle: Oracle, names: list[str]) -> None:
 def test_system_tables_of_nested_columns_are_java_s(oracle: Oracle) -> None:
     """ORC and Avro files have counts of NULLs for them, Parquet files have no statistics at all."""
     _assert_as_java_reads(oracle, ["append_orc", "append_avro", "append_all_types"])
+
+
+@requires_java_oracle
+def test_indexes_and_row_ids_are_java_s(oracle: Oracle, tmp_path: Path) -> None:
+    """Deletion vectors, hashes of keys; and rows with their ids."""
+    own = pp.Table.create(
+        tmp_path / "db.db" / "t", pa.schema([("a", pa.int64())]), options={"deletion-vectors.enabled": "true"}
+    )
+    for first in (0, 10):
+        own.append(pa.table({"a": range(first, first + 10)}))
+    own.delete("a IN (3, 5, 14)")
+    paths = [own.path, *map(table_path, ("pk_dv32_part", "pk_dv64", "pk_dynamic_bucket_part", "append_all_types"))]
+    with oracle.batch() as batch:
+        replies = [batch.read(Path(path).parents[1], "db.t$table_indexes") for path in paths]
+        tracked = batch.read(Path(table_path("row_tracking")).parents[1], "db.t$row_tracking")
+    for path, reply in zip(paths, replies, strict=True):
+        assert lines(pp.Table.open(path).system("table_indexes")) == reply.lines
+    assert [bool(reply.lines) for reply in replies] == [True, True, True, True, False]
+    assert [row["_CARDINALITY"] for row in replies[0].values[0]["dv_ranges"]] == [2, 1]
+    assert lines(pp.Table.open(table_path("row_tracking")).system("$row_tracking")) == tracked.lines
 
 
 @requires_java_oracle
@@ -253,7 +273,7 @@ def test_other_names_are_refused(tmp_path: Path) -> None:
     table = _indexed(tmp_path / "t")
     with pytest.raises(OptionError, match="did you mean manifests"):
         table.system("manifest")
-    with pytest.raises(UnsupportedError, match="row_tracking"):
+    with pytest.raises(PaimonError, match="row-tracking"):
         table.system("row_tracking")
 
 
