@@ -22,7 +22,7 @@ from paimon_pyds.errors import (
     SchemaError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.metadata.partition import partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -122,7 +122,8 @@ def commit_messages(
 ) -> Snapshot | None:
     """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
 
-    Messages that were published before by the same call give the snapshot of then.
+    Messages that were published before by the same call give the snapshot of then. The buckets of a table with a
+    primary key are compacted afterwards, as a snapshot of its own.
 
     Args:
         store: the table.
@@ -159,9 +160,15 @@ def commit_messages(
             first = replace(first, move_numbers=_moving(store, schema, options))
         table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
+    if snapshot is None:
+        return None
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
-    if snapshot is not None and snapshot.index_manifest is not None:
+    if schema.primary_keys:
+        from paimon_pyds.compact.compact import compact_written  # neither is for other tables
+
+        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+    elif snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)

@@ -17,15 +17,13 @@ from paimon_pyds.buffers import array, one_batch
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit_message import Increment, Overwrite, vector_places
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, IndexEntry, ManifestFile
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, RUN_COLUMNS, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW
 
 _CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")
-_NUMBERED = ("partition", "bucket", "total_buckets", "file_name", "max_sequence_number")
-"""What a commit that only adds files needs: the number of buckets, and the last sequence number of each."""
 
 
 def read_base_files(
@@ -43,8 +41,8 @@ def read_base_files(
         increment: what is committed.
 
     Returns:
-        columns of `ENTRY_SCHEMA`: partition, bucket, total_buckets, file_name and max_sequence_number; with files that
-        go or must stay, what identifies a file; with an overwrite, all.
+        columns of `ENTRY_SCHEMA`, `RUN_COLUMNS` among them where files are only added; with files that go or must
+        stay, what identifies a file; with an overwrite, all.
     """
     named = [batch for batch in (increment.deleted, increment.required) if batch is not None]
     vectors = vector_places(increment.index_entries)
@@ -75,12 +73,12 @@ def _read_buckets(
     """
     partitions = frozenset(b.partition for b in increment.added)
     wanted = EntryFilter(schema, partitions=partitions, buckets=frozenset(b.bucket for b in increment.added))
-    found = ManifestReader(store, wanted).live(manifests, _NUMBERED)
+    found = ManifestReader(store, wanted).live(manifests, RUN_COLUMNS)
     unseen = partitions.difference(found["partition"].unique().to_pylist())
     if not unseen:
         return found
     others = EntryFilter(schema, partitions=unseen)
-    rest = ManifestReader(store, others).live(manifests, _NUMBERED)
+    rest = ManifestReader(store, others).live(manifests, RUN_COLUMNS)
     return one_batch(pa.Table.from_batches([found, rest]))
 
 

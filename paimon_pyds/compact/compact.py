@@ -11,22 +11,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
-from paimon_pyds.compact.key_plan import plan_key_compaction
+from paimon_pyds.compact.key_plan import due_buckets, plan_key_compaction
 from paimon_pyds.compact.key_task import merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.task import CompactResult, compact_one, compact_tasks
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.scan.planned_files import has_stray_vectors
@@ -126,6 +128,77 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     warnings.warn(f"{state}, so {run.summary().rows_dropped} of them were dropped for good", stacklevel=3)
 
 
+def compact_written(
+    store: TableStore,
+    snapshot: Snapshot,
+    written: Set[PartitionBucket],
+    options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+) -> None:
+    """Merge the sorted runs of buckets that rows were committed to, as far as that is due, unless ``write-only`` is on.
+
+    Batch writes merge all runs as soon as ``full-compaction.delta-commits`` is set, whatever its number, as Java
+    Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
+    are there already, so an error is no error of the write: a warning tells it, and what to do.
+
+    Args:
+        store: a table with a primary key and fixed buckets.
+        snapshot: what the rows were committed as.
+        written: the buckets.
+        options: of the write, over the table's own.
+        executor: where the work runs; the cores of this machine by default.
+    """
+    with _errors_as_warnings(store):
+        typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
+        if not written or typed.get("write-only"):
+            return
+        full = (typed.get("full-compaction.delta-commits") or 0) > 0
+        due = written if full else due_buckets(store, snapshot, typed, written)
+        if not due:
+            return
+        run = _Run(store, executor or LocalExecutor(), None)
+        run.repeat(CompactOptions(full=full, options=options), due)
+        if run.skipped:
+            raise CommitConflictError(f"other commits changed the files of {run.skipped} buckets again and again")
+
+
+def compact_since(
+    store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
+) -> None:
+    """`compact_written` for the buckets of all rows that were committed after a snapshot.
+
+    Args:
+        store: a table with a primary key and fixed buckets.
+        before: the number of the snapshot; 0 for an empty table.
+        options: of the write, over the table's own.
+        executor: where the work runs; the cores of this machine by default.
+    """
+    with _errors_as_warnings(store):
+        latest, reader = store.latest_snapshot(), ManifestReader(store)
+        if latest is None:
+            return
+        written: set[PartitionBucket] = set()
+        for snapshot in store.snapshots_between(before + 1, latest.id):
+            if snapshot.commit_kind is not CommitKind.COMPACT:
+                found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
+                written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
+        compact_written(store, latest, written, options, executor)
+
+
+@contextmanager
+def _errors_as_warnings(store: TableStore) -> Iterator[None]:
+    """Around what follows a write that is committed: raised, an error would have the rows written again."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        warnings.warn(
+            f"the rows are committed, don't write them again; their buckets could not be compacted: {error}. Call "
+            "table.compact(full=True), or leave it to the next write; until then rows can't be seen in tables with "
+            f"deletion vectors or merge-engine=first-row ({store.root})",
+            stacklevel=7,
+        )
+
+
 @dataclass(slots=True)
 class _Run:
     """One call: what it works with, and what it has done so far."""
@@ -141,9 +214,10 @@ class _Run:
     """Groups that were rewritten, with the rows that were deleted and those that are left."""
     new_files: list[DataFile] = field(default_factory=list)
 
-    def repeat(self, options: CompactOptions, *, vectors_only: bool = False) -> None:
-        """Do what is asked for; groups that other commits touch are tried again."""
-        buckets: set[PartitionBucket] | None = None
+    def repeat(
+        self, options: CompactOptions, buckets: Set[PartitionBucket] | None = None, *, vectors_only: bool = False
+    ) -> None:
+        """Do what is asked for, in these buckets or in all; groups that other commits touch are tried again."""
         retries: Retries | None = None
         while True:
             plan = self.plan(options, buckets, vectors_only=vectors_only)
@@ -155,7 +229,7 @@ class _Run:
             retries.pause()
             retries.count += 1
 
-    def plan(self, options: CompactOptions, buckets: set[PartitionBucket] | None, *, vectors_only: bool) -> Plan:
+    def plan(self, options: CompactOptions, buckets: Set[PartitionBucket] | None, *, vectors_only: bool) -> Plan:
         """What is to be done on the newest snapshot."""
         if self.store.latest_schema().primary_keys:
             return plan_key_compaction(self.store, options, buckets)

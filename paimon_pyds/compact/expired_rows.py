@@ -18,8 +18,6 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, ma
 from paimon_pyds.scan.prune import statistics_mask
 from paimon_pyds.types import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind, timestamp_unit
 
-__all__ = ["have_expired", "not_expired"]
-
 _TIME, _FIELD = "record-level.expire-time", "record-level.time-field"
 _FIRST_MILLIS = 10**12
 """Numbers of BIGINT from here on are milliseconds, others seconds."""

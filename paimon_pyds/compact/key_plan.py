@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,10 +20,13 @@ from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.engine_options import check_levels
 from paimon_pyds.merge.files import key_ranks
+from paimon_pyds.metadata.manifest import RUN_COLUMNS
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 _POSTPONED = -2
@@ -31,7 +34,7 @@ _IN_JAVA = "compact this table with Java Paimon"
 
 
 def plan_key_compaction(
-    store: TableStore, request: CompactOptions, buckets: set[PartitionBucket] | None = None
+    store: TableStore, request: CompactOptions, buckets: Set[PartitionBucket] | None = None
 ) -> Plan:
     """The runs to merge of the latest snapshot; a group for each bucket that has some.
 
@@ -46,9 +49,12 @@ def plan_key_compaction(
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    _check_compactable(schema, context.options, request)
+    _check_compactable(context.options, request)
     rules = UniversalRules.of(context.options, context.target_file_size, datetime.now().hour)
-    entries = live_in(store, schema, snapshot, request.where, "compact")
+    if buckets is None:
+        entries = live_in(store, schema, snapshot, request.where, "compact")
+    else:
+        entries = _live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
     expired = have_expired(entries, store, schema, context.options, time.time())
     losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
@@ -66,7 +72,39 @@ def plan_key_compaction(
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
 
 
-def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
+def due_buckets(
+    store: TableStore, snapshot: Snapshot, options: TableOptions, buckets: Set[PartitionBucket]
+) -> set[PartitionBucket]:
+    """Those of some buckets that have runs to merge; of their files nothing is read that only the merge looks at.
+
+    Args:
+        store: a table with a primary key.
+        snapshot: one of it.
+        options: the table's, those of a write on top.
+        buckets: some of it.
+    """
+    entries = _live_in_buckets(store, store.schema(snapshot.schema_id), snapshot, buckets, RUN_COLUMNS)
+    files: dict[PartitionBucket, list[LevelFile]] = {}
+    for (partition, bucket, _), file in zip(_places(entries), _level_files(entries, ()), strict=True):
+        files.setdefault(PartitionBucket(partition, bucket), []).append(file)
+    rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), int(time.time() * 1000)
+    return {b for b, mine in files.items() if b in buckets and pick(sorted_runs(mine), rules, now) is not None}
+
+
+def _live_in_buckets(
+    store: TableStore,
+    schema: TableSchema,
+    snapshot: Snapshot | None,
+    buckets: Set[PartitionBucket],
+    columns: Sequence[str] | None = None,
+) -> pa.RecordBatch:
+    """Live files of these buckets, and perhaps of others."""
+    partitions, numbers = (frozenset(part) for part in zip(*buckets, strict=True))
+    wanted = EntryFilter(schema, partitions=partitions, buckets=numbers)
+    return ManifestReader(store, wanted).live_files(snapshot, columns)
+
+
+def _check_compactable(options: TableOptions, request: CompactOptions) -> None:
     """Raises UnsupportedError for what would not be compacted as Java does it, OptionError for levels of no use."""
     check_levels(options)
     if request.order_by:
@@ -76,16 +114,7 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
         )
     if options.get("bucket") == _POSTPONED:
         raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
-    for key in (
-        "primary-key.nullable",
-        *(key for key in schema.options if _is_index_of_table(key)),
-    ):
-        if options.is_set(key):
-            raise UnsupportedError(f"{key}: a compaction would have to honour it", hint=_IN_JAVA)
-
-
-def _is_index_of_table(key: str) -> bool:
-    return key.startswith("pk-") and key.endswith(".index.columns")
+    check_compactable(options)
 
 
 def _by_bucket(

@@ -38,8 +38,8 @@ class OlderRows:
     Attributes:
         spec: how the files of the bucket are merged.
         files: of the runs that stay; all lie above the level that the others are merged to.
-        every_key: look up also keys of which a merged file above level 0 has a version. Otherwise that one has in it
-            what older versions hold, since it was compacted itself.
+        every_key: where vectors hide older rows, look up also keys of which a merged file above level 0 has a version.
+            Otherwise that one has in it what older versions hold, since it was compacted itself.
         positions: of the files, by name, which rows have been found so far.
     """
 
@@ -123,7 +123,7 @@ class OlderRows:
     def _wanted(self, window: pa.RecordBatch) -> KeySet:
         """The keys to look up."""
         above = to_numpy(window.column(LEVEL)) > 0
-        if self.every_key or not above.any():
+        if (self.every_key and self.vectors_hide) or not above.any():
             return KeySet.of(self._keys, window)
         wanted = KeySet.of(self._keys, window.filter(from_numpy(~above)))
         return _without(wanted, window.filter(from_numpy(above)))

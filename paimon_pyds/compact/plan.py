@@ -8,7 +8,7 @@ bucket is not rewritten again and again; and a file is also large when it has ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -172,7 +172,7 @@ def _codec(name: str) -> str:
 def plan_compaction(
     store: TableStore,
     request: CompactOptions,
-    buckets: set[PartitionBucket] | None = None,
+    buckets: Set[PartitionBucket] | None = None,
     *,
     vectors_only: bool = False,
 ) -> Plan:

@@ -26,8 +26,8 @@ from paimon_pyds.compact.task import CompactResult
 from paimon_pyds.compact.universal import LevelFile
 from paimon_pyds.deletion.files import NewVectors, VectorFiles
 from paimon_pyds.errors import CommitConflictError, PaimonError
-from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -90,8 +90,14 @@ def check_gone(store: TableStore, plan: Plan, gone: Sequence[CompactResult]) -> 
 def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> VectorFiles:
     name = None if snapshot is None else snapshot.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
-    live = live_of(store, snapshot, ("partition", "file_name", "row_count"))
+    live = _live(store, plan, snapshot if entries else None, ("partition", "file_name", "row_count"))
     return VectorFiles(store, plan.schema, plan.context.options, entries, live)
+
+
+def _live(store: TableStore, plan: Plan, snapshot: Snapshot | None, columns: Sequence[str]) -> pa.RecordBatch:
+    """The live files of the partitions that have groups."""
+    wanted = EntryFilter(plan.schema, partitions=frozenset(group.partition for group in plan.groups))
+    return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
 def _vector_changes(
@@ -164,7 +170,7 @@ def _check_levels(
     the new ones could have keys of theirs, or lack deletes of what is there now."""
     if latest == state.snapshot:
         return
-    changed = changed_levels(plan, live_of(store, latest, IDENTITY_COLUMNS))
+    changed = changed_levels(plan, _live(store, plan, latest, IDENTITY_COLUMNS))
     for result in results:
         if plan.groups[result.number].key in changed:
             raise CommitConflictError(
@@ -178,7 +184,7 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
     A delete writes a whole index file anew, so that vectors move which it does not change.
     """
     snapshot = store.latest_snapshot()
-    live, now = live_of(store, snapshot, IDENTITY_COLUMNS), vectors_of(store, plan.schema, snapshot)
+    live, now = _live(store, plan, snapshot, IDENTITY_COLUMNS), vectors_of(store, plan.schema, snapshot)
     there = set(identities(live.filter(pc.is_in(live["file_name"], plan.entries["file_name"]))))
     changed = changed_levels(plan, live) if plan.schema.primary_keys else set()
     stale: set[int] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
-from paimon_pyds.index.config import parse_index_specs
+from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH

@@ -13,7 +13,7 @@ from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHint
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
+from paimon_pyds.options import check_branch, check_compactable, check_known, check_shape, check_writable
 from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
@@ -45,8 +45,11 @@ def write_context(
         IncomingRows(context)  # refuses one that has no meaning
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
+        from paimon_pyds.merge.files import hides_level_0
 
         check_merge_options(schema)
+        if hides_level_0(context.options) and not context.options.get("write-only"):
+            check_compactable(context.options)  # nobody would see the rows
         for own in (context.at_level(0), context.of_changelog(0)):
             check_files(own.layout.physical, own.raw_options)
     check_files(schema.fields, context.raw_options)

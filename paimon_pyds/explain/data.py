@@ -75,6 +75,7 @@ class RunPlan:
         merged: whether its rows are merged with those of the section's other files; else it is read raw.
         before: the part of the filter that acts on the file itself, as SQL.
         after: the part that waits until rows are merged, as a newer version may hide a row that it keeps.
+        search: which versions of rows are merged because of that, in words.
     """
 
     level: int
@@ -84,6 +85,7 @@ class RunPlan:
     merged: bool
     before: str
     after: str = ""
+    search: str = ""
 
 
 @dataclass(frozen=True, slots=True)

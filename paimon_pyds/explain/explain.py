@@ -14,7 +14,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted
-from paimon_pyds.explain.file import PlannedVisit, explain_file, in_visiting_order, planned_visits, run_plans
+from paimon_pyds.explain.file import (
+    PlannedVisit,
+    explain_file,
+    in_visiting_order,
+    planned_visits,
+    run_plans,
+    search_text,
+)
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.text import to_text
 from paimon_pyds.predicate.show import to_sql
@@ -93,8 +100,16 @@ def explain_run(
         versions = sum(actual.rows for path, actual in by_path.items() if path in merged)
         detail = f"{counted(versions, 'version')} of rows merged; {detail}"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
+    searches = {trace.path: search_text(trace.section) for trace in traces if trace.section is not None}
     files = tuple(
-        replace(f, actual=by_path.get(f.path), spared=bool(f.rows_to_read) and f.path not in by_path)
+        replace(
+            f,
+            actual=by_path.get(f.path),
+            spared=bool(f.rows_to_read) and f.path not in by_path,
+            run=replace(f.run, search=searches[f.path])
+            if f.run is not None and f.run.after and f.path in searches
+            else f.run,
+        )
         for f in explained.files
     )
     return replace(explained, steps=(*explained.steps, step), files=files, analyzed=True)
@@ -122,7 +137,7 @@ def _actual(trace: FileTrace) -> Actual:
 
 def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int) -> list[ExplainedFile]:
     """Asks the files on threads: what takes time is waiting for a storage."""
-    runs = run_plans(plan)
+    runs = run_plans(plan, footers)
 
     def ask(number: int, file: PlannedFile) -> ExplainedFile:
         embedded, path = plan.index_answers.get(file.name, ()), file.path

@@ -21,7 +21,7 @@ from paimon_pyds.query.answer import IndexedFile
 from paimon_pyds.query.top_n_rows import best_possible, by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
-from paimon_pyds.read.live_rows import LiveRows
+from paimon_pyds.read.live_rows import LiveRows, SectionTrace
 from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile, index_answers, row_strip
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
@@ -188,21 +188,48 @@ def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
     return "; ".join([*by_name, *reasons])
 
 
-def run_plans(plan: ScanPlan) -> Mapping[str, RunPlan]:
-    """The sorted runs of a plan's files, by path; none for append tables."""
+def run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
+    """The sorted runs of a plan's files, by path; none for append tables. ``footers``: files to look into, about."""
     sections: dict[tuple[PartitionBucket, int], list[PlannedFile]] = {}
     for file in plan.files:
         if file.run is not None:
             sections.setdefault((file.bucket_id, file.run.section), []).append(file)
     whole, merging = _sql(plan.spec.predicate), plan.spec.merging
-    found = {}
+    found: dict[str, RunPlan] = {}
     for number, files in enumerate(sections.values(), 1):
         levels = [file.run.level for file in files if file.run is not None]
         runs = levels.count(0) + len(set(levels) - {0})
+        filters: tuple[str, ...] = (whole,)
+        if merging is not None and files[0].merged:
+            filters = (_sql(merging.filter.before), _sql(merging.filter.after))
+            if filters[1] and len(found) < footers:
+                filters = (*filters, search_text(_section_plan(plan.spec, files)))
         for file, level in zip(files, levels, strict=True):
-            filters = (_sql(merging.filter.before), _sql(merging.filter.after)) if merging and file.merged else (whole,)
             found[file.path] = RunPlan(level, number, len(files), runs, file.merged, *filters)
     return found
+
+
+def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
+    from paimon_pyds.read.merged_files import plan_section
+
+    try:
+        return plan_section(spec, files)
+    except FileNotFoundError as error:
+        path = error.filename or files[0].path
+        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
+
+
+def search_text(section: SectionTrace) -> str:
+    """Which versions of a section's rows are merged, as the filter's part for afterwards allows."""
+    if section.candidates is None or section.reason:
+        return f"all versions are merged: {section.reason or 'a newer version may differ'}"
+    text = f"indexes leave {counted(section.candidates, 'row')} that may make it true"
+    if section.candidate_keys is None:
+        return f"{text}: only versions of their keys are merged"
+    return (
+        f"{text}, {counted(section.candidate_keys, 'candidate key')}: {section.versions:,} of "
+        f"{counted(section.rows, 'version')} fetched, {counted(section.rows_returned, 'row')} kept"
+    )
 
 
 def _sql(predicate: Predicate) -> str:

@@ -133,7 +133,7 @@ def _run_lines(run: RunPlan) -> list[tuple[str, str, str, str]]:
     if run.before:
         lines.append(("filter before merging", run.before, "on keys: all versions of a row agree", ""))
     if run.after:
-        lines.append(("filter after merging", run.after, "no pruning by it: a newer version may differ", ""))
+        lines.append(("filter after merging", run.after, run.search or "a newer version may differ", ""))
     return lines
 
 

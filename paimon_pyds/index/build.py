@@ -1,13 +1,16 @@
-"""Building all indexes of one data file while it is written, or anew beside those that its container has.
+"""Which indexes a table wants (options ``file-index.<type>.columns`` and ``file-index.<type>.<column>.<option>``), and
+building all those of one data file while it is written, or anew beside those that its container has.
 
 The work is done by numpy and Arrow outside Python's lock for the most part, so that it can run in a thread beside the
-encoder of the data file.
+encoder of the data file. Specification of the options: Paimon documentation, concepts/spec/fileindex.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +19,202 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
-from paimon_pyds.index.config import IndexSpec, bloom_size, value_type
 from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary
-from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec
+from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec, supports
 from paimon_pyds.index.range_bitmap import write_range_bitmap
+from paimon_pyds.options.option import Kind as OptionKind
+from paimon_pyds.options.option import parse_value
 from paimon_pyds.storage import ByteSource
-from paimon_pyds.types import DataField, DataType
+from paimon_pyds.types import STRING_KINDS, DataField, DataType, Kind, MapType, fields_named
+
+_PREFIX = "file-index."
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    BLOOM_FILTER: frozenset({"items", "fpp"}),
+    BITMAP: frozenset({"version", "index-block-size"}),
+    BSI: frozenset(),
+    RANGE_BITMAP: frozenset({"chunk-size"}),
+}
+_UNCHUNKED = frozenset({Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT})
+_MIN_BLOCK = 32
+_MAX_BLOCK = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """One index to build: of a column, or of the values behind one key of a MAP column.
+
+    ``options`` are the index's own (items, fpp, version, index-block-size, chunk-size), as texts.
+    """
+
+    column: str
+    map_key: str | None
+    index_type: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def container_name(self) -> str:
+        """The column name in the container: ``column``, or ``column[key]``."""
+        return self.column if self.map_key is None else f"{self.column}[{self.map_key}]"
+
+    def _where(self, option: str) -> str:
+        return f"{_PREFIX}{self.index_type}.{self.container_name}.{option}"
+
+    def _get(self, option: str, kind: OptionKind, default: str) -> Any:
+        return parse_value(self._where(option), kind, self.options.get(option, default))
+
+    def bloom(self) -> tuple[int, float]:
+        items = int(self._get("items", OptionKind.INT, "1000000"))
+        fpp = float(self._get("fpp", OptionKind.DOUBLE, "0.1"))
+        bloom_size(items, fpp)
+        return items, fpp
+
+    def bitmap(self) -> tuple[int, int]:
+        """``version`` and ``index-block-size`` in bytes of a bitmap index."""
+        version = int(self._get("version", OptionKind.INT, "2"))
+        if version not in (1, 2):
+            raise OptionError(f"{self._where('version')} must be 1 or 2, not {version}")
+        return version, self._bytes("index-block-size", "16 kb", _MIN_BLOCK)
+
+    def chunk_size(self, type_: DataType) -> int:
+        """``chunk-size`` of a range bitmap in bytes; 0 puts every key in a chunk of its own."""
+        return self._bytes("chunk-size", "0 b" if type_.kind in _UNCHUNKED else "16 kb", 0)
+
+    def _bytes(self, option: str, default: str, low: int) -> int:
+        value: int = self._get(option, OptionKind.MEMORY, default)
+        if not low <= value <= _MAX_BLOCK:
+            raise OptionError(f"{self._where(option)} must be between {low} bytes and 1 GiB, not {value}")
+        return value
+
+    def check(self, type_: DataType) -> None:
+        if self.index_type == BLOOM_FILTER:
+            self.bloom()
+        elif self.index_type == BITMAP:
+            self.bitmap()
+        elif self.index_type == RANGE_BITMAP:
+            self.chunk_size(type_)
+
+
+def bloom_size(items: int, fpp: float) -> tuple[int, int]:
+    """Bits and number of hash functions of a filter for ``items`` values with false positive rate ``fpp``.
+
+    Raises:
+        OptionError: no such filter: items or fpp out of range, or more than 2^31 bits.
+    """
+    if items <= 0 or not 0 < fpp < 1:
+        raise OptionError(f"a bloom filter needs items > 0 and 0 < fpp < 1, not items={items} and fpp={fpp}")
+    wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+    bits = wanted + (8 - wanted % 8)
+    if bits > 0x7FFFFFFF:
+        raise OptionError(f"a bloom filter of items={items} and fpp={fpp} would have {bits} bits, more than 2^31")
+    return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
+
+
+def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -> list[IndexSpec]:
+    """The indexes that a table's options ask for, in the order of the options.
+
+    Keys may have lost their case on the way (Spark lower-cases option names): a column is matched exactly, else
+    without regard to case.
+
+    Args:
+        options: a table's options, others than those of indexes included.
+        fields: the table's columns.
+
+    Raises:
+        OptionError: a column that isn't there or is meant ambiguously, an index type that isn't known or doesn't accept
+            the column's type, an option of a column that isn't declared, or a bad value.
+    """
+    declared: dict[tuple[str, str, str | None], IndexSpec] = {}
+    own: list[tuple[str, str]] = []
+    for key, value in options.items():
+        if not key.startswith(_PREFIX):
+            continue
+        index_type, _, rest = key.removeprefix(_PREFIX).partition(".")
+        if rest == "columns":
+            for column, map_key in _columns(key, value, fields):
+                _check_type(index_type, column, map_key, key)
+                declared.setdefault((index_type, column.name, map_key), IndexSpec(column.name, map_key, index_type))
+        elif "." in rest:
+            own.append((key, value))
+    specs = list(declared.values())
+    for key, value in sorted(own, key=lambda item: "[" in item[0]):
+        _assign(key, value, specs)
+    types = {f.name: f.type for f in fields}
+    for spec in specs:
+        spec.check(value_type(types[spec.column], spec.map_key))
+    return specs
+
+
+def _columns(key: str, value: str, fields: Sequence[DataField]) -> list[tuple[DataField, str | None]]:
+    found: list[tuple[DataField, str | None]] = []
+    for part in value.split(","):
+        name = part.strip()
+        if not name:
+            raise OptionError(f"{key} names an empty column", hint="write the columns as a,b,c")
+        try:
+            column = _field(name, fields, key)
+        except OptionError:
+            outer, bracket, inner = name.partition("[")
+            if not bracket or not inner.endswith("]"):
+                raise
+            found.append((_field(outer.strip(), fields, key), inner[:-1]))
+            continue
+        outer, bracket, _ = column.name.partition("[")
+        if bracket and any(f.name == outer and isinstance(f.type, MapType) for f in fields):
+            hint = "rename one of them: both indexes would have the same name in a file"
+            raise OptionError(f"{key}: {name} could mean the column of that name or a key of {outer}", hint=hint)
+        found.append((column, None))
+    return found
+
+
+def _field(name: str, fields: Sequence[DataField], key: str) -> DataField:
+    found = fields_named(name, fields)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise OptionError(f"{key}: {name} could mean {' or '.join(f.name for f in found)}", hint="spell it exactly")
+    columns = ", ".join(f.name for f in fields)
+    raise OptionError(f"{key}: the table has no column {name}", hint=f"its columns are {columns}"[:500])
+
+
+def _check_type(index_type: str, column: DataField, map_key: str | None, key: str) -> None:
+    if index_type not in INDEX_TYPES:
+        raise OptionError(f"{key}: no index of type {index_type} can be built", hint=f"known: {', '.join(INDEX_TYPES)}")
+    if map_key is not None and not (isinstance(column.type, MapType) and column.type.key.kind in STRING_KINDS):
+        raise OptionError(f"{key}: {column.name} is not a MAP with string keys, so [{map_key}] can't be indexed")
+    type_ = value_type(column.type, map_key)
+    if not supports(index_type, type_):
+        what = column.name if map_key is None else f"{column.name}[{map_key}]"
+        hint = "index its keys, as in m[key]" if isinstance(column.type, MapType) else f"type {type_}"
+        raise OptionError(f"{key}: a {index_type} index can't be built on {what}", hint=hint)
+
+
+def value_type(type_: DataType, map_key: str | None) -> DataType:
+    """The type of what is indexed: of the column, or of the values of a MAP."""
+    return type_.value if map_key is not None and isinstance(type_, MapType) else type_
+
+
+def _assign(key: str, value: str, specs: Sequence[IndexSpec]) -> None:
+    """Give an option to the index it names; an option of a MAP column goes to all its keys that don't set it."""
+    index_type, rest = key.removeprefix(_PREFIX).split(".", 1)
+    name, option = rest.rsplit(".", 1)
+    mine = [spec for spec in specs if spec.index_type == index_type]
+    targets = [spec for spec in mine if name in (spec.container_name, spec.column)]
+    if not targets:
+        folded = name.lower()
+        targets = [spec for spec in mine if folded in (spec.container_name.lower(), spec.column.lower())]
+        columns = sorted({spec.column for spec in targets})
+        if len(columns) > 1:
+            raise OptionError(f"{_PREFIX}{index_type}.{name} could mean {' or '.join(columns)}")
+    if not targets:
+        hint = f"name it in {_PREFIX}{index_type}.columns first"
+        raise OptionError(f"{key}: column {name} has no {index_type} index", hint=hint)
+    allowed = _OPTIONS[index_type]
+    if option not in allowed:
+        hint = f"its options are {', '.join(sorted(allowed))}" if allowed else "it has no options"
+        raise OptionError(f"{key}: a {index_type} index has no option {option}", hint=hint)
+    for spec in targets:
+        spec.options[option] = value
 
 
 class FileIndexBuilder:

@@ -17,8 +17,7 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.schema import TableSchema

@@ -30,8 +30,7 @@ from paimon_pyds.execution.live_files import (
     live_of,
     planned_live_files,
 )
-from paimon_pyds.index.build import FileIndexBuilder, merged_container, plan_indexes
-from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, merged_container, parse_index_specs, plan_indexes
 from paimon_pyds.index.container import ContainerHead, parse_head
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema

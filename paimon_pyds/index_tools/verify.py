@@ -26,8 +26,7 @@ from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, 
 from paimon_pyds.index.bitmap import BitmapReader, write_bitmap
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
-from paimon_pyds.index.build import map_values, plan_indexes
-from paimon_pyds.index.config import IndexSpec, parse_index_specs, value_type
+from paimon_pyds.index.build import IndexSpec, map_values, parse_index_specs, plan_indexes, value_type
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn

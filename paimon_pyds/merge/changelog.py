@@ -31,8 +31,6 @@ from paimon_pyds.merge.versions import Versions
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
-__all__ = ["Changelog"]
-
 
 @dataclass(frozen=True)
 class Changelog:

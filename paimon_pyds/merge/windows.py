@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
+from paimon_pyds.merge.key_values import KEY_PREFIX
 from paimon_pyds.merge.order_codes import comparable
 
 _FOLD_ROWS = 1 << 16
@@ -119,7 +120,11 @@ class _RunReader:
     def _unsorted(self, twice: bool) -> CorruptFileError:
         what = "has a key twice" if twice else "is not sorted by its keys"
         return CorruptFileError(
-            f"a sorted run of a table with a primary key {what}", path=self._run.name, field=", ".join(self._names)
+            f"a sorted run of a table with a primary key {what}",
+            path=self._run.name,
+            field=", ".join(name.removeprefix(KEY_PREFIX) for name in self._names),
+            hint="who wrote this file, or another one of its level, broke the order: overwrite the partition, or roll "
+            "back to a snapshot before",
         )
 
     def _fold(self) -> None:

@@ -285,6 +285,12 @@ def entry_schema(columns: frozenset[str] | None) -> pa.Schema:
 
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """What tells a file from all others: the same file with another embedded index is another one."""
+RUN_COLUMNS = (
+    "partition", "bucket", "total_buckets", "file_name", "file_size", "level", "min_sequence_number",
+    "max_sequence_number", "row_count", "delete_row_count", "creation_time",
+)  # fmt: skip
+"""What a write looks at of a bucket's files: its writer, its commit and the choice of what to compact after it read the
+same columns, so that a manifest is parsed once."""
 
 
 def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:

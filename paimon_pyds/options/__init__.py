@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paimon_pyds.options.checks import (
     check_branch,
+    check_compactable,
     check_known,
     check_no_secrets,
     check_readable,
@@ -25,6 +26,7 @@ __all__ = [
     "Status",
     "TableOptions",
     "check_branch",
+    "check_compactable",
     "check_known",
     "check_no_secrets",
     "check_readable",

@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
 _WRITTEN_BY_KEY = {
-    "deletion-vectors.enabled": (False,),
-    "merge-engine": ("deduplicate", "partial-update", "aggregation"),
     "primary-key.nullable": (False,),
 }
-"""Values of options that tables with a primary key are written with, unless ``write-only`` leaves the others to
-compactions."""
-_OF_COMPACTIONS = ("deletion-vectors.enabled", "merge-engine")
+"""Values of options that tables with a primary key are written with."""
 
 
 class SchemaLike(Protocol):
@@ -96,11 +92,21 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
         )
     for key, values in _WRITTEN_BY_KEY.items():
-        if options.get(key) not in values and not (options.get("write-only") and key in _OF_COMPACTIONS):
+        if options.get(key) not in values:
             works = ", ".join(str(value).lower() for value in values)
             raise UnsupportedError(
                 f"a table with a primary key and {key}={options[key]} can't be written yet",
                 hint=f"what works: {works}; or use Java Paimon for this table",
+            )
+
+
+def check_compactable(options: TableOptions) -> None:
+    """Raises UnsupportedError for options of tables with a primary key that a compaction would have to honour."""
+    for key in options:
+        index = key.startswith("pk-") and key.endswith(".index.columns")
+        if index or (key == "primary-key.nullable" and options.get(key)):
+            raise UnsupportedError(
+                f"{key}: a compaction would have to honour it", hint="compact this table with Java Paimon"
             )
 
 

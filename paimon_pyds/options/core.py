@@ -34,7 +34,7 @@ _MODES = (
 _W = Scope.WRITE
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
-_NO_COMPACT = "writers here never compact inline"
+_NO_COMPACT = "writes of append tables are not followed by a compaction, and all others wait for theirs"
 _NO_EMPTY = "a commit without changes makes no snapshot here"
 _EXTERNAL = "writing data files outside the table is not supported; reading them is"
 
@@ -129,7 +129,7 @@ _FILES = (
     _i("blob.copy-buffer-size", _M, "4 kb", "buffer for blobs", "BLOB columns are refused by name"),
     _i("blob-write-null-on-missing-file", _B, "false", "missing blobs as NULL", "BLOB columns are refused by name"),
     _i("blob-write-null-on-fetch-failure", _B, "false", "failing blobs as NULL", "BLOB columns are refused by name"),
-    _i("blob-compaction.enabled", _B, "false", "compact blob files", _NO_COMPACT),
+    _i("blob-compaction.enabled", _B, "false", "compact blob files", "only for BLOB columns"),
     _r("vector-field", _S, None, "columns of vectors", "VECTOR columns are not supported"),
     _r("vector.file.format", _S, None, "format of vector files", "VECTOR columns are not supported"),
     _i("vector.target-file-size", _M, None, "size of vector files", "VECTOR columns are refused by name"),
@@ -197,7 +197,7 @@ _SCAN = (
 )  # fmt: skip
 
 _WRITE = (
-    _h("write-only", _B, "false", "writers do not compact", fallbacks=("write.compaction-skip",)),
+    _h("write-only", _B, "false", "no compaction follows a write", fallbacks=("write.compaction-skip",)),
     _h("dynamic-partition-overwrite", _B, "true", "an overwrite replaces the partitions that it has rows for"),
     _h("commit.max-retries", _N, "10", "how often a commit that lost a race is tried again"),
     _h("commit.timeout", _T, None, "how long a commit is tried"),

@@ -91,19 +91,29 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("pk-clustering-override", _B, "false", "files sorted by other columns than the key"),
 ])  # fmt: skip
 
-_PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", primary_key_only=True, rows=[
+_MEMORY = _group("runs are merged by columns, in windows of bounded size", primary_key_only=True, rows=[
     ("sort-engine", _E, "loser-tree", "how runs are merged"),
     ("sort-spill-threshold", _N, None, "runs before spilling"),
     ("sort-spill-buffer-size", _M, "64 mb", "memory of a merge"),
-    ("write.sequence-number-init-mode", _E, "scan", "where sequence numbers go on from"),
-    ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
-    ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
-    ("force-lookup", _B, "false", "look up on compaction"),
-    ("lookup-wait", _B, "true", "commits wait for look-ups"),
-    ("lookup-compact", _E, "radical", "how eager look-up compaction is"),
-    ("lookup-compact.max-interval", _N, None, "its longest interval"),
+    ("local-merge-buffer-size", _M, None, "merging before shuffling"),
     ("lookup.merge-buffer-size", _M, "8 mb", "memory of look-ups"),
     ("lookup.merge-records-threshold", _N, "1024", "records before spilling"),
+])  # fmt: skip
+
+_NUMBERS = _group("numbers go on from the greatest one of the files of a bucket", primary_key_only=True, rows=[
+    ("write.sequence-number-init-mode", _E, "scan", "where sequence numbers go on from"),
+])  # fmt: skip
+
+_WAITS = _group("each write waits for the compaction that follows it", primary_key_only=True, rows=[
+    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
+    ("lookup-wait", _B, "true", "commits wait for look-ups"),
+])  # fmt: skip
+
+_OVERWRITES = _group("overwritten files are lifted by compactions only", primary_key_only=True, rows=[
+    ("overwrite-upgrade", _B, "true", "level of overwritten files"),
+])  # fmt: skip
+
+_OTHER_BUCKETS = _group("tables with a primary key are written to fixed buckets only", primary_key_only=True, rows=[
     ("dynamic-bucket.target-row-num", _L, "2000000", "rows of a dynamic bucket"),
     ("dynamic-bucket.initial-buckets", _N, None, "buckets at the start"),
     ("dynamic-bucket.max-buckets", _N, "-1", "most buckets"),
@@ -116,10 +126,9 @@ _PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", p
     ("postpone.default-bucket-num", _N, None, "buckets of a new partition"),
     ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket"),
     ("postpone.target-size-per-bucket", _M, "1 gb", "size of a bucket"),
-    ("local-merge-buffer-size", _M, None, "merging before shuffling"),
-    ("record-level.expire-time", _T, None, "rows expire on compaction"),
-    ("record-level.time-field", _S, None, "the time they expire by"),
-    ("overwrite-upgrade", _B, "true", "level of overwritten files"),
+])  # fmt: skip
+
+_NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", primary_key_only=True, rows=[
     ("pk-vector.index.columns", _S, None, "vector indexes"),
     ("pk-btree.index.columns", _S, None, "tree indexes"),
     ("pk-bitmap.index.columns", _S, None, "bitmap indexes by key"),
@@ -127,9 +136,19 @@ _PRIMARY_KEY = _group("concerns compaction, look-ups or dynamic buckets only", p
     ("pk-full-text.index.columns", _S, None, "text indexes"),
 ])  # fmt: skip
 
+_LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
+    ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
+    ("changelog-producer.row-deduplicate-ignore-fields", _S, None, "columns that do not count there"),
+    ("record-level.expire-time", _T, None, "rows expire on compaction"),
+    ("record-level.time-field", _S, None, "the time they expire by"),
+])  # fmt: skip
+
 _MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
     ("compaction.force-up-level-0", _B, "false", "a compaction leaves nothing on level 0"),
+    ("force-lookup", _B, "false", "compactions look older versions up, and leave nothing on level 0"),
+    ("lookup-compact", _E, "radical", "gentle: what is looked up may stay on level 0 until runs are merged anyway"),
+    ("lookup-compact.max-interval", _N, None, "compactions of one writer, of which each here is the first, until then"),
     ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("compaction.offpeak.start.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak.end.hour", _N, "-1", "quiet hours"),
@@ -139,13 +158,12 @@ _MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("compaction.incremental-size-threshold", _M, None, "size of newer runs above which all are merged"),
     ("num-sorted-run.compaction-trigger", _N, "5", "sorted runs that are worth a compaction"),
     ("num-levels", _N, None, "levels of the merge tree"),
+    ("full-compaction.delta-commits", _N, None, "each batch write is followed by a full compaction"),
 ])  # fmt: skip
 
-_COMPACTION = _group("writers here never compact inline", [
+_COMPACTION = _group("belongs to the memory of Java's writers, or to compaction jobs of its own", [
     ("compaction.file-num-limit", _N, "100000", "most files at once"),
     ("compaction.skip-expired-partitions", _B, "false", "leave expired partitions"),
-    ("num-sorted-run.stop-trigger", _N, None, "writers wait"),
-    ("full-compaction.delta-commits", _N, None, "trigger"),
     ("local-sort.max-num-file-handles", _N, "128", "files of a sort"),
     ("spill-compression.zstd-level", _N, "1", "of spilled data"),
     ("page-size", _M, "64 kb", "memory pages of Java"),
@@ -266,5 +284,6 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_PRIMARY_KEY, *_MERGE_RUNS, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
+    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_OTHER_BUCKETS, *_NOT_COMPACTED, *_LOOK_UPS,
+    *_MERGE_RUNS, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
 )  # fmt: skip

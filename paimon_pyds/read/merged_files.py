@@ -34,7 +34,7 @@ from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Const, root_columns
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
@@ -177,6 +177,25 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
     return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
 
 
+def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
+    """Whether only some keys of a section would be merged, as its indexes tell: its candidates, or why there are none.
+
+    Args:
+        spec: of the plan.
+        files: all of the section.
+
+    Raises:
+        FileNotFoundError: a file is gone.
+        CorruptFileError, StorageError, UnsupportedError, OptionError, SchemaError: as `read_merged`.
+    """
+    assert spec.merging is not None
+    section = _Section(spec, spec.merging, files, [FileTrace(file.path, file.row_count) for file in files])
+    found = section.search()
+    if found is not None:
+        found[0].candidates(found[1], section.files, section.traces, section.note)
+    return section.note
+
+
 def _alone(file: PlannedFile) -> PlannedFile:
     return file._replace(run=None, bounds=None)
 
@@ -290,6 +309,11 @@ class _Section:
         """The keys of which a version may make what is left of the filter true; None where all keys are merged."""
         if self.keys is not None:
             return self.keys
+        found = self.search()
+        return None if found is None else found[0].wanted(found[1], self.files, self.traces, self.note)
+
+    def search(self) -> tuple[KeySearch, Sequence[Predicate]] | None:
+        """How to find these keys, and the conditions to find them by; None, with the reason noted, where none can."""
         after = self.merging.filter.after
         if after is Const.TRUE or self.merging.gives != "rows":
             return None
@@ -301,8 +325,7 @@ class _Section:
             self.note.reason = "no version alone tells whether the filter keeps the merged row"
             return None
         schema = self.merging.schema
-        search = KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys)
-        return search.wanted(conditions, self.files, self.traces, self.note)
+        return KeySearch(self.reading, schema.fields, schema.trimmed_primary_keys), conditions
 
     def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.

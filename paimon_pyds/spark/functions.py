@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.options import TableOptions
 from paimon_pyds.spark.executor import SparkExecutor
+from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ def write(
     """Write a DataFrame into the table at a path, which is made when it is missing.
 
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
-    lists of columns, a mapping for ``overwrite_partition``.
+    lists of columns, a mapping for ``overwrite_partition``. The buckets that it wrote to of a table with a primary key
+    are compacted by the workers, a task for each; a plain ``df.write`` leaves that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
@@ -50,9 +53,36 @@ def write(
     if twice:
         raise OptionError(f"{twice[0]} is given twice")
     writer = df.write.format("paimon_pyds").mode(mode)
+    target = _compacted_by_workers({**given, **named, "path": path}, mode)
+    if target is not None:
+        given["write-only"] = "true"
     for name, value in {**named, **given}.items():
         writer = writer.option(name, value)
     writer.save(path)
+    if target is not None:
+        from paimon_pyds.compact.compact import compact_since
+
+        table, before, own = target
+        compact_since(table.store, before, own, SparkExecutor(df.sparkSession))
+
+
+def _compacted_by_workers(options: Mapping[str, str], mode: str) -> tuple[Table, int, Mapping[str, str]] | None:
+    """A table whose buckets are to be compacted after a write, its latest snapshot's number, and options of the write.
+
+    None where there is nothing to compact. What is wrong with the options is left to the write to tell; a table that it
+    makes has no runs to merge yet.
+    """
+    from paimon_pyds.spark.writer import dynamic_options
+
+    try:
+        parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=mode != "append")
+        table = Table.open(parsed.path, parsed.branch, parsed.storage)
+        own = dynamic_options(table, parsed)
+        if not table.primary_key or parsed.operation or TableOptions({**table.options, **own}).get("write-only"):
+            return None
+        return table, table.store.latest_snapshot_id() or 0, own
+    except PaimonError:
+        return None
 
 
 def _option_text(name: str, value: Any) -> str:

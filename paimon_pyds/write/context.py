@@ -16,7 +16,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats import by_name, traits_of
 from paimon_pyds.formats.statistics import stats_modes
-from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.build import IndexSpec, parse_index_specs
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, key_field
 from paimon_pyds.metadata.paths import TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest

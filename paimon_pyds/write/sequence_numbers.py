@@ -30,7 +30,7 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import RUN_COLUMNS, DataFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.store import TableStore
@@ -44,7 +44,6 @@ _MOST_TASKS = 1 << 20
 _READ_SINGLY = 8
 """Partitions whose numbers are read one by one; with more of them those of all are read at once."""
 _BATCH_ROWS = 131_072
-_NUMBERED = ("partition", "bucket", "max_sequence_number")
 
 
 class SequenceNumbers:
@@ -87,7 +86,7 @@ class SequenceNumbers:
         self._seen.add(partition)
         self._has_all = len(self._seen) > _READ_SINGLY
         wanted = None if self._has_all else EntryFilter(context.schema, partitions=frozenset({partition}))
-        live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), _NUMBERED)
+        live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), RUN_COLUMNS)
         found = pa.Table.from_batches([live]).group_by(["partition", "bucket"])
         for row in found.aggregate([("max_sequence_number", "max")]).to_pylist():
             self._greatest[PartitionBucket(row["partition"], row["bucket"])] = row["max_sequence_number_max"]

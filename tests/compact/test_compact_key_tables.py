@@ -52,6 +52,7 @@ ENGINES: dict[str, dict[str, str]] = {
     },
 }
 KINDS = {"rowkind-column": "kind"}
+_PILING = {"bucket": "1", "write-only": "true"}
 
 
 def _rows(random: Random, count: int = 20, keys: int = 30, kinds: Sequence[str] = ("+I", "+I", "+U", "-D")) -> pa.Table:
@@ -67,7 +68,7 @@ def _rows(random: Random, count: int = 20, keys: int = 30, kinds: Sequence[str] 
 
 
 def _make(path: Path, options: Mapping[str, str] | None = None) -> pp.Table:
-    return pp.Table.create(path, SCHEMA, primary_key=["k"], options={"bucket": "1", **(options or {})})
+    return pp.Table.create(path, SCHEMA, primary_key=["k"], options={**_PILING, **(options or {})})
 
 
 def _written(path: Path, writes: int = 5, options: Mapping[str, str] | None = None) -> pp.Table:
@@ -127,12 +128,12 @@ def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: 
         shutil.copytree(tmp_path / "db.db" / name, tmp_path / "java.db" / name)
         table = pp.Table.open(tmp_path / "db.db" / name)
         before, hides = _read(table), _hides(table)
-        if not hides:
-            table.compact()
-            assert _read(table) == before, name
-        summary = table.compact(full=True)
-        changed += summary.groups > 0
+        some = table.compact()
         assert hides or _read(table) == before, name
+        before = _read(table)
+        summary = table.compact(full=True)
+        changed += summary.groups + some.groups > 0
+        assert _read(table) == before, name
         assert table.compact(full=True).snapshot_id is None, name
         _check_levels(table)
         assert not any(entry.deletion_ranges for entry in index_entries(table)), name
@@ -270,7 +271,9 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_partitions_and_buckets_are_compacted_each_by_itself(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("k", pa.int32(), False), pa.field("p", pa.int32(), False), ("v", pa.int64())])
-    table = pp.Table.create(tmp_path / "t", schema, primary_key=["p", "k"], partition_by=["p"], options={"bucket": "2"})
+    table = pp.Table.create(
+        tmp_path / "t", schema, primary_key=["p", "k"], partition_by=["p"], options={**_PILING, "bucket": "2"}
+    )
     for value in range(5):
         table.append(pa.table([list(range(20)) * 2, [0] * 20 + [1] * 20, [value] * 40], schema=schema))
     said: list[int] = []

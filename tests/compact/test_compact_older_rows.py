@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from compact_support import deleted, index_entries, live
+from compact_support import Meanwhile, delete_positions, deleted, index_entries, live, names
+from hypothesis import Phase, given, note, settings
 
 import paimon_pyds as pp
-from support.values import in_order, lines
+from paimon_pyds.compact import older_rows
+from paimon_pyds.compact.older_rows import OlderRows
+from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
+from paimon_pyds.read.live_rows import FileTrace
+from support import key_engines
+from support.effort import LONG
+from support.key_engines import ENGINES as JAVA
+from support.key_model import ENGINES
+from support.key_world import KeyWorld
+from support.oracle import Oracle, requires_java_oracle
+from support.table_world import POOLS, SEEDS, Pools
+from support.values import dumps, in_order, lines
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.int64()), ("s", pa.int32())])
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -106,3 +122,185 @@ def test_first_rows_stay_and_later_ones_are_dropped(tmp_path: Path) -> None:
     before = in_order(lines(table.scan().to_arrow()))
     table.compact(full=True)
     assert in_order(lines(table.scan().to_arrow())) == before
+
+
+# --------------------------------------------------------------------------------------------------- files and options
+
+
+def test_large_files_leave_level_0_as_they_are_and_hide_what_they_replace(tmp_path: Path) -> None:
+    table = _make(tmp_path / "t", VECTORS)
+    files = set(names(table))
+    _append(table, range(10), 2)
+    lifted = set(names(table)) - files
+    assert table.compact().rows == 0
+    assert files | lifted == set(names(table))
+    assert _values(table) == dict.fromkeys(range(KEYS), 1) | dict.fromkeys(range(10), 2)
+    _append(table, [3], 0, kind="-D")
+    _append(table, [5], 0, kind="-D")
+    table.compact()
+    assert not sum(live(table)["delete_row_count"].to_pylist())
+    assert set(_values(table)) == set(range(KEYS)) - {3, 5}
+
+
+def test_gentle_look_ups_leave_level_0_until_runs_are_merged(tmp_path: Path) -> None:
+    options = {"lookup-compact": "gentle", "num-sorted-run.compaction-trigger": "3"}
+    table = _make(tmp_path / "t", {**VECTORS, **options})
+    for number, seen in ((2, 1), (3, 3)):
+        _append(table, [7], number)
+        table.compact()
+        assert _values(table)[7] == seen
+    table.compact(full=True)
+    _append(table, [8], 9)
+    assert table.compact(options={"lookup-compact.max-interval": "3"}).groups == 0
+    assert table.compact(options={"lookup-compact": "radical"}).groups == 1
+    assert _values(table)[8] == 9
+
+
+def test_rows_that_were_deleted_before_there_were_vectors_stay_so(tmp_path: Path) -> None:
+    options = {"compaction.force-up-level-0": "true", "deletion-vectors.modifiable": "true"}
+    table = _make(tmp_path / "t", options)
+    _append(table, [1, 2], 0, kind="-D")
+    table.compact()
+    assert _levels(table) == [4, 5]
+    table.alter(set_options=VECTORS)
+    _append(table, [3, 4], 2)
+    table.compact(options={"compaction.size-ratio": "100000"})
+    assert 0 not in _levels(table)
+    assert set(_values(table)) == set(range(KEYS)) - {1, 2}
+
+
+def test_older_files_are_read_in_windows_and_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**VECTORS, "sequence.field": "s", "parquet.page.row.count.limit": "1000"}
+    table = pp.Table.create(
+        tmp_path / "t", SCHEMA, primary_key=["k"], options={"bucket": "1", "write-only": "true", **options}
+    )
+    _append(table, range(400_000), 1)
+    table.compact(full=True)
+    sizes, traces = list[int](), list[FileTrace]()
+    found, read = OlderRows.found, older_rows.read_wanted
+
+    def found_noted(self: OlderRows, window: pa.RecordBatch, *, whole: bool) -> pa.RecordBatch | None:
+        sizes.append(window.num_rows)
+        return found(self, window, whole=whole)
+
+    def read_noted(spec: Any, keys: Any, file: Any, trace: FileTrace, rows: int) -> Iterator[pa.RecordBatch]:
+        traces.append(trace)
+        return read(spec, keys, file, trace, rows)
+
+    monkeypatch.setattr(OlderRows, "found", found_noted)
+    monkeypatch.setattr(older_rows, "read_wanted", read_noted)
+    _append(table, range(500, 600), 2)
+    table.compact()
+    assert sum(trace.counters.bytes_read for trace in traces) < max(live(table)["file_size"].to_pylist()) // 4
+    assert deleted(table) == 100
+    sizes.clear()
+    _append(table, range(0, 400_000, 2), 3)
+    table.compact(options={"compaction.size-ratio": "-99"})
+    assert len(sizes) > 2
+    assert max(sizes) <= 2 * DEFAULT_BATCH_ROWS
+    assert sum(trace.rows_returned for trace in traces) >= 200_000
+    assert pc.sum(table.scan(columns=["v"]).to_arrow()["v"]).as_py() == 400_000 + 50 + 2 * 200_000
+
+
+# ------------------------------------------------------------------------------------------------------- other commits
+
+_SUMS = {**VECTORS, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+
+
+def test_rows_that_were_hidden_meanwhile_are_not_counted_again(tmp_path: Path) -> None:
+    table = _make(tmp_path / "t", _SUMS)
+    (old,) = names(table)
+    _append(table, [5, 6], 10)
+    other = pp.Table.open(table.path)
+    summary = table.compact(executor=Meanwhile(lambda: delete_positions(other, {old: [5]})))
+    assert (summary.attempts, summary.groups) == (2, 1)
+    assert _values(table) == dict.fromkeys(range(KEYS), 1) | {5: 10, 6: 11}
+    assert deleted(table) == 2
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_another_compaction_comes_first(tmp_path: Path, full: bool) -> None:
+    table = _make(tmp_path / "t", _SUMS)
+    _append(table, [5, 6], 10)
+    other = pp.Table.open(table.path)
+    summary = table.compact(executor=Meanwhile(lambda: other.compact(full=full)))
+    assert summary.groups == 0
+    assert _values(table) == dict.fromkeys(range(KEYS), 1) | {5: 11, 6: 11}
+
+
+def test_deletes_that_are_written_meanwhile_are_left_for_the_next_compaction(tmp_path: Path) -> None:
+    table = _make(tmp_path / "t", VECTORS)
+    _append(table, [5, 6], 10)
+    other = pp.Table.open(table.path)
+    summary = table.compact(executor=Meanwhile(lambda: _append(other, [6, 7], 0, kind="-D")))
+    assert (summary.attempts, summary.groups) == (1, 1)
+    assert _values(table) == dict.fromkeys(range(KEYS), 1) | {5: 10, 6: 10}
+    table.compact()
+    assert _values(table) == {k: v for k, v in (dict.fromkeys(range(KEYS), 1) | {5: 10}).items() if k not in (6, 7)}
+
+
+# -------------------------------------------------------------------------------------------------------------- models
+
+
+@pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", ["first-row", "deletion vectors"])
+@settings(max_examples=400 if LONG else 4, phases=[Phase.explicit, Phase.reuse, Phase.generate], deadline=None)
+@given(pools=POOLS, seed=SEEDS)
+def test_a_table_of_several_levels_is_its_model_after_each_compaction(name: str, pools: Pools, seed: int) -> None:
+    """All types of keys, formats, changes of columns, NULLs, kinds and sequence fields."""
+    log: list[str] = []
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            world = KeyWorld(ENGINES[name], pools, seed, Path(directory, "t"), log)
+            world.table.alter(set_options={"compaction.size-ratio": "-99", "num-sorted-run.compaction-trigger": "5"})
+            for _ in range(6):
+                world.pick([world.write, world.write, world.write_tasks, world.alter])()
+                full = world.random.random() < 0.1
+                log.append(f"compact full={full}")
+                world.table.compact(full=full)
+                world.model.follow(world.table)
+                assert 0 not in _levels(world.table)
+                world.check()
+        except BaseException:
+            note("\n".join(log))
+            raise
+
+
+@requires_java_oracle
+@pytest.mark.java
+def test_java_compacts_to_the_same_rows_and_goes_on(oracle: Oracle, tmp_path: Path) -> None:
+    """Rows that Java writes in two tables: one it compacts with each write, the other we do."""
+    modes = {"vectors": VECTORS, "forced": {"force-lookup": "true"}}
+    engines = ["deduplicate", "sequence", "partial_removing", "groups", "aggregation"]
+    tables = {f"{mode}_{engine}": {**modes[mode], **JAVA[engine]} for mode in modes for engine in engines}
+    tables["first"] = {"merge-engine": "first-row", "ignore-delete": "true"}
+    with oracle.batch() as batch:
+        for name, options in tables.items():
+            for db, own in (("java", {}), ("db", {"write-only": "true"})):
+                whole = {"bucket": "1", **options, **own}
+                batch.create(tmp_path, f"{db}.{name}", key_engines.SCHEMA, primary_keys=["k"], options=whole)
+    random, levels = Random(4), set[tuple[int, ...]]()
+    for round_ in range(3):
+        with oracle.batch() as batch:
+            for name in tables:
+                rows = key_engines.random_rows(random)
+                if round_ == 0:
+                    rows = [{**row, "k": k, "_kind": "+I"} for k, row in enumerate(rows * 20)]
+                path = batch.oracle.scratch_file(".jsonl")
+                path.write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
+                for db in ("java", "db"):
+                    batch.add("write", tmp_path, f"{db}.{name}", path, "--row-kind-field", "_kind")
+        for name in tables:
+            table = pp.Table.open(tmp_path / "db.db" / name)
+            table.compact()
+            levels.add(tuple(_levels(table)))
+        with oracle.batch() as batch:
+            found = {name: [batch.read(tmp_path, f"{db}.{name}") for db in ("db", "java")] for name in tables}
+            for name in tables if round_ == 2 else ():
+                batch.compact(tmp_path, f"db.{name}")
+                found[name].append(batch.read(tmp_path, f"db.{name}"))
+        for name, (ours, *others) in found.items():
+            assert all(ours.lines == other.lines for other in others), (name, round_)
+            assert in_order(lines(pp.Table.open(tmp_path / "db.db" / name).scan().to_arrow())) == ours.lines, name
+    assert any(len(set(found)) > 1 for found in levels)

@@ -120,6 +120,12 @@ def test_options() -> None:
     assert at_night == UniversalRules(small_size=70, trigger=3, highest_level=3, size_ratio=41, lift_level_0=True)
     assert [UniversalRules.of(TableOptions(options), 100, hour).size_ratio for hour in (5, 6, 21, 22)] == [41, 1, 1, 41]
     assert UniversalRules.of(TableOptions({}), 100, 3) == RULES
+    for own in ({"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}, {"changelog-producer": "lookup"}):
+        assert UniversalRules.of(TableOptions(own), 100, 3).lift_level_0
+        assert not UniversalRules.of(TableOptions({**own, "lookup-compact": "gentle"}), 100, 3).lift_level_0
+    eager = {"force-lookup": "true", "lookup-compact": "gentle", "lookup-compact.max-interval": "1"}
+    assert UniversalRules.of(TableOptions({**eager, "num-sorted-run.compaction-trigger": "1"}), 100, 3).lift_level_0
+    assert not UniversalRules.of(TableOptions(eager), 100, 3).lift_level_0
     assert UniversalRules.of(TableOptions({"num-levels": "9"}), 100, 3).highest_level == 8
 
 
@@ -178,6 +184,24 @@ def test_files_whose_rows_go_are_rewritten() -> None:
     assert _shape(_steps(deletes, vector, unit=below)) == ([], [0])
     every = replace(RULES, rewrite_all=True)
     assert _shape(_steps(_file(0, 0, (0, 1)), _file(1, 5, (2, 3)), rules=every)) == ([[[0]], [[1]]], [])
+
+
+def test_files_that_leave_level_0_are_rewritten_where_older_rows_have_a_say() -> None:
+    options = {"force-lookup": "true", "file.format.per.level": "3:orc", "num-levels": "6"}
+    newest_counts = UniversalRules.of(TableOptions(options), 100, 3)
+    merging = UniversalRules.of(TableOptions({**options, "sequence.field": "s"}), 100, 3)
+    vectors = UniversalRules.of(TableOptions({"deletion-vectors.enabled": "true"}), 100, 3)
+    file, older = _file(0, 0, (0, 9)), [_file(at, 5, (10 * at - 5, 10 * at - 1)) for at in (1, 2)]
+    cases = [(newest_counts, 4, False), (newest_counts, 3, True), (merging, 4, True), (merging, 5, False)]
+    for rules, level, rewritten in [*cases, (vectors, 4, False)]:
+        steps = _steps(file, *older, rules=rules, unit=Unit(((file,),), level))
+        assert bool(steps.rewrites) == rewritten
+        assert bool(steps.upgrades) != rewritten
+        assert [file.at for file in steps.older] == [1]
+        assert steps.drop_deletes == (rules is vectors or level == 5)
+    deletes = replace(file, has_deletes=True)
+    assert _steps(deletes, *older, rules=vectors, unit=Unit(((deletes,),), 4)).rewrites
+    assert not _steps(deletes, *older, rules=newest_counts, unit=Unit(((deletes,),), 4)).rewrites
 
 
 def test_deletes_go_where_nothing_is_older() -> None:

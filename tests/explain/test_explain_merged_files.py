@@ -35,14 +35,14 @@ def test_sections_whose_rows_are_merged() -> None:
     lines = _lines(e)
     assert lines["level 0, section 2 merged: 4 files in 4 sorted runs may have versions of one row"] == 4
     assert lines["filter before merging id >= 10 AND id <= 20 on keys: all versions of a row agree"] == 12
-    assert lines["filter after merging v > 3 no pruning by it: a newer version may differ"] == 12
+    assert lines["filter after merging v > 3 all versions are merged: too many rows may make the filter true"] == 12
     assert [f.run.section for f in interesting(e.files) if f.run] == [1] * 4 + [2] * 4 + [3] * 4
     run = e.files_to_arrow()["run"].to_pylist()[0]
     assert run == {
         "level": 0, "section": 1, "files": 4, "runs": 4, "merged": True, "before": "id >= 10 AND id <= 20",
-        "after": "v > 3",
+        "after": "v > 3", "search": "all versions are merged: too many rows may make the filter true",
     }  # fmt: skip
-    assert "no pruning by it: a newer version may differ" in e.html
+    assert "all versions are merged: too many rows" in e.html
     assert json.loads(json.dumps(e.as_dict()))["files"][0]["run"] == run
 
 

@@ -98,6 +98,8 @@ class KeyWorld(World):
         }  # fmt: skip
         if not any(word in self.kind for word in ("sums", "first", "greatest")):
             found |= {self._remove: 2, delete: 2, fill: 1, merge: 3}
+        if "sums" not in self.kind and "first" not in self.kind:
+            found |= {_raise: 3}
         return found
 
     def _append(self, rng: Dice) -> Step:
@@ -136,6 +138,16 @@ class KeyWorld(World):
         if "vectors" not in self.kind and "first" not in self.kind:
             assert rows_of(table) == before, self
         super().check()
+
+
+def _raise(rng: Dice) -> Step:
+    """Of two at once, each adds to what the other has left; an upsert in between is not lost."""
+    key = rng.near()
+
+    def after(before: Rows) -> Rows:
+        return Counter({(r[0], r[1] + 10 * (r[0] == key), *r[2:]): count for r, count in before.items()})
+
+    return Step(f"raise {key}", lambda t: t.update({"n": "n + 10"}, f"id = {key}", executor=ONE), after)
 
 
 def _alter(rng: Dice) -> Step:

@@ -35,7 +35,7 @@ ROWS = 60
 TABLES = [("parquet", "1 b"), ("parquet", "10 mb"), ("orc", "1 b"), ("avro", "10 mb")]
 VARIANTS = [
     "parquet none 32", "parquet gzip", "orc none 64", "orc zlib", "orc lz4", "avro snappy 32", "avro deflate",
-    "avro none",
+    "avro none", "parquet none key", "orc zlib key", "avro snappy key",
 ]  # fmt: skip
 QUERIES = [None, "c = 3", "s = 's4' OR c IS NULL", "d > 20.0 AND id < 100", "m['k'] = 1", "p = 'x' AND c IN (1, 2)"]
 SCHEMA = pa.schema(
@@ -57,7 +57,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def _make(path: Path, own: dict[str, str]) -> Path:
-    """Two snapshots, four kinds of index, statistics of every column."""
+    """Two snapshots, four kinds of index, statistics of every column. Runs of a table with buckets, and so a primary
+    key, have keys in common."""
     options = own | {
         "file-index.bitmap.columns": "c",
         "file-index.bloom-filter.columns": "s",
@@ -65,8 +66,9 @@ def _make(path: Path, own: dict[str, str]) -> Path:
         "file-index.range-bitmap.columns": "d",
         "file-index.bsi.columns": "id",
     }
-    table = pp.Table.create(path / "t", SCHEMA, partition_by=["p"], options=options)
-    for start in (0, ROWS):
+    key = ["id", "p"] if "bucket" in own else []
+    table = pp.Table.create(path / "t", SCHEMA, primary_key=key, partition_by=["p"], options=options)
+    for start in (0, ROWS // 2 if key else ROWS):
         ids = range(start, start + ROWS)
         table.append(
             pa.table(
@@ -161,11 +163,16 @@ def _is_silent(file: Path, options: dict[str, str]) -> bool:
 def test_other_codecs_and_vectors_changed_anywhere(tmp_path: Path, variant: str) -> None:
     format_, codec, *bits = variant.split()
     options = {"file.format": format_, "file.compression": codec, "file-index.in-manifest-threshold": "1 b"}
-    if bits:
+    if bits == ["key"]:
+        options |= {"bucket": "1", "write-only": "true"}
+    elif bits:
         options |= {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(bits[0] == "64").lower()}
     path = _make(tmp_path, options)
     if bits:
         pp.Table.open(path).delete("id % 9 = 1")
+    if bits == ["key"]:
+        pp.Table.open(path).compact(options={"num-sorted-run.compaction-trigger": "2"})
+        pp.Table.open(path).delete("id % 9 = 2")
     right = _ask(path)
     kinds: dict[str, list[Path]] = {}
     for file in [*_files(path), path / "snapshot" / "LATEST"]:

@@ -13,8 +13,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import COUNTING, IndexedColumn, index_columns
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from index_support import agrees, predicate
 
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.storage import BytesSource

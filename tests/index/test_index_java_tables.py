@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from index_support import agrees, positions, predicate, same_answers
 
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec, parse_index_specs
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.exact import matches

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 from index_support import agrees, column, predicate, same_answers
 
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.storage import BytesSource

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_support import positions
 
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.predicate.exact import matches

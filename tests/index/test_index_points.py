@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bloom import BloomBuilder, BloomReader
-from paimon_pyds.index.config import bloom_size
+from paimon_pyds.index.build import bloom_size
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Points
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap

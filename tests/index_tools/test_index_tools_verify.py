@@ -17,8 +17,7 @@ from pyroaring import BitMap
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError
 from paimon_pyds.index.bloom import BloomReader
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import IndexSpec
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary

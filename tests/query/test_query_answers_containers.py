@@ -13,8 +13,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import index_columns
-from paimon_pyds.index.build import FileIndexBuilder
-from paimon_pyds.index.config import parse_index_specs
+from paimon_pyds.index.build import FileIndexBuilder, parse_index_specs
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.slice_containers import containers_of, read_containers
 from paimon_pyds.index.source import Window

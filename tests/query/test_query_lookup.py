@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_pyds import Table
@@ -168,3 +170,37 @@ def test_what_is_refused() -> None:
         Table.open(table_path("append_avro")).lookup(keys)
     assert table.lookup(keys.slice(0, 0)).schema.equals(table.arrow_schema)
     assert table.lookup(keys.slice(0, 0)).num_rows == 0
+
+
+@pytest.mark.parametrize("key", ["number", "text", "both", "day"])
+def test_scattered_keys_of_several_runs(tmp_path: Path, key: str) -> None:
+    rng = np.random.default_rng(4)
+    types = {"number": pa.int64(), "text": pa.string(), "day": pa.date32(), "v": pa.int32(), "w": pa.string()}
+    names = ["number", "text"] if key == "both" else [key]
+    schema = pa.schema([pa.field(name, type_, name not in names) for name, type_ in types.items()])
+    options = {"bucket": "2", "write-only": "true", "parquet.page.row.count.limit": "100"}
+    table = Table.create(tmp_path / "t", schema, names, options=options)
+
+    def rows(numbers: Any, run: int = 0) -> pa.Table:
+        days = pa.array(numbers, pa.int32()).cast(pa.date32())
+        texts = [f"{number:05d}"[::-1] for number in numbers.tolist()]
+        values = [None if number % 3 else f"{run} {number}" for number in numbers.tolist()]
+        return pa.table([numbers, texts, days, numbers % 100 + run, values], names=list(types)).cast(schema)
+
+    for run in range(3):
+        table.append(rows(rng.choice(20_000, 6_000, replace=False), run))
+    for _ in range(2):
+        everything = table.scan().to_arrow()
+        for count in (1, 50, 2_000):
+            keys = rows(rng.choice(21_000, count, replace=False)).select(names)
+            assert lines(table.lookup(keys)) == _expected(keys, everything)
+            few = table.lookup(keys, ["w"], filter="v < 50 AND w IS NOT NULL")
+            chosen = everything.filter(pc.and_(pc.less(everything["v"], 50), pc.is_valid(everything["w"])))
+            assert lines(few) == lines(_rows_of(keys, chosen).select(["w"]))
+        table.compact(full=True)
+
+
+def _rows_of(keys: pa.Table, rows: pa.Table) -> pa.Table:
+    found = lines(rows.select(keys.column_names))
+    places = {text: place for place, text in enumerate(found)}
+    return rows.take(pa.array([places[text] for text in lines(keys) if text in places], pa.int64()))

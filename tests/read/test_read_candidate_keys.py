@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -54,8 +55,9 @@ _INDEXES = {
 def _searching() -> Iterator[None]:
     """Keys are searched however many of the rows may be wanted."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate_keys, "_BLOCK_ROWS", 1)
-        patch.setattr(candidate_keys, "_MOST_BLOCKS", 1.0)
+        patch.setattr(candidate_keys, "_SEARCH_COST", 0.0)
+        patch.setattr(candidate_keys, "_CANDIDATE_COST", 0.0)
+        patch.setattr(candidate_keys, "_FEW_PER_KEY", 0)
         yield
 
 
@@ -199,6 +201,24 @@ def test_few_versions_are_read(two_runs: pp.Table) -> None:
     assert few < all_
     rows = two_runs.scan("v = 0").to_arrow()
     assert rows.column("w").to_pylist() == [f"1 {k}" for k in range(105, 115)]
+
+
+def test_scattered_rows_are_searched_and_explained(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int32())])
+    options = {"bucket": "1", "write-only": "true", "file-index.bitmap.columns": "v"}
+    table = pp.Table.create(tmp_path / "t", schema, ["k"], options=options)
+    for run in range(3):
+        keys = np.arange(run, 90_000, 3 - run)
+        table.append(pa.table({"k": keys, "v": (keys * 7_919 + run) % 2_999}, schema))
+    (section,) = _sections(_traces(table, "v = 5"))
+    assert section.candidates and section.candidates > section.rows_returned
+    assert section.versions < 3 * section.candidates
+    assert lines(table.scan("v = 5").to_arrow()) == lines(table.scan("v = 5", options=_OFF).to_arrow())
+    text = f"indexes leave {section.candidates} rows that may make it true"
+    assert f"{text}: only versions of their keys are merged" in str(table.explain("v = 5"))
+    fetched = f"{section.versions} of {section.rows:,} versions fetched, {section.rows_returned} rows kept"
+    assert f"{text}, {section.candidate_keys} candidate keys: {fetched}" in str(table.explain("v = 5", analyze=True))
+    assert "all versions are merged: too many rows" in str(table.explain("v < 900"))
 
 
 def test_everything_is_merged_where_many_rows_are_wanted(two_runs: pp.Table) -> None:

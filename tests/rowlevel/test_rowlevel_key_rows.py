@@ -6,6 +6,8 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -348,6 +350,33 @@ def test_rows_that_a_compaction_has_to_show_change_too(tmp_path: Path, wide: str
     assert table.count() == 0
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_values_of_all_kinds_stay(tmp_path: Path, file_format: str) -> None:
+    row = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float64()))])
+    schema = pa.schema(
+        [("id", pa.int64()), ("n", pa.int32()), ("l", pa.list_(pa.string())), ("m", pa.map_(pa.string(), pa.int64())),
+         ("r", row), ("d", pa.decimal128(20, 3)), ("t", pa.timestamp("us")), ("z", pa.timestamp("ms", "UTC")),
+         ("b", pa.binary())]
+    )  # fmt: skip
+    values = {
+        "l": [["a", None], None], "m": [[("k", 1), ("q", None)], None], "r": [{"x": 1, "y": [1.5, None]}, None],
+        "d": [Decimal("-1.125"), None], "t": [datetime(1960, 1, 1), None],
+        "z": [datetime(2020, 1, 1, tzinfo=timezone.utc), None], "b": [b"\x00\xff", None],
+    }  # fmt: skip
+    rows = [{"id": i, "n": i, **{name: of[i % 2] for name, of in values.items()}} for i in range(12)]
+    options = {"bucket": "1", "file.format": file_format, "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["id"], options=options)
+    data = pa.Table.from_pylist(rows, schema=schema)
+    table.append(data)
+    table.append(data.slice(3, 3))
+    assert table.update({"n": "n + 100"}, "id >= 6").rows_updated == 6
+    assert table.delete("id % 4 = 1").rows_deleted == 3
+    table.merge(pa.table({"id": [0, 2], "n": [-1, -2]}), ["id"], when_matched="update set n = source.n")
+    kept = [{**r, "n": n} for r, n in zip(data.to_pylist(), [-1, 1, -2, 3, 4, 5, *range(106, 112)], strict=True)]
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [r for r in kept if r["id"] % 4 != 1]
+    assert _changes(table, "3,4", "id") == [{"rowkind": "-D", **r} for r in kept if r["id"] % 4 == 1]
+
+
 # ---------------------------------------------------------------------------------------------------------- figures
 
 
@@ -368,9 +397,9 @@ def test_what_a_delete_reads_and_writes(tmp_path: Path) -> None:
     assert table.count() == 0
 
 
-def _changes(table: pp.Table, between: str) -> list[dict[str, Any]]:
+def _changes(table: pp.Table, between: str, key: str = "k") -> list[dict[str, Any]]:
     found = table.audit_log(options={"incremental-between": between}).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: (row["k"], row["rowkind"]))
+    return sorted(found, key=lambda row: (row[key], row["rowkind"]))
 
 
 def test_a_changelog_has_the_changes(tmp_path: Path) -> None:

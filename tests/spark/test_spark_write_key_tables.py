@@ -10,6 +10,8 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.spark import write
+from paimon_pyds.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
 
@@ -37,3 +39,25 @@ def test_rows_of_two_tasks_are_never_equally_old(frames, path):
     ours = {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
     assert {row.k: row.v for row in frames.load(path).collect()} == ours
     assert sorted(ours) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch, by_function):
+    """By the process that commits, or by the workers, where the session is at hand."""
+    rows = frames.spark.sql("SELECT INT(id) AS k, INT(id) AS v FROM range(40)").coalesce(1)
+    options = {"primary-key": "k", "bucket": "2", "num-sorted-run.compaction-trigger": "2"}
+    tasks = []
+    real = SparkExecutor.map
+    monkeypatch.setattr(SparkExecutor, "map", lambda self, f, given: tasks.append(len(given)) or real(self, f, given))
+    for _ in range(2):
+        if by_function:
+            write(rows, path, options=options)
+        else:
+            frames.save("SELECT INT(id) AS k, INT(id) AS v FROM range(40)", path, **options)
+    table = pp.Table.open(path)
+    assert ManifestReader(table.store).live_files(table.snapshot())["level"].to_pylist() == [2, 2]
+    assert tasks == ([2] if by_function else [])
+    assert "write-only" not in table.options
+    assert {row.k for row in frames.load(path).collect()} == set(range(40))
+    write(rows, path, options={"write-only": "true"})
+    assert ManifestReader(table.store).live_files(table.snapshot()).num_rows == 4

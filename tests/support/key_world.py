@@ -146,6 +146,7 @@ class KeyWorld(World):
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
         if self.engine.hides_level_0:
             options.pop("changelog-producer", None)
+            options["write-only"] = "true"
         if self.format == "avro" and self.random.random() < 0.5:
             options |= {"file.format": "parquet", "file.format.per.level": self.pick(["0:avro", "5:avro"])}
         if self.random.random() < 0.2:
@@ -228,7 +229,7 @@ class KeyWorld(World):
         self.model.follow(self.table, tasks, gone)
 
     def compact(self) -> None:
-        full = self.random.random() < (1 if self.engine.hides_level_0 else 0.4)
+        full = self.random.random() < 0.4
         self.log.append(f"compact full={full}")
         self.table.compact(full=full)
         self.model.follow(self.table)

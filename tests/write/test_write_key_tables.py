@@ -134,7 +134,7 @@ _LAYOUTS = st.sampled_from(
 
 
 def _table(path: Path | str, **options: str) -> pp.Table:
-    options = {"bucket": "2", **options}
+    options = {"bucket": "2", "write-only": "true", **options}
     return pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
 
 
@@ -404,15 +404,7 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
         plain.append(rows, options=_OP)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"bucket": "-1"},
-        {"bucket": "-2"},
-        {"deletion-vectors.enabled": "true"},
-        {"merge-engine": "first-row"},
-    ],
-)
+@pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "-2"}])
 def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
     table = _table(tmp_path / "t", **options)
     (name,) = options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index.config import parse_index_specs
+from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import supports
 from paimon_pyds.types import DataField, parse_type
 
