@@ -249,13 +249,14 @@ def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Statu
     if option.primary_key_only and not schema.primary_keys:
         return Status.IGNORABLE, "matters for tables with a primary key only"
     written = _WRITTEN_BY_KEY.get(option.key) if schema.primary_keys else None
-    if option.status is not Status.REFUSED and written is None:
-        return option.status, option.why
     try:
-        reads = text is None or option.accepts(text)
-        writes = written is None or text is None or option.parse(text) in written
+        value = None if text is None else option.parse(text)
     except OptionError as error:
         return Status.REFUSED, error.message
+    if option.status is not Status.REFUSED and written is None:
+        return option.status, option.why
+    reads = text is None or option.accepts(text)
+    writes = written is None or text is None or value in written
     if reads and writes:
         return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
     why = option.why or "not supported yet"
