@@ -82,6 +82,7 @@ def test_gathered_pages_equal_whole_ones(
     monkeypatch.setattr(reader, "gather_values", watched)
     monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
     monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._CONTEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", 0)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # all pages of zstd are decompressed; of others, two columns have plain numbers and no NULL

@@ -47,6 +47,8 @@ _ZSTD = "zstd"
 _MAGIC = 0xFD2FB528
 _CONTEXT_BYTES = 12 << 10
 """So many bytes are decompressed while a context is made."""
+_FEW_PAGES = 16
+"""So many contexts take about as long as what is done here with a column."""
 _LEAST_FRAME = 16
 """Bytes of a frame that surely has a header of any length."""
 
@@ -129,9 +131,9 @@ class _ColumnPages:
 
     @property
     def cheaper_decompressed(self) -> bool:
-        """Whether contexts of zstd that pages do without take longer than to copy the dictionaries."""
+        """Whether contexts of zstd that pages do without take longer than this, and to copy the dictionaries."""
         copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
-        return self.codec == _ZSTD and copied <= _CONTEXT_BYTES * len(self._positions)
+        return self.codec == _ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
 
     @cached_property
     def _bodies(self) -> tuple[_Bytes, _Int64s]:
