@@ -193,6 +193,16 @@ class KeyModel:
             found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
         return [row for row in found if row[KIND] not in RETRACTS]
 
+    def current_rows(self) -> list[Row]:
+        """What row-level operations see: with deletion vectors also what is not compacted yet."""
+        if not self.engine.has_vectors:
+            return self.rows()
+        found = []
+        for place in self._places(self.files.values()):
+            fresh = [row for f in self.files.values() if f.place == place and not f.level for row in f.rows]
+            found += self.merge([*self.visible.get(place, {}).values(), *fresh])
+        return [row for row in found if row[KIND] not in RETRACTS]
+
     def compacted_rows(self, level: int) -> list[Row]:
         """What the highest level alone has."""
         return [row for f in self.files.values() if f.level == level for row in f.rows if row[KIND] not in RETRACTS]

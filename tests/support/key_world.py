@@ -148,7 +148,6 @@ class KeyWorld(World):
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
         if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
             options.pop("changelog-producer", None)
-            options["write-only"] = "true"
         if self.format == "avro" and self.random.random() < 0.5:
             options |= {"file.format": "parquet", "file.format.per.level": self.pick(["0:avro", "5:avro"])}
         if self.random.random() < 0.2:
@@ -260,7 +259,7 @@ class KeyWorld(World):
         """Rows of the kind -D; whole partitions go as files."""
         condition = self.condition(1, micros=True)
         self.log.append(f"delete {to_sql(condition)}")
-        hit = [row for row in self.model.rows() if _holds(condition, row)]
+        hit = [row for row in self.model.current_rows() if _holds(condition, row)]
         try:
             assert self.table.delete(to_sql(condition)).rows_deleted == len(hit)
         except UnsupportedError as error:
@@ -277,7 +276,7 @@ class KeyWorld(World):
         condition = self.condition(1, micros=True)
         text = f"CAST({literal(value, column.type)} AS {column.type})"
         self.log.append(f"update {column.name} = {text} where {to_sql(condition)}")
-        new = [{**row, column.name: value, KIND: 2} for row in self.model.rows() if _holds(condition, row)]
+        new = [{**row, column.name: value, KIND: 2} for row in self.model.current_rows() if _holds(condition, row)]
         try:
             assert self.table.update({column.name: text}, to_sql(condition)).rows_updated == len(new)
         except UnsupportedError as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, note, settings
 
-from paimon_pyds.errors import UnsupportedError
 from support.effort import LONG
 from support.key_model import ENGINES
 from support.key_world import KeyWorld
@@ -31,10 +30,6 @@ def test_a_table_is_its_model_after_each_step(name: str, pools: Pools, seed: int
             world = KeyWorld(ENGINES[name], pools, seed, Path(directory, "t"), log)
             for _ in range(world.random.randint(3, 8)):
                 world.step()
-        except UnsupportedError as error:
-            if "can't be written yet" in str(error):
-                pytest.skip(str(error))
-            raise
         except BaseException:
             note("\n".join(log))
             raise
