@@ -10,8 +10,6 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 
-__all__ = ["tag_and_before"]
-
 _DAY, _SHORT_DAY = r"(\d{4})-(\d\d)-(\d\d)", r"(\d{4})(\d\d)(\d\d)"
 _HOUR = _DAY + r" (\d\d)"
 _HOURLY = {"with_dashes": _HOUR, "without_dashes": _SHORT_DAY + r" (\d\d)"}
