@@ -157,7 +157,7 @@ def commit_messages(
             first = replace(first, operation=changes.operation, guard=changes.guard)
         schema = store.latest_schema()
         if schema.primary_keys:
-            first = replace(first, move_numbers=_moving(store, schema, options))
+            first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
         table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
@@ -176,11 +176,12 @@ def commit_messages(
 
 
 def _moving(
-    store: TableStore, schema: TableSchema, options: Mapping[str, str] | None
+    store: TableStore, schema: TableSchema, options: Mapping[str, str] | None, *, fresh: bool
 ) -> Callable[[BucketFiles, int], BucketFiles]:
     from paimon_pyds.write.sequence_numbers import move_numbers  # tables without a key have no such column
 
-    return partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
+    move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
+    return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

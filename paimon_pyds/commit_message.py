@@ -200,8 +200,8 @@ class Increment:
             were made from; None for no vector. Another one now is a conflict: a delete would get lost.
         guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
             when the changes do not hold there.
-        move_numbers: writes the new files of a bucket again with greater sequence numbers; given where these are a
-            column of the files, of which no two rows of a bucket may have the same.
+        move_numbers: makes the sequence numbers in new files of a bucket greater by so much than it says, which may be
+            0; given where these are a column of the files, of which no two rows of a bucket may have the same.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
         base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files

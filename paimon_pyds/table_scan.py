@@ -92,8 +92,7 @@ class Scan(RowStream):
         check_branch(latest, store.branch, store.root)
         given = state_options(latest.options, given)
         self._state = resolve_state(store, latest, given)
-        producer = TableOptions({**latest.options, **given}).get("changelog-producer")
-        self._between = resolve_between(store, given, producer)
+        self._between = resolve_between(store, given, TableOptions({**latest.options, **given}))
         if isinstance(self._between, Difference):
             self._state = replace(self._state, snapshot=self._between.end)
             if latest.primary_keys:

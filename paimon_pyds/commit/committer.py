@@ -173,7 +173,7 @@ class _Commit:
             self.increment.guard(latest, schema)
         base = ManifestReader(self.store).manifests(latest)
         live = self.live_files(latest, schema, base)
-        self.move_numbers(live)
+        self.move_numbers(live, latest)
         changes, increment = self.changes, self.increment
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
         new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
@@ -230,11 +230,13 @@ class _Commit:
             self.conflicts.check_buckets(live)
         return live
 
-    def move_numbers(self, live: pa.RecordBatch | None) -> None:
+    def move_numbers(self, live: pa.RecordBatch | None, latest: Snapshot | None) -> None:
         """See that the sequence numbers in new files follow those of the bucket, and that no two rows have the same.
 
-        What one writer gave to a bucket is moved as a whole: its files have numbers in between one another's.
+        What one writer gave to a bucket is moved as a whole: its files have numbers in between one another's. Where
+        others have committed since, an earlier commit of the same files may have moved them already.
         """
+        now = (0, "") if latest is None else (latest.id, latest.delta_manifest_list)
         move = self.increment.move_numbers
         if move is None:
             return
@@ -244,7 +246,9 @@ class _Commit:
             key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
             if last >= first:
                 by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
-                added[id(bucket)] = move(bucket, by) if by else bucket
+                origin = bucket.origin
+                if by or origin is None or (origin.snapshot_id, origin.delta_manifest_list) != now:
+                    added[id(bucket)] = move(bucket, by)
                 free[key] = last + by + 1
         self.changes = replace(self.changes, increments=(self.increment.with_files([*added.values()]),))
 

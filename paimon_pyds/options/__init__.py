@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from paimon_pyds.options.checks import (
+from paimon_pyds.options.describe import describe_options, restore_case
+from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
+from paimon_pyds.options.table_options import (
+    IMMUTABLE_OPTIONS,
+    OPTIONS,
+    TableOptions,
     check_branch,
     check_compactable,
     check_known,
@@ -11,11 +16,8 @@ from paimon_pyds.options.checks import (
     check_shape,
     check_without_key,
     check_writable,
-    describe_options,
-    restore_case,
+    option_of,
 )
-from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
-from paimon_pyds.options.table_options import IMMUTABLE_OPTIONS, OPTIONS, TableOptions, option_of
 
 __all__ = [
     "IMMUTABLE_OPTIONS",

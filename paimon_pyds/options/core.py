@@ -174,7 +174,7 @@ _SCAN = (
     _h("incremental-between-scan-mode", _E, "auto", "which changes are read",
        choices=("auto", "delta", "changelog", "diff")),
     _h("incremental-between-timestamp", _S, None, "rows added between two times"),
-    _r("incremental-to-auto-tag", _S, None, "rows added since the tag before this one", "not supported"),
+    _h("incremental-to-auto-tag", _S, None, "rows added since the automatic tag before this one"),
     _h("incremental-between-tag-to-snapshot", _B, "false", "take tags for the numbers of their snapshots"),
     _r("scan.bucket", _N, None, "read one bucket only", "not supported; filter by the bucket key"),
     _r("scan.ignore-corrupt-files", _B, "false", "skip files that can't be decoded", "rows would be lost silently"),

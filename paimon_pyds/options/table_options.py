@@ -1,17 +1,19 @@
-"""Typed access to a table's options, and whether this package can work with them."""
+"""Typed access to a table's options; and honour or refuse: whether this package reads and writes a table with them."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.option import Kind, Option, Scope, Status
-from paimon_pyds.redaction import RedactedDict
+from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
+from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
+from paimon_pyds.types import Kind as TypeKind
 
 OPTIONS: Mapping[str, Option] = {option.key: option for option in (*CORE_OPTIONS, *ENGINE_OPTIONS)}
 """Every option of Paimon by its key; options with a column in their key come from `dynamic_option`."""
@@ -151,3 +153,200 @@ class TableOptions(Mapping[str, str]):
             if name in self._raw:
                 return self._raw[name]
         return None
+
+
+_STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
+_BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
+WRITTEN_BY_KEY = {
+    "primary-key.nullable": (False,),
+}
+"""Values of options that tables with a primary key are written with."""
+
+
+class SchemaLike(Protocol):
+    """What the checks need of a table schema."""
+
+    @property
+    def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def partition_keys(self) -> tuple[str, ...]: ...
+    @property
+    def primary_keys(self) -> tuple[str, ...]: ...
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+
+def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows of this table can be read rightly.
+
+    ``options`` are those of the one read, over the table's own.
+    """
+    _check({**schema.options, **(options or {})}, (Scope.READ,), "read")
+
+
+def check_writable(
+    schema: SchemaLike, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+) -> None:
+    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
+
+    Args:
+        schema: the table's.
+        options: of the one write, over the table's own.
+        existing_rows: the rows are in the table, and stay in their buckets.
+    """
+    for field in schema.fields:
+        refused = refused_kind(field.type)
+        if refused is not None:
+            raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
+    merged = {**schema.options, **(options or {})}
+    _check(merged, (Scope.READ, Scope.WRITE), "written")
+    typed = TableOptions(merged)
+    if typed.get("type") != "table":
+        raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")
+    zoned = zoned_partitions(schema)
+    if zoned:
+        raise UnsupportedError(
+            f"a table with partition.legacy-name=false can't be written when {zoned[0]} is a partition column: Java "
+            "names directories of TIMESTAMP WITH LOCAL TIME ZONE in its own time zone, and would not find ours",
+            hint="create another table and leave partition.legacy-name out, or partition by DATE, TIMESTAMP or STRING",
+        )
+    if not (existing_rows and schema.primary_keys):
+        _check_buckets(schema, typed)
+    if typed.get("file.format").lower() not in ("parquet", "orc", "avro"):
+        raise UnsupportedError(
+            f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
+        )
+
+
+def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
+    """Also what else of a primary key can't be written."""
+    bucket = options.get("bucket")
+    if not schema.primary_keys:
+        if bucket == 0 or bucket < -1:
+            raise UnsupportedError(
+                f"a table without primary key can't have bucket={bucket}", hint="bucket is -1 (none), or 1 and more"
+            )
+        return
+    if bucket < 1:
+        raise UnsupportedError(
+            f"a table with a primary key and bucket={bucket} can't be written yet",
+            hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
+        )
+    for key, values in WRITTEN_BY_KEY.items():
+        if options.get(key) not in values:
+            works = ", ".join(str(value).lower() for value in values)
+            raise UnsupportedError(
+                f"a table with a primary key and {key}={options[key]} can't be written yet",
+                hint=f"what works: {works}; or use Java Paimon for this table",
+            )
+
+
+def check_compactable(options: TableOptions) -> None:
+    """Raises UnsupportedError for options of tables with a primary key that a compaction would have to honour."""
+    for key in options:
+        index = key.startswith("pk-") and key.endswith(".index.columns")
+        if index or (key == "primary-key.nullable" and options.get(key)):
+            raise UnsupportedError(
+                f"{key}: a compaction would have to honour it", hint="compact this table with Java Paimon"
+            )
+
+
+def check_without_key(schema: SchemaLike, operation: str) -> None:
+    """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
+    if schema.primary_keys:
+        raise UnsupportedError(
+            f"{operation} is for tables without a primary key",
+            hint="use an append table (no primary key)",
+        )
+
+
+def zoned_partitions(schema: SchemaLike) -> list[str]:
+    """The partition columns whose directories Java names in the time zone of its process."""
+    if not schema.partition_keys or TableOptions(schema.options).get("partition.legacy-name"):
+        return []
+    instants = {field.name for field in schema.fields if field.type.kind is TypeKind.TIMESTAMP_LTZ}
+    return [name for name in schema.partition_keys if name in instants]
+
+
+def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
+    """Raises UnsupportedError where the table's own option ``branch`` names another branch than the one at hand.
+
+    Java reads and writes that one, with the columns of this one.
+    """
+    other = schema.options.get("branch", branch)
+    if other != branch:
+        raise UnsupportedError(
+            f"the table's own option branch={other} sends readers and writers of branch {branch} to another one",
+            path=path,
+            hint="open that branch by its name, or alter the table: unset branch",
+        )
+
+
+def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> None:
+    """Raises OptionError where options of one write say something else of the table's shape than the table at ``path``.
+
+    What is immutable, and how rows are spread over buckets, only a rewrite of the table may change.
+    """
+    own, wanted = TableOptions(schema.options), TableOptions(options)
+    for key, text in options.items():
+        if key in IMMUTABLE_OPTIONS | _BUCKETS and own.get(key) != wanted.get(key):
+            raise OptionError(
+                f"{key} is {text} here and {own.get(key)} in the table",
+                path=path,
+                hint="what shapes a table is fixed when it is created; leave the option out",
+            )
+
+
+def refused_kind(type_: DataType) -> str | None:
+    """The name of a type that is not supported (VARIANT, BLOB, VECTOR), here or anywhere inside; None when all are."""
+    if type_.kind in REFUSED_KINDS:
+        return type_.kind.value
+    return next((name for child in type_.children() if (name := refused_kind(child)) is not None), None)
+
+
+def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> None:
+    for key, text in options.items():
+        option = option_of(key)
+        if option is None or option.status is not Status.REFUSED or option.scope not in scopes:
+            continue
+        if not option.accepts(text):
+            raise UnsupportedError(f"a table with {key}={text} can't be {action}: {option.why}", hint=_remedy(option))
+
+
+def _remedy(option: Option) -> str:
+    if option.default is None and not option.accepted:
+        return "use Java Paimon for this table, or remove the option"
+    default = (option.default,) if option.default is not None else ()
+    return f"what works: {', '.join((*default, *option.accepted)) or 'no value'}"
+
+
+def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: bool = True) -> None:
+    """Raises OptionError for a key that looks like a misspelt option: unknown, and similar to a known one.
+
+    Other unknown keys pass: people keep properties of their own in a table. Options of a single operation have no such
+    excuse: with ``own`` False each unknown key is refused.
+    """
+    import difflib
+
+    names = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
+    for key in options:
+        if option_of(key) is None and key not in names:
+            folded = key.lower().replace("_", "-")
+            similar = difflib.get_close_matches(folded, names, n=1, cutoff=0.85)
+            if names_secret(key):
+                if own:
+                    continue  # `check_no_secrets` is about new ones; those that a table holds do not keep it from use
+                raise OptionError(f"option {key} is a secret, which is not a table option", hint=_STORAGE)
+            index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
+            if similar or index or not own:
+                raise OptionError(f"unknown option {key}", hint=suggest(folded, names, "options"))
+
+
+def check_no_secrets(options: Mapping[str, str]) -> None:
+    """Raises OptionError for an option of a table that is a secret: everyone who reads the table could read it."""
+    for key, text in options.items():
+        if names_secret(key) or holds_secret(text):
+            what = "is a secret" if names_secret(key) else "holds a secret"
+            raise OptionError(
+                f"option {key} {what}, and everyone who can read a table can read its options", hint=_STORAGE
+            )

@@ -21,7 +21,6 @@ from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
-from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.row import decode_column
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
@@ -35,6 +34,8 @@ _CANDIDATE_COST = 3.5
 to read and merge the rows when each is a candidate. With 5 million rows in 4 runs, and pages of 6,144 rows, it took 0.5
 times as long as merging everything for 1,000 scattered rows, 0.7 times for 16,000, 0.8 times for 64,000, 1.1 times for
 250,000; and 0.6 times for neighbouring rows that are 15 % of all."""
+_FILE_ROWS = 8_000
+"""So many rows are merged in the time that it takes to begin a search in a file."""
 _MOST_CANDIDATES = 1 << 20
 _FEW_PER_KEY = 4
 """So many rows for each key are read without a search, where indexes leave no more."""
@@ -168,7 +169,8 @@ class Candidates:
 
     def cost(self, rows: int) -> float:
         """What it costs to merge the versions of their keys, of so many rows; 1 is what merging everything does."""
-        return _SEARCH_COST * (1 - self.elsewhere) + _CANDIDATE_COST * self.count / max(1, rows)
+        more = _CANDIDATE_COST * self.count + _FILE_ROWS * len(self.files)
+        return _SEARCH_COST * (1 - self.elsewhere) + more / max(1, rows)
 
     def keys(self) -> KeySet | None:
         """The keys of rows that meet the condition; None where they take too much memory, or one is NULL."""
@@ -205,7 +207,7 @@ def read_wanted(
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    near = _within(keys, file)
+    near = _within(spec, keys, file)
     if not len(near):
         return
     try:
@@ -214,9 +216,12 @@ def read_wanted(
         raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
 
 
-def _within(keys: KeySet, file: PlannedFile) -> KeySet:
-    """The keys that lie in the range of a file's keys, by the first column."""
+def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
+    """The keys that lie in the range of a file's keys, by the first column; all where its keys had other types."""
     assert file.run is not None
+    held = {field.id: field.type.with_nullable(True) for field in spec.schemas[file.schema_id]}
+    if any(held.get(field.id) != field.type.with_nullable(True) for field in keys.fields):
+        return keys
     ends = decode_column(array(file.run.key_range, pa.binary()), [f.type for f in keys.fields], 0, arity=True)
     return keys if ends.unknown is not None else keys.between(ends.values[:1], ends.values[1:])
 
@@ -239,7 +244,7 @@ def _having(
         if found is None:
             batches = _by_condition(live, reader, keys, batch_rows)
         else:
-            batches = _at(spec, file.selecting(candidates), reader, keys, found, batch_rows)
+            batches = _at(live, reader, keys, found, batch_rows)
         for batch in batches:
             trace.rows_returned += batch.num_rows
             yield batch
@@ -255,20 +260,18 @@ def _by_condition(live: LiveRows, reader: FormatReader, keys: KeySet, batch_rows
 
 
 def _at(
-    spec: ReadSpec, file: PlannedFile, reader: FormatReader, keys: KeySet, found: FoundRows, batch_rows: int
+    live: LiveRows, reader: FormatReader, keys: KeySet, found: FoundRows, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in which keys of one column were found: that column is not read again."""
-    positions, numbers = found
-    if file.selection is not None:
-        live = np.isin(positions, RowSelection.from_bitmap(decode_bitmap(file.selection)).to_array(file.row_count))
-        positions, numbers = positions[live], numbers[live]
+    """The live rows of a file among those in which keys of one column were found: that column is not read again."""
+    spec, file = live.spec, live.file
+    rows = RowSelection.of(found.positions.astype(np.uint32)) & live.candidates
+    kept = np.isin(found.positions, rows.to_array(file.row_count))
     (name,), (values,) = (field.name for field in keys.fields), keys.columns
-    values = values.take(from_numpy(numbers))
+    values = values.take(from_numpy(found.numbers[kept]))
     others = tuple(field for field in spec.fields if field.name != name)
     plain = replace(spec, fields=others, predicate=Const.TRUE, filter_fields=())
-    here = file.selecting(RowSelection.of(positions.astype(np.uint32)))
     schema, done = result_schema(spec), 0
-    for batch in FileReading(LiveRows(plain, here), reader).batches(batch_rows):
+    for batch in FileReading(LiveRows(plain, file.selecting(rows)), reader).batches(batch_rows):
         own = values.slice(done, batch.num_rows)
         done += batch.num_rows
         columns = [own if field.name == name else batch.column(field.name) for field in schema]

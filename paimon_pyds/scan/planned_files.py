@@ -26,7 +26,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.checks import zoned_partitions
+from paimon_pyds.options.table_options import zoned_partitions
 from paimon_pyds.row import decode_row
 from paimon_pyds.scan.prune import instant_bounds
 from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun

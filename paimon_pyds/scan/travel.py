@@ -1,8 +1,9 @@
 """Which state of the table a scan reads: the latest, one that is named, or what was added between two of them.
 
 The options of a scan name it, else those stored in the table; operations that write always work on the newest state, as
-Java does. Incremental scans (``incremental-between``, ``incremental-between-timestamp``) have an exclusive start and an
-inclusive end. ``incremental-between-scan-mode`` says what they read between snapshots and times:
+Java does. Incremental scans have an exclusive start and an inclusive end: those that ``incremental-between`` or
+``incremental-between-timestamp`` names, or a tag (``incremental-to-auto-tag``) and the one before it.
+``incremental-between-scan-mode`` says what they read between snapshots and times:
 
 - ``delta``: the files that APPEND snapshots added; compactions and overwrites add none.
 - ``changelog``: the changelog files of all snapshots but overwrites.
@@ -32,6 +33,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
 from paimon_pyds.options.arguments import integer, mapping
+from paimon_pyds.scan.auto_tags import tag_and_before
 
 TIME_TRAVEL_OPTIONS = (
     "scan.snapshot-id",
@@ -145,12 +147,9 @@ def parse_timestamp(key: str, value: str, zone: str) -> int:
 
 
 _TO_SNAPSHOT = "incremental-between-tag-to-snapshot"
-INCREMENTAL_OPTIONS = (
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-between-scan-mode",
-    _TO_SNAPSHOT,
-)
+_TO_AUTO_TAG = "incremental-to-auto-tag"
+_BETWEEN = ("incremental-between", "incremental-between-timestamp", _TO_AUTO_TAG)
+INCREMENTAL_OPTIONS = (*_BETWEEN, "incremental-between-scan-mode", _TO_SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,24 +171,27 @@ class Difference:
 Incremental: TypeAlias = Additions | Difference
 
 
-def resolve_between(store: TableStore, options: Mapping[str, str], producer: str) -> Incremental | None:
+def resolve_between(store: TableStore, options: Mapping[str, str], of_table: TableOptions) -> Incremental | None:
     """What an incremental scan reads; None when the scan is not incremental.
 
     Args:
         store: the table.
         options: of the scan, made by `state_options`.
-        producer: the table's ``changelog-producer``.
+        of_table: the table's, with those of the scan.
 
     Raises:
         OptionError: not two values, or the end before the start; no such mode.
         SnapshotNotFoundError, TagNotFoundError: an end that does not exist or has expired.
     """
-    key = next((key for key in INCREMENTAL_OPTIONS[:2] if key in options), None)
+    key = next((key for key in _BETWEEN if key in options), None)
     if key is None:
         return None
+    if key == _TO_AUTO_TAG:
+        tags = tag_and_before(store, options[key], of_table)
+        return Additions() if tags is None else Difference(*tags)
     mode = TableOptions(options).get("incremental-between-scan-mode")
     if mode == "auto":
-        mode = "delta" if producer == "none" else "changelog"
+        mode = "delta" if of_table.get("changelog-producer") == "none" else "changelog"
     parts = [part.strip() for part in options[key].split(",")]
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
@@ -276,7 +278,7 @@ def _snapshot_or_tag(store: TableStore, text: str) -> int | Snapshot:
         raise TagNotFoundError(f"no snapshot and no tag is named {text!r}", path=store.root) from error
 
 
-_NAMING = (*TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS[:2])
+_NAMING = (*TIME_TRAVEL_OPTIONS, *_BETWEEN)
 _KEYS = ("scan.mode", *TIME_TRAVEL_OPTIONS, *INCREMENTAL_OPTIONS)
 _PRESENT = {name: key for key in _KEYS for name in (*OPTIONS[key].fallbacks, key)}
 """The options that name a state by their older names, and by their own, which win."""
@@ -284,7 +286,7 @@ _OF_MODE = {
     "from-timestamp": ("scan.timestamp", "scan.timestamp-millis"),
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
     "from-snapshot-full": ("scan.snapshot-id",),
-    "incremental": INCREMENTAL_OPTIONS[:2],
+    "incremental": _BETWEEN,
     **dict.fromkeys(("latest-full", "full", "latest"), ()),
 }
 """What each mode of `scan.mode` reads from; the others are refused where a scan begins."""
@@ -342,7 +344,7 @@ def stored_state(store: TableStore) -> TableState:
     """
     latest = store.latest_schema()
     options = state_options(latest.options, {})
-    for key in INCREMENTAL_OPTIONS[:2]:
+    for key in _BETWEEN:
         if key in options:
             raise UnsupportedError(f"what was added between two states ({key}) has no system tables", path=store.root)
     return resolve_state(store, latest, options)

@@ -77,8 +77,9 @@ class LocalFileIO:
             fd, size = _open_regular(path)
             try:
                 for offset, length in ranges:
-                    check_range(path, offset, length, size)
-                return read_coalesced(lambda o, n: _pread(fd, path, o, n), ranges, _GAP, _MAX_REQUEST)
+                    if offset < 0 or length < 0 or offset + length > size:
+                        check_range(path, offset, length, size)
+                return read_coalesced(functools.partial(_pread, fd, path), ranges, _GAP, _MAX_REQUEST)
             finally:
                 os.close(fd)
 

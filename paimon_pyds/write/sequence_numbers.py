@@ -93,14 +93,14 @@ class SequenceNumbers:
 
 
 def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketFiles:
-    """New files of a bucket, and those of its changelog, written again with greater sequence numbers.
+    """New files of a bucket, and those of its changelog, written again unless they have these numbers already.
 
     Their names stay, so that a commit of unknown outcome can be tried again with what its writers handed over.
 
     Args:
         context: the table as it is written to.
         bucket: what was written to the bucket, and is not committed.
-        by: what is added to each number.
+        by: what is added to each number that the bucket's files are said to have; may be 0.
 
     Raises:
         CorruptFileError, StorageError: a file can't be read, or not be written again.
@@ -115,6 +115,7 @@ def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketF
 def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> DataFile:
     schema = TableStore(context.io, context.root, context.branch).schema(file.schema_id)
     context = replace(context, schema=schema).at_level(0)
+    first, last = file.min_sequence_number + by, file.max_sequence_number + by
     path = f"{directory}/{file.file_name}"
     temporary = f"{directory}/.{file.file_name}.{uuid.uuid4()}.tmp"
     found = formats.by_path(path)
@@ -123,7 +124,9 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     before = context.io.size(path)  # an earlier commit of the same message may have moved it already
     reader = found.open_reader(context.io, path, before, ReadCounters(), ReadHints(context.raw_options))
     try:
-        shift = file.min_sequence_number + by - _least_number(reader, fields[number])
+        shift = first - _least_number(reader, fields[number])
+        if not shift:
+            return replace(file, file_size=before, min_sequence_number=first, max_sequence_number=last)
         writer = found.open_writer(context.io, temporary, fields, context.raw_options)
         try:
             for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
@@ -141,7 +144,6 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     except BaseException:
         discard(context.io, [temporary])
         raise
-    first, last = file.min_sequence_number + by, file.max_sequence_number + by
     return replace(file, file_size=size, min_sequence_number=first, max_sequence_number=last)
 
 

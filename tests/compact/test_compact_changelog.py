@@ -20,6 +20,7 @@ from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from support.effort import LONG
 from support.key_engines import write_kinds
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import dumps, json_rows, lines
@@ -35,7 +36,7 @@ _SUMS = {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum", "f
 _PARTIAL = {"merge-engine": "partial-update"}
 ENGINES: dict[str, dict[str, str]] = {
     "deduplicate": {},
-    "ignoring": {"ignore-delete": "true"},
+    "ignoring": {"ignore-delete": "true", "data-file.thin-mode": "true"},
     "sequence": {"sequence.field": "b"},
     "sums": {**_SUMS, "fields.default-aggregate-function": "last_value"},
     "sums_removing": {**_SUMS, "aggregation.remove-record-on-delete": "true"},
@@ -214,7 +215,7 @@ _STEPS = st.lists(st.sampled_from(["write", "write", "few", "minor", "full"]), m
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=100 if LONG else 2, deadline=None)
 @given(
     steps=_STEPS,
     seed=st.integers(0, 999),
@@ -321,3 +322,28 @@ def test_files_that_stay_are_logged_too(tmp_path: Path) -> None:
     assert [sorted(keys) for keys in logged] == [[1, 2], [5, 6, 7, 10, 11]]
     assert live(table)["level"].to_pylist() == [5] * 3
     assert table.compact(full=True).snapshot_id is None
+
+
+@pytest.mark.parametrize(
+    ("options", "suffix"),
+    [({}, ".orc"), ({"changelog-file.format": "avro", "changelog-file.prefix": "c-"}, ".avro")],
+)
+def test_files_are_as_those_of_their_level_or_as_changelogs_have_it(
+    tmp_path: Path, options: dict[str, str], suffix: str
+) -> None:
+    options = {"changelog-producer": "lookup", "file.format.per.level": "5:orc", **NO_COMPACTION, **options}
+    schema = pa.schema([SCHEMA.field("k"), pa.field("p", pa.string(), False), SCHEMA.field("a")])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k", "p"], partition_by=["p"], options=options)
+    for number in range(2):
+        table.append(pa.table([[1, 1, 2], ["x", "y", "x"], [number] * 3], schema=schema))
+        assert table.compact(full=True).groups == 2
+    prefix = options.get("changelog-file.prefix", "changelog-")
+    names = [entry["file_name"] for _, entries in _logged(table) for entry in entries]
+    assert len(names) == 4
+    assert all(name.startswith(prefix) and name.endswith(suffix) for name in names)
+    rows = json_rows(table.audit_log(options=_between(0, 4)).to_arrow())
+    assert sorted((row["k"], row["p"], row["rowkind"], row["a"]) for row in rows) == sorted(
+        (key, part, kind, value)
+        for key, part in ((1, "x"), (1, "y"), (2, "x"))
+        for kind, value in (("+I", 0), ("-U", 0), ("+U", 1))
+    )

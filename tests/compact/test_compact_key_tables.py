@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
-import pickle
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from compact_support import Meanwhile, data_files, index_entries, latest, live, nothing_left_behind
+from compact_support import Elsewhere, Meanwhile, data_files, index_entries, latest, live, nothing_left_behind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -359,19 +358,10 @@ def test_a_commit_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     assert _read(table) == expected
 
 
-class _Elsewhere:
-    """An executor whose tasks and results go through pickle, as to other machines."""
-
-    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        for task in tasks:
-            there, given = pickle.loads(pickle.dumps((function, task)))
-            yield pickle.loads(pickle.dumps(there(given)))
-
-
 def test_tasks_run_on_other_machines(tmp_path: Path) -> None:
     table = _written(tmp_path / "t")
     expected = _read(table)
-    assert table.compact(full=True, executor=_Elsewhere()).groups == 1
+    assert table.compact(full=True, executor=Elsewhere()).groups == 1
     assert _read(table) == expected
 
 
@@ -387,7 +377,8 @@ def _write_for_ever(path: str, say: Connection) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
-    table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", "target-file-size": "1 kb"})
+    spilling = {"target-file-size": "1 kb", "write-buffer-size": "1 b"}
+    table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **spilling})
     table.append(pa.table([range(40), [1] * 40, [0] * 40, [1] * 40], schema=SCHEMA))
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.append", "paimon_pyds.compact.compact"])

@@ -129,6 +129,10 @@ class KeyWorld(World):
     def _full(self, _: Dice) -> Step:
         return same("compact everything", lambda t: t.compact(full=True, executor=ONE))
 
+    def current(self, table: pp.Table, snapshot: int) -> Rows:
+        """With rows that wait on level 0 to replace those that readers see."""
+        return rows_of(table, snapshot, **{"deletion-vectors.merge-on-read": "true"} if "vectors" in self.kind else {})
+
     def check(self) -> None:
         """Compacted, the table has the same rows; those that readers did not see before are explained, too."""
         table = self.table()

@@ -77,9 +77,9 @@ def _prepared(kind: str) -> dict[str, bytes]:
     return files
 
 
-def rows_of(table: pp.Table, snapshot: int | None = None) -> Rows:
+def rows_of(table: pp.Table, snapshot: int | None = None, **options: str) -> Rows:
     """All rows, of the latest snapshot or another; the column x is NULL before it is added."""
-    found = table.scan(snapshot=snapshot, limit=10**6).to_arrow()
+    found = table.scan(snapshot=snapshot, limit=10**6, options=options).to_arrow()
     columns = [found[n].to_pylist() if n in found.column_names else [None] * found.num_rows for n in _NAMES]
     return Counter(zip(*columns, strict=True))
 
@@ -419,7 +419,7 @@ class World:
         assert sum(rows.values()) == table.count(), self
         assert self.explains(rows), f"no order gives {sorted(rows.elements(), key=str)}\n{self}"
         for step in (s for steps in self.actors for s in steps if s.saw is not None):
-            seen = [rows_of(table, id_) for id_ in range(step.saw[0], step.saw[1] + 1)]
+            seen = [self.current(table, id_) for id_ in range(step.saw[0], step.saw[1] + 1)]
             assert any(step.after(rows) == rows for rows in seen), f"{step}\n{self}"
         names = {path.rpartition("/")[2] for path in self.files}
         if not any(io.failed for io in self.ios):
@@ -427,6 +427,10 @@ class World:
         if "row ids" in self.kind:
             ids = table.scan(columns=["_ROW_ID"]).to_arrow()["_ROW_ID"].to_pylist()
             assert len(set(ids)) == len(ids), self
+
+    def current(self, table: pp.Table, snapshot: int) -> Rows:
+        """What operations on rows see of a snapshot."""
+        return rows_of(table, snapshot)
 
     def explains(self, rows: Rows) -> bool:
         """Whether some order gives these rows: of each actor's own, and after all that had ended before."""

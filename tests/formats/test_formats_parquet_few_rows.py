@@ -81,6 +81,8 @@ def test_gathered_pages_equal_whole_ones(
 
     monkeypatch.setattr(reader, "gather_values", watched)
     monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._CONTEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", 0)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # all pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
@@ -108,6 +110,30 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     open_reader = by_name("parquet").open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
         list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+
+
+@pytest.mark.parametrize(("rows", "undone"), [(range(0, N, 700), True), ([5], False)])
+def test_a_large_dictionary_for_few_pages_stays_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Any, undone: bool
+) -> None:
+    """To copy it takes longer than the contexts of zstd that a few pages need."""
+    table = pa.table({"code": TABLE["code"].take(pa.array(np.arange(N) % 2_000))})
+    path, found = str(tmp_path / "a.parquet"), list[bool]()
+    pq.write_table(table, path, compression="zstd", data_page_size=1_000, write_batch_size=256, write_page_index=True)
+
+    def watched(picks: Any, data: Any, *rest: Any) -> Any:
+        result = gather_values(picks, data, *rest)
+        found.extend(after is not before for after, before in zip(result[0], picks, strict=True))
+        return result
+
+    monkeypatch.setattr(reader, "gather_values", watched)
+    io, _ = open_file_io(path)
+    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, ReadCounters())
+    monkeypatch.setattr(page_picks, "_PAGE_MICROS", -1e6)
+    batches = list(open_reader.read(FIELDS[3:4], RowSelection.of(list(rows)), 1000))
+    open_reader.close()
+    assert pa.Table.from_batches(batches).equals(table.take(pa.array(list(rows))))
+    assert found == [undone]
 
 
 def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: Path) -> None:

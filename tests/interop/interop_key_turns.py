@@ -14,14 +14,14 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.engine_model import KIND, RETRACTS, Row, versions_of
 from support.key_engines import write_kinds
-from support.key_model import KINDS, KeyFile, KeyModel, Place
+from support.key_model import KINDS, Engine, KeyFile, KeyModel, Place
 from support.key_world import KeyWorld
 from support.oracle import Batch
 from support.table_model import Column
 from support.table_world import OWN, Pools
 from support.values import json_rows, lines
 
-TYPES = Pools(
+_TYPES = Pools(
     {
         "INT": [0, 1, -7, 2**31 - 1], "BIGINT": [-(2**63) + 1, 0, 2**40], "STRING": ["", "a", "ab", "é", "z" * 40],
         "DATE": [date(1969, 12, 31), date(2026, 1, 31)], "BOOLEAN": [False, True],
@@ -143,9 +143,13 @@ class TurnWorld(KeyWorld):
     own = OWN | {"bitmap": [{}, {"version": "1"}]}
     model_type = LoggedModel
 
+    def __init__(self, engines: Sequence[Engine], seed: int, path: Path, log: list[str]) -> None:
+        super().__init__(engines, _TYPES, seed, path, log)
+        self.model.looks_up = self.engine.hides_level_0  # else files are held against the model, too
+
     def fresh_column(self, name: str) -> Column:
         """Of types that both sides print alike; others have tests of their own."""
-        return self._typed(name, self.pick([*TYPES]))
+        return self._typed(name, self.pick([*_TYPES]))
 
     def _options(self, keys: Sequence[Column], columns: Sequence[Column]) -> dict[str, str]:
         options = super()._options(keys, columns)
@@ -169,17 +173,13 @@ class TurnWorld(KeyWorld):
         """One change of ours, and a look at it."""
         steps: list[Callable[[], None]] = [self.write] * 5 + [self.write_tasks, self.write_late]
         steps += [self.compact] * 2 + [self.overwrite]
-        changes: list[Callable[[], None]] = [self.delete_rows, self.update_rows, self.merge_rows]
-        step = self.pick(steps + changes)
-        self.model.keeps_order = step not in changes
-        step()
-        self.model.keeps_order = True
+        self.pick([*steps, self.delete_rows, self.update_rows, self.merge_rows])()
         self.check()
 
     def merge_rows(self) -> None:
         """Rows replace those with their keys, or are new."""
         rows = {self._key_text(row): row for row in self.key_rows(8)}
-        there = {self._key_text(row) for row in self.model.rows()}
+        there = {self._key_text(row) for row in self.model.current_rows()}
         source = self.arrow_of(list(rows.values()))
         self.log.append(f"merge {source.to_pylist()}")
         try:

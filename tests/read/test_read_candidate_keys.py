@@ -57,6 +57,7 @@ def _searching() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidate_keys, "_SEARCH_COST", 0.0)
         patch.setattr(candidate_keys, "_CANDIDATE_COST", 0.0)
+        patch.setattr(candidate_keys, "_FILE_ROWS", 0)
         patch.setattr(candidate_keys, "_FEW_PER_KEY", 0)
         yield
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import PaimonError, UnsupportedError
+from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
@@ -191,3 +191,50 @@ def test_states_with_other_numbers_of_buckets_are_not_compared(tmp_path: Path, o
     with pytest.raises(UnsupportedError, match="numbers of buckets"):
         pp.Table.open(path).scan(options=_options(1, 3, "diff"))
     _assert_as_java(oracle, path, [_options(1, 3, "diff"), _options(1, 3, "delta"), _options(2, 3, "diff")])
+
+
+PERIODS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "daily": ({}, ["2024-12-01", "2024-12-02 late", "2024-12-04"]),
+    "short": ({"tag.period-formatter": "without_dashes"}, ["20241201", "20241202", "20241204"]),
+    "hourly": ({"tag.creation-period": "hourly"}, ["2024-12-01 22", "2024-12-01 23", "2024-12-02 00"]),
+    "hourly_short": (
+        {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes_and_spaces"},
+        ["2024120122", "2024120123", "2024120200"],
+    ),
+    "two_hours": (
+        {"tag.creation-period": "two-hours", "tag.period-formatter": "without_dashes"},
+        ["2024-12-01 20", "2024-12-01 22", "2024-12-02 00"],
+    ),
+    "minutes": ({"tag.creation-period-duration": "10 min"}, ["202412012340", "202412012350", "202412020000"]),
+}
+
+
+@requires_java_oracle
+def test_up_to_a_tag_from_the_automatic_one_before_it(tmp_path: Path, oracle: Oracle) -> None:
+    """Whatever the order in which they were made, and beside tags of other names; of the first nothing is read."""
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+    with oracle.batch() as batch:
+        for name, (options, tags) in PERIODS.items():
+            batch.create(tmp_path, f"db.{name}", schema, primary_keys=["id"], options={"bucket": "1", **options})
+            for number in range(4):
+                batch.write(tmp_path, f"db.{name}", [{"id": i, "v": number} for i in range(number, number + 2)])
+            for snapshot, tag in zip((1, 3, 4, 2), (*tags, "2024-12-03x"), strict=True):
+                batch.tag(tmp_path, f"db.{name}", tag, snapshot=snapshot)
+        asked = {n: [*tags, "2024-12-03x", tags[0].replace("2024", "2023")] for n, (_, tags) in PERIODS.items()}
+        replies = {
+            name: [
+                _read(batch, tmp_path / "db.db" / name, {"incremental-to-auto-tag": tag}, f"db.{name}") for tag in tags
+            ]
+            for name, tags in asked.items()
+        }
+    for name, found in replies.items():
+        table = pp.Table.open(tmp_path / "db.db" / name)
+        for tag, reply in zip(asked[name], found, strict=True):
+            options = {"incremental-to-auto-tag": tag}
+            if not reply.ok:
+                with pytest.raises(OptionError, match="automatic"):
+                    table.scan(options=options)
+                continue
+            assert in_order(lines(table.scan(options=options).to_arrow())) == _added(reply), (name, tag)
+        assert [reply.ok for reply in found] == [True, True, True, False, True], name
+        assert [len(reply.lines) > 0 for reply in found] == [False, True, True, False, False], name

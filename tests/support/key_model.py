@@ -158,9 +158,10 @@ class KeyModel:
         partition_by: the columns of partitions.
         columns: of the table.
         files: live ones by name.
-        visible: where readers hide level 0, the rows that they see, by place and key.
+        visible: where compactions look older versions up, what they have made of rows, by place and key: what readers
+            see where they hide level 0.
+        looks_up: whether compactions do.
         snapshot: the last one that was followed.
-        keeps_order: whether sequence numbers say in which order rows were given; an update may have any.
         numbers: the greatest sequence number of each place.
     """
 
@@ -170,8 +171,8 @@ class KeyModel:
     columns: tuple[Column, ...]
     files: dict[str, KeyFile] = field(default_factory=dict)
     visible: dict[Place, dict[str, Row]] = field(default_factory=dict)
+    looks_up: bool = False
     snapshot: int = 0
-    keeps_order: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -194,9 +195,21 @@ class KeyModel:
         """What a scan gives, in the order of keys within each bucket."""
         if self.engine.hides_level_0:
             return [row for rows in self.visible.values() for row in self._in_order(list(rows.values()))]
+        if self.looks_up:
+            return self.current_rows()
         found = []
         for place in self._places(self.files.values()):
             found += self.merge(self.versions(file for file in self.files.values() if file.place == place))
+        return [row for row in found if row[KIND] not in RETRACTS]
+
+    def current_rows(self) -> list[Row]:
+        """What row-level operations see: with deletion vectors also what is not compacted yet."""
+        if (self.engine.hides_level_0 and not self.engine.has_vectors) or not self.looks_up:
+            return self.rows()
+        found = []
+        for place in self._places(self.files.values()):
+            fresh = [row for f in self.files.values() if f.place == place and not f.level for row in f.rows]
+            found += self.merge([*self.visible.get(place, {}).values(), *fresh])
         return [row for row in found if row[KIND] not in RETRACTS]
 
     def compacted_rows(self, level: int) -> list[Row]:
@@ -299,9 +312,9 @@ class KeyModel:
             assert all(row[SEQ] > max(before, default=-1) for row in found)
             numbers = sorted(row[SEQ] for row in found)
             assert len(set(numbers)) == len(numbers)
+            if len(self._distinct(rows)) == len(rows):  # which of these is newer does not matter
+                rows = [{**r, SEQ: f[SEQ]} for r, f in zip(self._in_order(rows), found, strict=True)]
             renamed = dict(zip(sorted(row[SEQ] for row in rows), numbers, strict=True))
-            if not self.keeps_order:
-                renamed = {r[SEQ]: f[SEQ] for r, f in zip(self._in_order(rows), found, strict=True)}
             self.same(found, self._in_order([{**row, SEQ: renamed[row[SEQ]]} for row in rows]))
 
     def _compacted(self, added: Mapping[str, KeyFile], kept: Mapping[str, KeyFile]) -> None:
@@ -312,7 +325,7 @@ class KeyModel:
             out = [file for file in (*added.values(), *moved.values()) if file.place == place]
             taken = [file for file in removed if file.place == place]
             inputs = [*taken, *(self.files[name] for name, file in moved.items() if file.place == place)]
-            if self.engine.hides_level_0:
+            if self.looks_up:
                 self._make_visible(place, [row for file in inputs if file.level == 0 for row in file.rows])
                 continue
             levels = {file.level for file in out}

@@ -43,11 +43,13 @@ _LAYOUT: dict[str, list[str]] = {
     "compaction.size-ratio": ["30"],
     "compaction.max-size-amplification-percent": ["50", "100000"],
     "compaction.force-rewrite-all-files": ["true"],
-    "changelog-producer": ["input"],
+    "changelog-producer": ["input", "lookup", "full-compaction"],
+    "full-compaction.delta-commits": ["1", "3"],
+    "write-only": ["true"],
     "spill-compression": ["none", "lz4"],
 }
 _ALTERED = ["target-file-row-num", "target-file-size", "num-sorted-run.compaction-trigger", "metadata.stats-mode",
-            "write-buffer-size", "compaction.size-ratio"]  # fmt: skip
+            "write-buffer-size", "compaction.size-ratio", "write-only"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class KeyWorld(World):
         self.keys = keys
         self.model: Any = self.model_type(engine, tuple(key), by_names, tuple(columns))
         options = self._options(keys, [c for c in columns if c not in by])
+        self.model.looks_up = engine.hides_level_0 or options.get("changelog-producer") == "lookup"
         self.log.append(f"create {[(c.name, c.type) for c in columns]} key {key} by {by_names} {options}")
         self.table = pp.Table.create(path, fields, primary_key=key, partition_by=by_names, options=options)
         self.states: dict[int, list[str]] = {}
@@ -146,9 +149,8 @@ class KeyWorld(World):
         if len(keys) > 1 and self.random.random() < 0.3:
             options["bucket-key"] = self.pick(keys).name
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
-        if self.engine.hides_level_0:
+        if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
             options.pop("changelog-producer", None)
-            options["write-only"] = "true"
         if self.format == "avro" and self.random.random() < 0.5:
             options |= {"file.format": "parquet", "file.format.per.level": self.pick(["0:avro", "5:avro"])}
         if self.random.random() < 0.2:
@@ -260,7 +262,7 @@ class KeyWorld(World):
         """Rows of the kind -D; whole partitions go as files."""
         condition = self.condition(1, micros=True)
         self.log.append(f"delete {to_sql(condition)}")
-        hit = [row for row in self.model.rows() if _holds(condition, row)]
+        hit = [row for row in self.model.current_rows() if _holds(condition, row)]
         try:
             assert self.table.delete(to_sql(condition)).rows_deleted == len(hit)
         except UnsupportedError as error:
@@ -277,7 +279,7 @@ class KeyWorld(World):
         condition = self.condition(1, micros=True)
         text = f"CAST({literal(value, column.type)} AS {column.type})"
         self.log.append(f"update {column.name} = {text} where {to_sql(condition)}")
-        new = [{**row, column.name: value, KIND: 2} for row in self.model.rows() if _holds(condition, row)]
+        new = [{**row, column.name: value, KIND: 2} for row in self.model.current_rows() if _holds(condition, row)]
         try:
             assert self.table.update({column.name: text}, to_sql(condition)).rows_updated == len(new)
         except UnsupportedError as error:

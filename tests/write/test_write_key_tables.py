@@ -249,6 +249,28 @@ def test_a_message_whose_files_were_moved_can_be_committed_again(
     _check_numbers(table)
 
 
+def test_moved_files_are_known_where_their_numbers_are_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An overwrite took away what they were moved for, so that nothing moves them once more."""
+    table = _table(tmp_path / "t")
+    row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
+    first, second = (_message(table, [{**row, "a": number}], None) for number in range(2))
+    table.commit([first])
+
+    def fails(*_: object) -> bool:
+        raise CommitOutcomeUnknownError("the storage did not say")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystemPublisher, "publish", fails)
+        with pytest.raises(CommitOutcomeUnknownError):
+            table.commit([second])
+    table.overwrite(_data([{**row, "p": 0, "a": 7}]), options=_OP)
+    table.commit([second])
+    assert [row["a"] for row in _found(table)] == [7, 1]
+    assert _numbers(table)  # which are those that manifests tell
+
+
 def test_messages_of_writers_that_did_not_say_which_task_they_are(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     row = {KIND: 0, "p": 1, "b": None, "s": None, "l": None}

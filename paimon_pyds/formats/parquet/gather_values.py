@@ -45,6 +45,10 @@ _MOST_COUNTS = 16
 _NUMBERS = {4: "<u4", 8: "<u8"}
 _ZSTD = "zstd"
 _MAGIC = 0xFD2FB528
+_CONTEXT_BYTES = 12 << 10
+"""So many bytes are decompressed while a context is made."""
+_FEW_PAGES = 16
+"""So many contexts take about as long as what is done here with a column."""
 _LEAST_FRAME = 16
 """Bytes of a frame that surely has a header of any length."""
 
@@ -78,7 +82,7 @@ def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequenc
         column, found = _ColumnPages(picks, data), None
         if column.understood:
             found = column.gathered() if few_wanted(picks) else None
-            if found is None and column.codec == _ZSTD:
+            if found is None and column.cheaper_decompressed:
                 found = column.decompressed()
         ends = [*accumulate((pick.size for pick in picks), initial=0)]
         return found or (picks, [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)])
@@ -125,6 +129,12 @@ class _ColumnPages:
             and int(heads.uncompressed.sum()) <= _MOST_BYTES
         )
 
+    @property
+    def cheaper_decompressed(self) -> bool:
+        """Whether contexts of zstd that pages do without take longer than this, and to copy the dictionaries."""
+        copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
+        return self.codec == _ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
+
     @cached_property
     def _bodies(self) -> tuple[_Bytes, _Int64s]:
         """The pages without their headers, decompressed, one after the other; and where each begins."""
@@ -136,9 +146,11 @@ class _ColumnPages:
             sums = np.array([zlib.crc32(body) for body in packed], np.int64)
             if bool((checked & (sums != heads.crc & 0xFFFFFFFF)).any()):
                 raise _changed()
-        if self.codec is None:
-            return np.frombuffer(self._data, np.uint8), starts
         sizes = heads.uncompressed
+        if self.codec is None:
+            if bool((sizes != heads.compressed).any()):
+                raise CorruptFileError("a page of two sizes that is not compressed", field="PageHeader")
+            return np.frombuffer(self._data, np.uint8), starts
         if self.codec == _ZSTD and _are_frames_of(np.frombuffer(self._data, np.uint8), starts, heads.compressed, sizes):
             stream = pa.CompressedInputStream(pa.BufferReader(b"".join(packed)), _ZSTD)
             whole = stream.read_buffer(int(sizes.sum()))

@@ -238,7 +238,8 @@ def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]]
     rows = [p.covered for p in picks[0]]
     with decoding(path):
         file = _file_of(picks, data, rows)
-        table = open_file(pa.BufferReader(file)).read(use_threads=sum(len(p.starts) for p in picks[0]) >= _THREADS_FROM)
+        threads = sum(len(p.starts) for p in picks[0]) >= _THREADS_FROM
+        table = open_file(pa.BufferReader(file), ahead=threads).read(use_threads=threads)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)

@@ -170,18 +170,19 @@ def _in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0) -> Any:
+def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, ahead: bool = True) -> Any:
     """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any.
 
     Args:
         source: the file.
         metadata: its footer, where that was read.
         buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
+        ahead: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
     """
     import pyarrow.parquet as pq
 
     settings = {
-        "pre_buffer": not buffer,
+        "pre_buffer": ahead and not buffer,
         "buffer_size": buffer,
         "page_checksum_verification": True,
         "arrow_extensions_enabled": False,
