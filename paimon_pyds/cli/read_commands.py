@@ -111,8 +111,10 @@ def _lookup(arguments: argparse.Namespace) -> None:
                 rows.append(json.loads(key))
             except ValueError as error:
                 raise OptionError(f"a key is no JSON object: {error}", hint="such as '{\"id\": 7}'") from error
-        else:
+        elif "." in key:
             files.append(key)
+        else:
+            raise OptionError(f"{key!r:.100} is no key, and no file", hint="a key is JSON, such as '{\"id\": 7}'")
     keys = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
     found = open_table(arguments).lookup(keys, arguments.columns, **travel_of(arguments))
     if arguments.output == "text":

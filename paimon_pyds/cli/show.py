@@ -167,7 +167,8 @@ def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
     line(f"Table      {redact(table.path)}")
     if schema.comment:
         line(f"Comment    {schema.comment}")
-    rows = "never written" if snapshot is None else f"{snapshot.id} ({snapshot.total_record_count:,} rows)"
+    stored = "stored rows, versions of one key included" if schema.primary_keys else "rows"
+    rows = "never written" if snapshot is None else f"{snapshot.id} ({snapshot.total_record_count:,} {stored})"
     line(f"Snapshot   {rows}")
     line(f"Schema     {schema.id}")
     if schema.partition_keys:

@@ -46,6 +46,7 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
     parser.add_argument("--create", action="store_true", help="create the table when it is missing")
     parser.add_argument("--partition-by", default="", help="partition columns of a created table")
+    parser.add_argument("--primary-key", default="", help="columns of a created table's key; --option bucket=4 with it")
     parser.set_defaults(run=_write)
 
     parser = add_table_command(commands, "delete", "Delete rows: by deletion vectors where the table has them enabled.")
@@ -132,7 +133,13 @@ def _write(arguments: argparse.Namespace) -> None:
 
 def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
     """The table, and the options that are left for the write: a new table takes them as its own."""
+    import pyarrow as pa
+
+    from paimon_pyds.metadata.schema import TableSchema
+    from paimon_pyds.options import check_writable
     from paimon_pyds.table import Table
+    from paimon_pyds.types.arrow import from_arrow_schema
+    from paimon_pyds.write.conform import ROW_KIND_COLUMN
 
     options = table_options(arguments)
     try:
@@ -140,15 +147,21 @@ def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tupl
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
-    partition_by = [name.strip() for name in arguments.partition_by.split(",") if name.strip()]
+    own = {key: value for key, value in options.items() if key != ROW_KIND_COLUMN}
+    kinds = options.get(ROW_KIND_COLUMN)
+    fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
+    key, parts = (tuple(filter(None, names_in(text))) for text in (arguments.primary_key, arguments.partition_by))
+    key = key or tuple(filter(None, names_in(own.pop("primary-key", ""))))
+    check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty
     table = Table.create(
         arguments.table,
-        schema,
-        partition_by=partition_by,
-        options=options,
+        fields,
+        primary_key=key,
+        partition_by=parts,
+        options=own,
         storage_options=key_values(arguments.storage_option, "--storage-option"),
     )
-    return table, {}
+    return table, {} if kinds is None else {ROW_KIND_COLUMN: kinds}
 
 
 def _delete(arguments: argparse.Namespace) -> None:
@@ -198,9 +211,11 @@ def _rows_text(s: RowSummary) -> str:
     counts = {"deleted": s.rows_deleted, "updated": s.rows_updated, "inserted": s.rows_inserted}
     first, *others = [(count, what) for what, count in counts.items() if count] or [(0, "changed")]
     rows = ", ".join([f"{counted(first[0], 'row')} {first[1]}", *(f"{count:,} {what}" for count, what in others)])
+    touched = f"{counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, {s.files_added:,} added"
+    if s.files_touched == s.files_removed == 0:  # rows have got newer versions, or are new
+        touched = f"{counted(s.files_added, 'file')} added"
     return (
-        f"snapshot {s.snapshot_id}: {rows}; {counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, "
-        f"{s.files_added:,} added; {counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
+        f"snapshot {s.snapshot_id}: {rows}; {touched}; {counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
     ) + (f", on attempt {s.attempts}" if s.attempts > 1 else "")
 
 
@@ -249,21 +264,25 @@ def _compact(arguments: argparse.Namespace) -> None:
             options=table_options(arguments),
             progress=progress,
         )
-    _show_summary(arguments, summary, _compact_text)
+    due = "" if arguments.full else "; no compaction is due yet, --full does not wait"
+    _show_summary(arguments, summary, lambda done: _compact_text(done, due))
 
 
-def _compact_text(s: CompactSummary) -> str:
+def _compact_text(s: CompactSummary, due: str) -> str:
+    from paimon_pyds.explain.data import counted
+
     if s.groups == 0 and s.groups_skipped == 0:
-        return f"nothing to do: {s.files:,} files"
-    kept = f"{s.rows:,} rows" + (f", {s.rows_dropped:,} deleted ones dropped" if s.rows_dropped else "")
+        return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"
+    dropped = f", {s.rows_dropped:,} deleted or replaced dropped" if s.rows_dropped else ""
+    kept = counted(s.rows, "row") + dropped
     if s.dry_run:
-        return f"would rewrite {s.files_before:,} of {s.files:,} files ({s.bytes_before:,} bytes, {kept})"
+        return f"would rewrite {s.files_before:,} of {counted(s.files, 'file')} ({s.bytes_before:,} bytes, {kept})"
     others = f"; {s.groups_skipped:,} groups of files were left, as other commits changed them"
     skipped = others if s.groups_skipped else ""
     if s.snapshot_id is None:
         return f"nothing was rewritten{skipped}"
     return (
-        f"snapshot {s.snapshot_id}: {s.files_before:,} files became {s.files_after:,} "
+        f"snapshot {s.snapshot_id}: {counted(s.files_before, 'file')} became {s.files_after:,} "
         f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {kept}) in {s.seconds:.1f} s{skipped}"
     )
 

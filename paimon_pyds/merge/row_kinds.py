@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import to_numpy
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import Flags
-from paimon_pyds.merge.key_values import DELETE, UPDATE_BEFORE
+from paimon_pyds.merge.key_values import DELETE, UPDATE_BEFORE, is_retract
 from paimon_pyds.options import TableOptions
 
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -48,3 +48,20 @@ def kept_rows(kinds: pa.Array, options: TableOptions) -> Flags | None:
     if not left_out:
         return None
     return ~np.isin(to_numpy(kinds), sorted(left_out))
+
+
+def check_deletes(kinds: pa.Array, options: TableOptions) -> None:
+    """Raises UnsupportedError for deletes (-U and -D) that the merge engine could not merge with other versions: with
+    them in the table, reads and compactions would fail. Java writes those that are alone of their key."""
+    engine = options.get("merge-engine")
+    if engine == "first-row":
+        ways = "ignore-delete=true leaves them out"
+    elif engine == "partial-update" and not (
+        options.get("partial-update.remove-record-on-delete")
+        or any(key.startswith("fields.") and key.endswith(".sequence-group") for key in options)
+    ):
+        ways = "ignore-delete=true leaves them out, partial-update.remove-record-on-delete=true deletes rows"
+    else:
+        return
+    if is_retract(kinds).any():
+        raise UnsupportedError(f"the merge engine {engine} takes no deletes (-U, -D)", hint=f"alter the table: {ways}")

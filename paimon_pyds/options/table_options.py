@@ -230,7 +230,7 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
     if bucket < 1:
         raise UnsupportedError(
             f"a table with a primary key and bucket={bucket} can't be written yet",
-            hint="tables with a fixed number of buckets can: bucket is 1 or more; or use Java Paimon",
+            hint="create the table with a fixed number of buckets, such as bucket=4; or write it with Java Paimon",
         )
     for key, values in WRITTEN_BY_KEY.items():
         if options.get(key) not in values:

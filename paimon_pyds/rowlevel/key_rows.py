@@ -98,9 +98,11 @@ def check_updates(schema: TableSchema, options: TableOptions) -> None:
     _check_kinds(options)
     name = options.get("merge-engine")
     if name not in ("deduplicate", "partial-update"):
+        first = name == "first-row"
+        what = "the first row of a key stays" if first else "new values would be merged with the old ones"
         raise UnsupportedError(
-            f"the merge engine {name} does not replace rows: new values would be merged with the old ones",
-            hint="append the rows that are to be merged",
+            f"the merge engine {name} does not replace rows: {what}",
+            hint="overwrite the table, or a partition of it" if first else "append the rows that are to be merged",
         )
     engine = merge_engine(schema)
     for group in engine.groups if isinstance(engine, PartialUpdate) else ():

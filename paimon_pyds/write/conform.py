@@ -204,7 +204,7 @@ class IncomingRows:
         """
         if not self._has_kinds:
             return self._conformer.conform(batch)
-        from paimon_pyds.merge.row_kinds import kept_rows, parse_row_kinds  # other tables do without
+        from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
 
         kinds = from_numpy(np.full(batch.num_rows, INSERT, np.int8))
         if self._context.existing_rows:
@@ -219,7 +219,11 @@ class IncomingRows:
             kinds = parse_row_kinds(rows.column(self._field), self._field)
         rows = rows.append_column(VALUE_KIND, kinds)
         kept = kept_rows(kinds, self._context.options)
-        return rows if kept is None or kept.all() else rows.filter(from_numpy(kept))
+        if kept is not None and not kept.all():
+            rows = rows.filter(from_numpy(kept))
+        if not self._context.existing_rows:
+            check_deletes(rows.column(VALUE_KIND), self._context.options)
+        return rows
 
     def _position(self, column: str, names: list[str]) -> int:
         if names.count(column) == 1:

@@ -307,3 +307,35 @@ def test_lookup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(capsys, "lookup", path, texts[0]).splitlines()[0].split() == ["id", "dt", "v"]
     assert "no JSON object" in _run(capsys, "lookup", path, "{id: 7", status=1)
     assert "not of the primary key" in _run(capsys, "lookup", path, '{"v": 7}', status=1)
+
+
+def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, rows, changes = (str(tmp_path / name) for name in ("t", "rows.parquet", "changes.parquet"))
+    pq.write_table(pa.table({"id": [1, 2, 3], "n": [10, 20, 30], "op": ["+I"] * 3}), rows)
+    pq.write_table(pa.table({"id": [1, 2], "n": [11, 20], "op": ["+U", "-D"]}), changes)
+    kinds = ("--option", "rowkind-column=op")
+    made = ("write", path, rows, "--create", "--primary-key", "id", *kinds)
+    assert "such as bucket=4" in _run(capsys, *made, status=1)
+    assert not Path(path).exists()
+    _run(capsys, *made, "--option", "bucket=1")
+    table = pp.Table.open(path)
+    assert (table.schema.primary_keys, table.schema.field_names) == (("id",), ("id", "n"))
+    _run(capsys, "write", path, changes, *kinds)
+    assert _json(capsys, "read", path) == [{"id": 1, "n": 11}, {"id": 3, "n": 30}]
+    assert "(5 stored rows, versions of one key included)" in _run(capsys, "describe", path)
+    assert "1 row deleted; 1 file added; " in _run(capsys, "delete", path, "--where", "id = 3")
+    assert _run(capsys, "compact", path) == "nothing to do: 3 files; no compaction is due yet, --full does not wait\n"
+    assert "3 files became 1 (" in (said := _run(capsys, "compact", path, "--full"))
+    assert "1 row, 5 deleted or replaced dropped) in " in said
+    assert _run(capsys, "compact", path, "--full") == "nothing to do: 1 file\n"
+    assert "a key is JSON" in _run(capsys, "lookup", path, "1", status=1)
+    assert _json(capsys, "lookup", path, '{"id": 1}') == [{"id": 1, "n": 11}]
+
+
+def test_an_option_may_name_the_key_of_a_created_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, rows = str(tmp_path / "t"), str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"id": [1], "n": [10]}), rows)
+    made = ("write", path, rows, "--create", "--option", "primary-key=id")
+    assert "such as bucket=4" in _run(capsys, *made, status=1)
+    _run(capsys, *made, "--option", "bucket=1")
+    assert pp.Table.open(path).schema.primary_keys == ("id",)

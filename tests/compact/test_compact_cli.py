@@ -23,8 +23,8 @@ def test_what_was_done_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert _run(capsys, table.path, "--dry-run").startswith("would rewrite 6 of 6 files (")
     said = _run(capsys, table.path)
     assert said.startswith("snapshot 8: 6 files became 2 (")
-    assert "58 rows, 2 deleted ones dropped) in " in said
-    assert _run(capsys, table.path) == "nothing to do: 2 files\n"
+    assert "58 rows, 2 deleted or replaced dropped) in " in said
+    assert _run(capsys, table.path) == "nothing to do: 2 files; no compaction is due yet, --full does not wait\n"
     assert _run(capsys, table.path, "--full").startswith("snapshot 9: 2 files became 1 (")
 
 

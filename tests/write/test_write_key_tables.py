@@ -442,13 +442,18 @@ def test_indexes_of_files_are_not_rewritten(tmp_path: Path) -> None:
         table.rewrite_file_index()
 
 
-def test_an_engine_that_takes_no_deletes_refuses_those_of_a_key_with_other_versions(tmp_path: Path) -> None:
-    table = _table(tmp_path / "t", **_PARTIAL)
-    rows = {"p": pa.array([1, 1], pa.int32()), "k": ["x", "x"], "op": ["+I", "-D"]}
-    with pytest.raises(UnsupportedError, match="partial-update"):
+@pytest.mark.parametrize("kinds", [["+I", "-D"], ["-D"], ["-U"]])
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_an_engine_that_takes_no_deletes_refuses_them(tmp_path: Path, engine: str, kinds: list[str]) -> None:
+    table = _table(tmp_path / "t", **{"merge-engine": engine})
+    rows = {"p": pa.array([1] * len(kinds), pa.int32()), "k": ["x"] * len(kinds), "op": kinds}
+    with pytest.raises(UnsupportedError, match=f"{engine} takes no deletes"):  # reads would fail with them in the table
         table.append(pa.table(rows), options=_OP)
     assert not table.snapshots()
     assert not list(Path(table.path).rglob("*.parquet"))
+    table.append(pa.table(rows), options={**_OP, "ignore-delete": "true"})
+    table.compact(full=True)  # first rows are seen after it
+    assert table.count() == kinds.count("+I")
 
 
 def test_numbers_of_a_task_go_on_where_no_other_task_has_any(tmp_path: Path) -> None:
