@@ -15,11 +15,11 @@ from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, LiveFile, Plan, vectors_of
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.engine_options import check_levels
-from paimon_pyds.merge.files import key_ranks
+from paimon_pyds.merge.files import key_ranks, levels_fit
 from paimon_pyds.metadata.manifest import RUN_COLUMNS
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -49,7 +49,7 @@ def plan_key_compaction(
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    _check_compactable(context.options, request)
+    _check_compactable(schema, context.options, request)
     rules = UniversalRules.of(context.options, context.target_file_size, datetime.now().hour)
     if buckets is None:
         entries = live_in(store, schema, snapshot, request.where, "compact")
@@ -104,9 +104,15 @@ def _live_in_buckets(
     return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
-def _check_compactable(options: TableOptions, request: CompactOptions) -> None:
+def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
     """Raises UnsupportedError for what would not be compacted as Java does it, OptionError for levels of no use."""
     check_levels(options)
+    if not levels_fit(TableOptions(schema.options), options):
+        raise OptionError(
+            "whether older versions of rows are looked up can't differ for one compaction: by the table's own options "
+            "readers would make other rows of the levels that it leaves",
+            hint="leave changelog-producer and force-lookup out, or alter the table",
+        )
     if request.order_by:
         raise UnsupportedError(
             "rows of a table with a primary key can't be ordered by other columns",

@@ -11,12 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
+from paimon_pyds.merge.files import levels_fit
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets
@@ -97,6 +102,7 @@ def alter_table(
             return old
         new = _with_instants_option(store, new)
         _check_vectors(store, old, new)
+        _check_levels(store, old, new)
         validate_schema(new)
         if store.try_create_schema(new):
             return new
@@ -127,6 +133,22 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
             f"{enabled} can't be switched off while rows are deleted by vectors: they would reappear",
             path=store.root,
             hint="compact the table first, with full=True: it drops them",
+        )
+
+
+def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None:
+    """Raises OptionError where versions of rows lie on several levels that would be read otherwise from now on."""
+    if not new.primary_keys or levels_fit(TableOptions(old.options), TableOptions(new.options)):
+        return
+    files = ManifestReader(store).live_files(store.latest_snapshot(), ("partition", "bucket", "level"))
+    above = files.select(["partition", "bucket", "level"]).filter(pc.greater(files["level"], 0))
+    levels = pa.Table.from_batches([above]).group_by(["partition", "bucket"]).aggregate([("level", "count_distinct")])
+    if levels.num_rows and pc.max(levels["level_count_distinct"]).as_py() > 1:
+        raise OptionError(
+            "whether compactions look older versions of rows up (deletion-vectors.enabled, changelog-producer=lookup) "
+            "can't be changed while rows lie on several levels: older versions would come back, or values be lost",
+            path=store.root,
+            hint="compact the table first, with full=True, when nobody writes to it",
         )
 
 

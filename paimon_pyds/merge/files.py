@@ -46,6 +46,17 @@ def looks_up(options: TableOptions) -> bool:
     return bool(wanted) or options.get("merge-engine") == "first-row" or options.get("changelog-producer") == "lookup"
 
 
+def levels_fit(before: TableOptions, after: TableOptions) -> bool:
+    """Whether rows that were compacted by one state of a table's options, to several levels above 0, are the same read
+    by the other: where older versions are looked up, the one of the lowest level has in it what others hold.
+    """
+    vectors = "deletion-vectors.enabled"
+    newest_counts = before.get("merge-engine") == "deduplicate" and before.get("sequence.field") is None
+    if newest_counts or looks_up(before) == looks_up(after):
+        return bool(before.get(vectors)) == bool(after.get(vectors))
+    return False
+
+
 def highest_level(options: TableOptions) -> int:
     """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
     levels = options.get("num-levels")

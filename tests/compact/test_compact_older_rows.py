@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -173,11 +174,49 @@ def test_rows_that_were_deleted_before_there_were_vectors_stay_so(tmp_path: Path
     _append(table, [1, 2], 0, kind="-D")
     table.compact()
     assert _levels(table) == [4, 5]
-    table.alter(set_options=VECTORS)
+    old = table.store.latest_schema()
+    new = replace(old, id=old.id + 1, options={**old.options, **VECTORS})
+    assert table.store.try_create_schema(new)  # as Java does; `alter` wants one level
     _append(table, [3, 4], 2)
     table.compact(options={"compaction.size-ratio": "50"})
     assert _levels(table) == [4, 5]
     assert set(_values(table)) == set(range(KEYS)) - {1, 2}
+
+
+SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+
+
+@pytest.mark.parametrize(
+    ("options", "switched"),
+    [
+        ({"deletion-vectors.modifiable": "true"}, VECTORS),
+        ({"sequence.field": "s"}, {"changelog-producer": "lookup"}),
+        ({"merge-engine": "partial-update"}, {"changelog-producer": "lookup"}),
+        (SUMS, {"changelog-producer": "lookup"}),
+        ({**SUMS, "changelog-producer": "lookup"}, {"changelog-producer": "none"}),
+    ],
+)
+def test_look_ups_are_switched_when_rows_lie_on_one_level(
+    tmp_path: Path, options: dict[str, str], switched: dict[str, str]
+) -> None:
+    """One state reads the rows that the other left on two levels as others, or twice."""
+    table = _make(tmp_path / "t", {**options, "compaction.force-up-level-0": "true"})
+    _append(table, [1], 2)
+    table.compact()
+    assert _levels(table) == [4, 5]
+    before = _values(table)
+    with pytest.raises(OptionError, match="on several levels"):
+        table.alter(set_options=switched)
+    _append(table, [2], 3)
+    if switched != VECTORS:
+        with pytest.raises(OptionError, match="for one compaction"):
+            table.compact(options=switched)
+    table.compact(full=True)
+    table.alter(set_options=switched)
+    _append(table, [1], 3)
+    table.compact()
+    sums = options.keys() >= SUMS.keys()
+    assert _values(table) == before | ({1: 6, 2: 4} if sums else {1: 3, 2: 3})
 
 
 def test_older_files_are_read_in_windows_and_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
