@@ -377,7 +377,8 @@ def _write_for_ever(path: str, say: Connection) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
-    table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", "target-file-size": "1 kb"})
+    spilling = {"target-file-size": "1 kb", "write-buffer-size": "1 b"}
+    table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **spilling})
     table.append(pa.table([range(40), [1] * 40, [0] * 40, [1] * 40], schema=SCHEMA))
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.append", "paimon_pyds.compact.compact"])

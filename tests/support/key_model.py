@@ -158,7 +158,9 @@ class KeyModel:
         partition_by: the columns of partitions.
         columns: of the table.
         files: live ones by name.
-        visible: where readers hide level 0, the rows that they see, by place and key.
+        visible: where compactions look older versions up, what they have made of rows, by place and key: what readers
+            see where they hide level 0.
+        looks_up: whether compactions do.
         snapshot: the last one that was followed.
         numbers: the greatest sequence number of each place.
     """
@@ -169,6 +171,7 @@ class KeyModel:
     columns: tuple[Column, ...]
     files: dict[str, KeyFile] = field(default_factory=dict)
     visible: dict[Place, dict[str, Row]] = field(default_factory=dict)
+    looks_up: bool = False
     snapshot: int = 0
 
     @property
@@ -180,6 +183,10 @@ class KeyModel:
         values = [name for name in self.names if name not in self.key]
         return merged(rows, self.trimmed, self.engine.order, self.engine.fold(values))
 
+    def versions(self, files: Iterable[KeyFile], older: Iterable[KeyFile] = ()) -> list[Row]:
+        """What is merged of some files of a bucket; ``older`` are those that a compaction of these leaves."""
+        return [row for file in files for row in file.rows]
+
     @property
     def trimmed(self) -> list[str]:
         return [name for name in self.key if name not in self.partition_by]
@@ -187,15 +194,17 @@ class KeyModel:
     def rows(self) -> list[Row]:
         """What a scan gives, in the order of keys within each bucket."""
         if self.engine.hides_level_0:
-            return [row for rows in self.visible.values() for row in rows.values()]
+            return [row for rows in self.visible.values() for row in self._in_order(list(rows.values()))]
+        if self.looks_up:
+            return self.current_rows()
         found = []
         for place in self._places(self.files.values()):
-            found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
+            found += self.merge(self.versions(file for file in self.files.values() if file.place == place))
         return [row for row in found if row[KIND] not in RETRACTS]
 
     def current_rows(self) -> list[Row]:
         """What row-level operations see: with deletion vectors also what is not compacted yet."""
-        if not self.engine.has_vectors:
+        if (self.engine.hides_level_0 and not self.engine.has_vectors) or not self.looks_up:
             return self.rows()
         found = []
         for place in self._places(self.files.values()):
@@ -316,12 +325,13 @@ class KeyModel:
             out = [file for file in (*added.values(), *moved.values()) if file.place == place]
             taken = [file for file in removed if file.place == place]
             inputs = [*taken, *(self.files[name] for name, file in moved.items() if file.place == place)]
-            if self.engine.hides_level_0:
+            if self.looks_up:
                 self._make_visible(place, [row for file in inputs if file.level == 0 for row in file.rows])
                 continue
             levels = {file.level for file in out}
             assert len(levels) <= 1, levels
-            rows = self.merge(row for file in taken for row in file.rows)
+            stay = [file for file in before if not any(file is other for other in inputs)]
+            rows = self.merge(self.versions(taken, stay))
             if drops := all(level >= max(file.level for file in before) for level in levels):
                 rows = [row for row in rows if row[KIND] not in RETRACTS]
                 assert not any(row[KIND] in RETRACTS for file in out for row in file.rows)
@@ -350,7 +360,7 @@ class KeyModel:
         """Rows are equal, with their kinds and numbers."""
         names = [*self.names, SEQ, KIND]
         texts = [[repr([row[name] for name in names]) for row in rows] for rows in (found, expected)]
-        assert texts[0] == texts[1]
+        assert texts[0] == texts[1], [sorted(set(texts[0]) - set(texts[1])), sorted(set(texts[1]) - set(texts[0]))]
 
     def _check_entry(self, entry: Mapping[str, Any], rows: Sequence[Row]) -> None:
         """What the manifest says of a file."""
