@@ -166,14 +166,7 @@ def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, 
     """
     dictionaries, places, begin = [], list[_Int64s](), 0
     for pick in picks:
-        dictionary = None
-        if pick.prefix[1]:
-            dictionary = read_head(data, begin)
-            _check_sizes(dictionary.uncompressed, dictionary.compressed, pick.chunk.uncompressed_size)
-            if dictionary.kind != DICTIONARY_PAGE or dictionary.length + dictionary.compressed != pick.prefix[1]:
-                raise CorruptFileError(
-                    "what stands before the first data page is no dictionary page", field="PageHeader"
-                )
+        dictionary = _dictionary_head(pick, data, begin)
         dictionaries.append((begin, dictionary))
         places.append(begin + pick.prefix[1] + np.cumsum(pick.sizes) - pick.sizes)
         begin += pick.size
@@ -184,17 +177,49 @@ def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, 
     wrong = ~is_data | (found != sizes) | (heads.values != rows) | (heads.compressed < 0)
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise CorruptFileError(
-            f"a page of {found[at]} bytes with {heads.values[at]} values, the page index says {sizes[at]} and "
-            f"{rows[at]}",
-            field="PageHeader",
-        )
+        raise _not_as_indexed(found[at], heads.values[at], sizes[at], rows[at])
     largest = np.repeat([pick.chunk.uncompressed_size for pick in picks], [len(pick.sizes) for pick in picks])
     wrong = (heads.uncompressed < 0) | (heads.uncompressed > largest)
     if wrong.any():
         at = int(np.argmax(wrong))
         _check_sizes(int(heads.uncompressed[at]), int(heads.compressed[at]), largest[at])
     return dictionaries, positions, heads
+
+
+def heads_one_by_one(picks: Sequence[PagePick], data: bytes) -> list[list[tuple[int, PageHead]]]:
+    """Per pick, where its data pages lie in ``data``, and their headers, checked like `page_heads`: faster for few."""
+    result, position = [], 0
+    for pick in picks:
+        _dictionary_head(pick, data, position)
+        position += pick.prefix[1]
+        found = []
+        for size, rows in zip(pick.sizes.tolist(), pick.rows.tolist(), strict=True):
+            head = read_head(data, position)
+            length, values = head.length + head.compressed, head.fields.get(1, -1)
+            if head.kind not in (DATA_PAGE, DATA_PAGE_V2) or length != size or values != rows:
+                raise _not_as_indexed(length, values, size, rows)
+            _check_sizes(head.uncompressed, head.compressed, pick.chunk.uncompressed_size)
+            found.append((position, head))
+            position += size
+        result.append(found)
+    return result
+
+
+def _dictionary_head(pick: PagePick, data: bytes, begin: int) -> PageHead | None:
+    """The header of the dictionary page of a pick that begins here in ``data``; None where it has no such page."""
+    if not pick.prefix[1]:
+        return None
+    head = read_head(data, begin)
+    _check_sizes(head.uncompressed, head.compressed, pick.chunk.uncompressed_size)
+    if head.kind != DICTIONARY_PAGE or head.length + head.compressed != pick.prefix[1]:
+        raise CorruptFileError("what stands before the first data page is no dictionary page", field="PageHeader")
+    return head
+
+
+def _not_as_indexed(found: int, values: int, size: int, rows: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"a page of {found} bytes with {values} values, the page index says {size} and {rows}", field="PageHeader"
+    )
 
 
 def _check_sizes(uncompressed: int, compressed: int, chunk_size: int) -> None:
