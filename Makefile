@@ -27,7 +27,7 @@ export REQUIRE_ORACLE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest python java
+.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest pypaimon python java
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +65,7 @@ test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest 
 test-long: java newest  ## the tests that take minutes, and many more random examples of the others
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)
 
-bench: java newest  ## ratios against pypaimon-rust and Spark's Parquet source, with peak memory
+bench: java newest pypaimon  ## ratios against pypaimon-rust, pypaimon, Java and Spark's Parquet source, with peak memory
 	$(NEWEST) -m benchmarks $(ARGS)
 
 format: newest  ## rewrite the code in the project's style
@@ -83,6 +83,9 @@ clean:  ## remove the environments, caches and build results
 
 newest: python
 	@$(PYTHON) tools/environment.py newest
+
+pypaimon: python
+	@$(PYTHON) tools/environment.py pypaimon
 
 oldest: python
 	@$(PYTHON) tools/environment.py oldest

@@ -73,6 +73,16 @@ class BeforeBench(Bench):
     def add(self, what: str, ours: str, peer: str, ratio: str, target: str, memory: str = "") -> None:
         """Single measurements are not compared."""
 
+    def once(self, what: str, target: str, a: dict[str, Any], peer: str, b: dict[str, Any]) -> None:
+        """Not compared."""
+
+    def pypaimon(self, case: str, **arguments: Any) -> dict[str, Any]:
+        """Not run."""
+        return {}
+
+    def java_compaction(self, path: str) -> dict[str, Any] | None:
+        """Not run."""
+
     def importing(self) -> None:
         """Not compared."""
 

@@ -63,6 +63,20 @@ class Bench:
             memory_text(first, second),
         )
 
+    def once(self, what: str, target: str, a: dict[str, Any], peer: str, b: dict[str, Any]) -> None:
+        """One measurement of each side."""
+        ratio = f"{a['seconds'] / b['seconds']:.3f}×"
+        self.add(what, seconds_text([a]), f"{peer} {seconds_text([b])}", ratio, target, memory_text([a], [b]))
+
+    def pypaimon(self, case: str, **arguments: Any) -> dict[str, Any]:
+        """A case of `benchmarks.pypaimon_cases`, run in its own environment."""
+        python = Path(__file__).parents[1] / ".venvs" / "pypaimon" / "bin" / "python"
+        return run_module("benchmarks.pypaimon_cases", [case, json.dumps(arguments)], python=str(python))
+
+    def java_compaction(self, path: str) -> dict[str, Any] | None:
+        """What Java Paimon takes; None, with the reason on the terminal, where it can't run."""
+        return run_module("benchmarks.java_compaction", [path])
+
     def add(self, what: str, ours: str, peer: str, ratio: str, target: str, memory: str = "") -> None:
         row = Row(what, ours, peer, ratio, target, memory)
         self.table.append(row)
@@ -175,12 +189,12 @@ class Bench:
             )
 
 
-def run_module(module: str, arguments: Sequence[str], checkout: Path | None = None) -> dict[str, Any]:
-    """What a module of this checkout, or of another one, tells in its last line, run in a process of its own."""
+def run_module(
+    module: str, arguments: Sequence[str], checkout: Path | None = None, python: str = sys.executable
+) -> dict[str, Any]:
+    """What a module of this checkout, or of another one, prints as its last line, run in a process of its own."""
     here = {} if checkout is None else {"cwd": checkout, "env": {**os.environ, "PYTHONPATH": str(checkout)}}
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False, **here
-    )
+    done = subprocess.run([python, "-m", module, *arguments], capture_output=True, text=True, check=False, **here)
     if done.returncode:
         raise SystemExit(f"{module} {arguments[0]} failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])

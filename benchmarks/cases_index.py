@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.clock import median_of, timed
 from benchmarks.data import CLUSTER_ROWS, RARE_CODE, batches, clustered_batches
-from benchmarks.registry import case, median_of, ours, ours_new, rust_new, rust_read, size_of, timed
+from benchmarks.registry import case, ours, ours_new, rust_new, rust_read, size_of
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

@@ -6,14 +6,15 @@ pypaimon-rust writes the tables that both sides read: two buckets, of four sorte
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.clock import cpu_seconds, median_of, timed
 from benchmarks.data import SQL_COLUMNS, batches
-from benchmarks.registry import case, median_of, ours, rust, rust_sql, timed
+from benchmarks.key_runs import LATER_RUNS, LATER_SHARE, key_runs
+from benchmarks.registry import case, copy_of, ours, rust, rust_sql, size_of
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
@@ -21,14 +22,23 @@ if TYPE_CHECKING:
 _ENGINES = ("deduplicate", "partial-update")
 _FIRST_SHARE = 10
 """The first run has all keys: one for so many rows of the section's size."""
-_LATER_RUNS = 3
-_LATER_SHARE = 0.3
-"""Each later run has so many of the keys of the first."""
 _RUNS = 5
 _LOOKED_UP = 1_000
 """Keys that are looked up, and about as many rows that a filter on values finds: scattered over all keys."""
 _SMALL_PAGES = {"parquet.page.row.count.limit": "512"}
 """Of tables that are looked up: a key costs a page of each column, a scan of all rows some microseconds a page."""
+
+
+_MODES = {
+    "merge on read": {},
+    "merge on write": {"deletion-vectors.enabled": "true"},
+    "copy on write": {"full-compaction.delta-commits": "1"},
+}
+_WITH_A_VALUE = 20
+"""Rows that the filter finds, about."""
+_UPSERTS = 8
+_UPSERT_SHARE = 40
+"""One row of so many gets a new version in each upsert."""
 
 
 def section(bench: Bench) -> None:
@@ -39,7 +49,7 @@ def section(bench: Bench) -> None:
         ("ours_keys_write", {"path": bench.path("keys_ours"), "keys": keys}),
         ("rust_keys_write", {"path": bench.path("keys_rust"), "keys": keys}),
     )  # fmt: skip
-    rows = keys + _LATER_RUNS * int(keys * _LATER_SHARE)
+    rows = keys + LATER_RUNS * int(keys * LATER_SHARE)
     paths = {engine: bench.path(f"keys_{engine.replace('-', '_')}") for engine in _ENGINES}
     for engine, path in paths.items():
         bench.run("ours_keys_table", path=path, keys=keys, engine=engine)
@@ -56,12 +66,38 @@ def section(bench: Bench) -> None:
             f"merge {rows:,} rows in 2 buckets of 4 runs{what}", "≤ 1.0×",
             ("ours_merged", arguments), ("rust_merged", arguments),
         )  # fmt: skip
+    _beside_pypaimon(bench, keys, rows, paths["deduplicate"])
     _found_keys(bench)
+    _compacted(bench)
+    _modes(bench)
+
+
+def _beside_pypaimon(bench: Bench, keys: int, rows: int, merged: str) -> None:
+    """One run of each, as pypaimon needs most of a minute; other figures are medians."""
+    table = {"path": bench.path("keys_pypaimon"), "keys": keys}
+    write = f"write {keys:,} rows in no order to 2 buckets"
+    bench.once(
+        write, "≤ 0.025×", bench.run("ours_keys_write", **table), "pypaimon", bench.pypaimon("keys_write", **table)
+    )
+    merge = f"merge {rows:,} rows in 2 buckets of 4 runs"
+    ours_read, theirs = bench.run("ours_merged", path=merged), bench.pypaimon("keys_merged", path=merged)
+    bench.once(merge, "≤ 0.033×", ours_read, "pypaimon", theirs)
+
+
+def _compacted(bench: Bench) -> None:
+    """Full compaction, as rows that a core merges in a second: ours and Java Paimon's of copies of one table."""
+    path, rows = bench.path("keys_compacted"), bench.rows
+    bench.run("ours_found_table", path=path, rows=rows, runs=1 + LATER_RUNS, options={})
+    found = bench.run("ours_compaction", path=path, rows=rows)
+    java = bench.java_compaction(path)
+    if found and java:
+        what = f"full compaction of {rows:,} rows in {1 + LATER_RUNS} runs, CPU time"
+        bench.once(what, "≤ 1.0×", found, "Java", java)
 
 
 def _found_keys(bench: Bench) -> None:
     """Few rows, scattered over all keys: by key, and by a value with a bitmap index."""
-    for runs, what in ((1, "compacted"), (1 + _LATER_RUNS, f"in {1 + _LATER_RUNS} runs")):
+    for runs, what in ((1, "compacted"), (1 + LATER_RUNS, f"in {1 + LATER_RUNS} runs")):
         path, rows = bench.path(f"keys_lookup_{runs}"), bench.rows
         bench.run("ours_found_table", path=path, rows=rows, runs=runs, options=_SMALL_PAGES)
         bench.compare(
@@ -77,6 +113,48 @@ def _found_keys(bench: Bench) -> None:
         if runs > 1:
             everything = ("ours_merged", {**arguments, "use_index": False})
             bench.compare(f"{by_value}: against merging all", "≤ 0.2×", ("ours_merged", arguments), everything)
+
+
+def _modes(bench: Bench) -> None:
+    """What each mode costs those who write and those who read: the README's table of modes."""
+    rows = bench.rows // 5
+    for mode, options in _MODES.items():
+        found = bench.run("ours_mode", path=bench.path(f"keys_{mode.replace(' ', '_')}"), rows=rows, options=options)
+        if found:
+            bench.add(
+                f"{_UPSERTS} upserts of {rows // _UPSERT_SHARE:,} scattered rows into {rows:,}, {mode}",
+                f"{found['seconds']:.3f} s each, {found['written'] / 2**20:.0f} MiB written in all",
+                f"read all {found['read']:.3f} s, filter on a value {found['filter']:.3f} s",
+                "", "", f"{found['peak_mib']:.0f} MiB",
+            )  # fmt: skip
+
+
+@case
+def ours_mode(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
+    """Median seconds of an upsert, of reading all rows afterwards, and of a filter on a value with a bitmap index."""
+    import paimon_pyds as pp
+
+    options = {"bucket": "2", "file-index.bitmap.columns": "code", **options}
+    shutil.rmtree(path, ignore_errors=True)
+    rng = np.random.default_rng(7)
+
+    def upsert(ids: Any) -> pa.RecordBatch:
+        batch = next(batches(len(ids), len(ids), seed=int(ids[0])))
+        code = pa.array(rng.integers(0, rows // _WITH_A_VALUE, len(ids), dtype=np.int32))
+        return batch.set_column(0, batch.schema.field(0), pa.array(ids)).set_column(1, batch.schema.field(1), code)
+
+    base = upsert(np.arange(rows))
+    table = pp.Table.create(path, base.schema, ["id"], options=options)
+    table.append([base])
+    table.compact(full=True)
+    before = size_of(path)
+    taken = []
+    for _ in range(_UPSERTS):
+        changes = upsert(rng.choice(rows, rows // _UPSERT_SHARE, replace=False))
+        taken.append(timed(lambda rows=changes: table.append([rows]))[0])
+    read, _ = median_of(lambda: sum(b.num_rows for b in ours(path).scan().to_batches()), _RUNS)
+    kept, _ = median_of(lambda: sum(b.num_rows for b in ours(path).scan("code = 17").to_batches()), _RUNS)
+    return {"seconds": sorted(taken)[_UPSERTS // 2], "read": read, "filter": kept, "written": size_of(path) - before}
 
 
 @case
@@ -112,18 +190,30 @@ def ours_lookup(path: str, rows: int) -> dict[str, Any]:
 
 
 @case
+def ours_compaction(path: str, rows: int) -> dict[str, Any]:
+    """Seconds of CPU time; the table stays as it is."""
+    import paimon_pyds as pp
+
+    table = pp.Table.open(copy_of(path, "keys_compacted_ours"))
+    before = cpu_seconds()
+    elapsed, summary = timed(lambda: table.compact(full=True))
+    assert summary.rows == rows
+    return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
+
+
+@case
 def ours_keys_write(path: str, keys: int) -> dict[str, Any]:
     import paimon_pyds as pp
 
     shutil.rmtree(path, ignore_errors=True)
-    rows = next(_runs(keys))
+    rows = next(key_runs(keys))
     table = pp.Table.create(path, rows.schema, ["id"], options={"bucket": "2"})
     return {"seconds": timed(lambda: table.append([rows]))[0]}
 
 
 @case
 def rust_keys_write(path: str, keys: int) -> dict[str, Any]:
-    rows = next(_runs(keys))
+    rows = next(key_runs(keys))
     _rust_new(path, "deduplicate")
     return {"seconds": timed(lambda: _rust_append(path, rows))[0]}
 
@@ -132,7 +222,7 @@ def rust_keys_write(path: str, keys: int) -> dict[str, Any]:
 def ours_keys_table(path: str, keys: int, engine: str) -> None:
     """The table that both sides read."""
     _rust_new(path, engine)
-    for run in _runs(keys):
+    for run in key_runs(keys):
         _rust_append(path, run)
 
 
@@ -150,15 +240,6 @@ def _rust_append(path: str, rows: pa.RecordBatch) -> None:
     writer = builder.new_write()
     writer.write_arrow(rows)
     builder.new_commit().commit(writer.prepare_commit())
-
-
-def _runs(keys: int) -> Iterator[pa.RecordBatch]:
-    """The rows of each commit, in no order."""
-    rng = np.random.default_rng(4)
-    for number in range(1 + _LATER_RUNS):
-        rows = int(keys * _LATER_SHARE) if number else keys
-        batch = next(batches(rows, rows, seed=number))
-        yield batch.set_column(0, batch.schema.field(0), pa.array(rng.choice(keys, rows, replace=False)))
 
 
 @case

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.clock import median_of, timed
 from benchmarks.data import SCHEMA, batches
-from benchmarks.registry import case, copy_of, median_of, ours, ours_new, rust, rust_new, rust_sql, timed
+from benchmarks.registry import case, copy_of, ours, ours_new, rust, rust_new, rust_sql
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

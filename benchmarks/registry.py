@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.clock import timed
 from benchmarks.data import SCHEMA, SQL_COLUMNS
 
 CASES: dict[str, Callable[..., dict[str, Any] | None]] = {}
@@ -18,20 +18,6 @@ def case(function: Callable[..., dict[str, Any] | None]) -> Callable[..., dict[s
     """Makes a function a measurement; what comes before the first ``_`` of its name is the engine."""
     CASES[function.__name__] = function
     return function
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that a call took, and what it returned."""
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
-
-
-def median_of(call: Callable[[], Any], runs: int = 7) -> tuple[float, Any]:
-    """The median seconds of ``runs`` calls after one that warms up, and what the last returned."""
-    call()
-    measured = [timed(call) for _ in range(runs)]
-    return sorted(seconds for seconds, _ in measured)[runs // 2], measured[-1][1]
 
 
 def size_of(path: str) -> int:

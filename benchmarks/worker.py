@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from typing import Any
 
 from benchmarks import cases_index, cases_keys, cases_rows
+from benchmarks.clock import median_of, peak_mib, timed
 from benchmarks.data import RARE_CODE, batches
-from benchmarks.registry import CASES, case, median_of, ours, ours_new, rust, rust_new, rust_read, size_of, timed
+from benchmarks.registry import CASES, case, ours, ours_new, rust, rust_new, rust_read, size_of
 
 INDEX = {"file-index.bitmap.columns": "code"}
 INDEX_TWO = {
@@ -119,22 +119,10 @@ MODULES = (cases_index, cases_keys, cases_rows)
 """Imported to register their cases."""
 
 
-def _peak_kib() -> int:
-    """The most memory that this program held at once.
-
-    Linux keeps ``ru_maxrss`` through exec: a small process that a large one forked would show the large one's peak.
-    """
-    try:
-        with open("/proc/self/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def main() -> None:
     name, arguments = sys.argv[1], json.loads(sys.argv[2])
     result = CASES[name](**arguments) or {}
-    result["peak_mib"] = _peak_kib() / 1024
+    result["peak_mib"] = peak_mib()
     print(json.dumps(result))
 
 

@@ -1,7 +1,8 @@
-"""Make, or bring up to date, one of the project's virtual environments: ``python tools/environment.py newest|oldest``.
+"""Make, or bring up to date, one of the project's virtual environments: ``python tools/environment.py NAME``.
 
     .venvs/newest   the newest Spark 4.x on the index that this Python can run, newest everything, tools of `make check`
     .venvs/oldest   Spark 4.0.*, and the lowest versions of our own dependencies that pyproject.toml allows
+    .venvs/pypaimon pypaimon alone, which asks for other versions of what we use: a peer of `make bench`
 
 A stamp in the environment holds a digest of what went into it, so that a second call does nothing. Standard library
 only, and syntax that an old Python 3 can parse: its first task is to say what is missing.
@@ -23,6 +24,7 @@ ENVIRONMENTS = {
     "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "floors": False},
     # pandas 3 came after Spark 4.0.
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
+    "pypaimon": {"extras": [], "pins": ["pypaimon"], "floors": False},
 }
 # The lowest versions have wheels for Python 3.10 to 3.12; a newer Python takes newer versions of them.
 NEWEST_PYTHON_WITH_FLOORS = (3, 12)
@@ -115,7 +117,8 @@ def make(name):
     python = os.path.join(home, "bin", "python")
     stamp = os.path.join(home, ".made-from")
     pins = spec["pins"] + (floors(read(os.path.join(ROOT, "pyproject.toml"))) if spec["floors"] else [])
-    requirements = ["--editable", "{}[{}]".format(ROOT, ",".join(spec["extras"])), *pins]
+    ours = ["--editable", "{}[{}]".format(ROOT, ",".join(spec["extras"]))] if spec["extras"] else []
+    requirements = [*ours, *pins]
     wanted = digest(name, requirements)
     if read(stamp) == wanted and os.path.exists(python):
         return
@@ -135,7 +138,8 @@ def make(name):
         )
     with open(stamp, "w", encoding="utf-8") as f:
         f.write(wanted)
-    code = "import pyspark, pyarrow; print('Spark', pyspark.__version__, 'and pyarrow', pyarrow.__version__)"
+    spark = "import pyspark; print('Spark', pyspark.__version__, end=' and ')\n" if spec["extras"] else ""
+    code = spark + "import pyarrow; print('pyarrow', pyarrow.__version__)"
     shown = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
     print(f".venvs/{name} is ready after {time.monotonic() - started:.0f} s: {shown}", flush=True)
 
@@ -143,7 +147,7 @@ def make(name):
 def main(arguments):
     unknown = [a for a in arguments if a not in ENVIRONMENTS and a != "--java"]
     if unknown or not arguments:
-        fail("usage: python tools/environment.py [--java] newest|oldest ...")
+        fail("usage: python tools/environment.py [--java] newest|oldest|pypaimon ...")
     check_python()
     if "--java" in arguments:
         check_java()

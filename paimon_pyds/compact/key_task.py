@@ -21,6 +21,7 @@ from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.merged_files import read_versions, read_windows
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
 from paimon_pyds.write import WriteContext
@@ -160,7 +161,12 @@ def _compared(
 
 
 def _upgrade(task: MergeTask, file: PlannedFile, log: SortedRunWriter) -> None:
-    """Log the changes that a file makes which is not written again, and find the older rows that it replaces."""
+    """Log the changes that a file makes which is not written again, and find the older rows that it replaces.
+
+    All of its rows stay, expired ones too: which have expired may not have been known when files were picked.
+    """
+    assert task.spec.merging is not None
+    task = replace(task, spec=replace(task.spec, merging=replace(task.spec.merging, filter=MergeFilter(Const.TRUE))))
     if task.changelog is not None:
         for _, changes in _compared(task, (file,)):
             _log(log, changes)

@@ -156,7 +156,7 @@ class TableOptions(Mapping[str, str]):
 
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
-_BUCKETS = frozenset({"bucket", "bucket-key", "bucket-function.type"})
+_SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
 WRITTEN_BY_KEY = {
     "primary-key.nullable": (False,),
 }
@@ -285,11 +285,12 @@ def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
 def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> None:
     """Raises OptionError where options of one write say something else of the table's shape than the table at ``path``.
 
-    What is immutable, and how rows are spread over buckets, only a rewrite of the table may change.
+    What is immutable, how rows are spread over buckets, and whether deletion vectors hide rows that readers find in
+    files, only a rewrite of the table may change.
     """
     own, wanted = TableOptions(schema.options), TableOptions(options)
     for key, text in options.items():
-        if key in IMMUTABLE_OPTIONS | _BUCKETS and own.get(key) != wanted.get(key):
+        if key in _SHAPE and own.get(key) != wanted.get(key):
             raise OptionError(
                 f"{key} is {text} here and {own.get(key)} in the table",
                 path=path,

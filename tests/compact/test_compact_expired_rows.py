@@ -115,6 +115,26 @@ def test_without_statistics_no_file_is_known_to_have_old_rows(tmp_path: Path) ->
     assert table.compact(full=True).rows == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}])
+def test_files_that_stay_hide_older_versions_of_rows_that_have_expired(tmp_path: Path, options: dict[str, str]) -> None:
+    """Without statistics they are moved to another level with all of their rows, expired ones too."""
+    rows = _rows("seconds", dict.fromkeys(range(3000), 1.0))
+    given = {"bucket": "1", "write-only": "true", "metadata.stats-mode": "none", "compaction.small-file-ratio": "0"}
+    given |= {"deletion-vectors.enabled": "true", **options}
+    table = pp.Table.create(tmp_path / "t", rows.schema, primary_key=["k"], options=given)
+    table.append(rows)
+    table.compact(full=True)
+    table.alter(set_options=_OLD)
+    table.append(_rows("seconds", {5: 20, 6: 20}))
+    table.compact(options={"compaction.size-ratio": "0"})
+    assert sorted(live(table)["level"].to_pylist()) == [4, 5]
+    found = table.scan().to_arrow()
+    assert sorted(found["k"].to_pylist()) == list(range(3000))
+    assert pc.sum(pc.equal(found["v"], 20)).as_py() == 2
+    changed = table.scan(options={"incremental-between": "2,4"}, columns=["v"]).to_arrow()
+    assert changed["v"].to_pylist() == ([20, 20] if options else [])
+
+
 @pytest.mark.parametrize("field", [{}, {"record-level.time-field": "s"}])
 def test_a_time_that_is_none_is_an_error(tmp_path: Path, field: dict[str, str]) -> None:
     schema = pa.schema([pa.field("k", pa.int32(), False), ("s", pa.string())])

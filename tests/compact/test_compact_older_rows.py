@@ -17,6 +17,7 @@ from hypothesis import Phase, given, note, settings
 import paimon_pyds as pp
 from paimon_pyds.compact import older_rows
 from paimon_pyds.compact.older_rows import OlderRows
+from paimon_pyds.errors import OptionError
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.read.live_rows import FileTrace
 from support import key_engines
@@ -56,6 +57,16 @@ def _values(table: pp.Table) -> dict[int, int]:
 
 def _levels(table: pp.Table) -> list[int]:
     return sorted(live(table)["level"].to_pylist())
+
+
+def test_vectors_are_not_switched_by_one_write_or_compaction(tmp_path: Path) -> None:
+    """Older rows would come back beside newer ones."""
+    table = _make(tmp_path / "t", VECTORS)
+    _append(table, [1], 2)
+    with pytest.raises(OptionError, match="deletion-vectors"):
+        table.compact(options={"deletion-vectors.enabled": "false"})
+    with pytest.raises(OptionError, match="deletion-vectors"):
+        table.append(pa.table([[1], [3], [5]], schema=SCHEMA), options={"deletion-vectors.enabled": "false"})
 
 
 @pytest.mark.parametrize("bits", ["false", "true"])

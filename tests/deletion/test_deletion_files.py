@@ -22,7 +22,10 @@ def _table(path: Path, options: dict[str, str] | None = None) -> pp.Table:
     return pp.Table.create(path / "t", pa.schema([("id", pa.int64())]), options=options or {})
 
 
-def _files(table: pp.Table, entries: tuple[IndexEntry, ...] = (), **row_counts: int) -> VectorFiles:
+def _files(table: pp.Table, entries: tuple[IndexEntry, ...] = (), gone: str = "", **row_counts: int) -> VectorFiles:
+    """Those of a table whose data files with vectors are all live, but for one that is gone."""
+    named = {r.data_file: 10**6 for e in entries for r in e.deletion_ranges or () if r.data_file != gone}
+    row_counts = named | row_counts
     live = pa.record_batch(
         {
             "partition": pa.array([EMPTY_ROW] * len(row_counts), pa.binary()),
@@ -79,6 +82,15 @@ def test_vectors_go_with_their_data_files(tmp_path: Path) -> None:
     assert (rest.entries, rest.paths) == ((), ())
     assert rest.replaced == {gone.entries[0].file_name}
     assert _files(table).write({_BUCKET: {"a": None, "b": BitMap()}}) == NewVectors(deleted={"b": 0})
+
+
+def test_vectors_whose_data_files_went_before_them_go_too(tmp_path: Path) -> None:
+    """Java 1.4 leaves them when its full compaction rewrites files of the highest level for their vectors only."""
+    table = _table(tmp_path)
+    old = _files(table).write({_BUCKET: {"a": BitMap([1]), "b": BitMap([2]), "c": BitMap([3])}}).entries
+    left = _files(table, old, gone="a").write({_BUCKET: {"b": BitMap([4])}})
+    assert left.replaced == {old[0].file_name}
+    assert _held(table, left.entries) == {"b": (32, [2, 4]), "c": (32, [3])}
 
 
 def test_both_widths_in_one_file(tmp_path: Path) -> None:

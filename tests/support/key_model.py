@@ -183,6 +183,10 @@ class KeyModel:
         values = [name for name in self.names if name not in self.key]
         return merged(rows, self.trimmed, self.engine.order, self.engine.fold(values))
 
+    def versions(self, files: Iterable[KeyFile], older: Iterable[KeyFile] = ()) -> list[Row]:
+        """What is merged of some files of a bucket; ``older`` are those that a compaction of these leaves."""
+        return [row for file in files for row in file.rows]
+
     @property
     def trimmed(self) -> list[str]:
         return [name for name in self.key if name not in self.partition_by]
@@ -190,12 +194,12 @@ class KeyModel:
     def rows(self) -> list[Row]:
         """What a scan gives, in the order of keys within each bucket."""
         if self.engine.hides_level_0:
-            return [row for rows in self.visible.values() for row in rows.values()]
+            return [row for rows in self.visible.values() for row in self._in_order(list(rows.values()))]
         if self.looks_up:
             return self.current_rows()
         found = []
         for place in self._places(self.files.values()):
-            found += self.merge(row for file in self.files.values() if file.place == place for row in file.rows)
+            found += self.merge(self.versions(file for file in self.files.values() if file.place == place))
         return [row for row in found if row[KIND] not in RETRACTS]
 
     def current_rows(self) -> list[Row]:
@@ -326,7 +330,8 @@ class KeyModel:
                 continue
             levels = {file.level for file in out}
             assert len(levels) <= 1, levels
-            rows = self.merge(row for file in taken for row in file.rows)
+            stay = [file for file in before if not any(file is other for other in inputs)]
+            rows = self.merge(self.versions(taken, stay))
             if drops := all(level >= max(file.level for file in before) for level in levels):
                 rows = [row for row in rows if row[KIND] not in RETRACTS]
                 assert not any(row[KIND] in RETRACTS for file in out for row in file.rows)
@@ -355,7 +360,7 @@ class KeyModel:
         """Rows are equal, with their kinds and numbers."""
         names = [*self.names, SEQ, KIND]
         texts = [[repr([row[name] for name in names]) for row in rows] for rows in (found, expected)]
-        assert texts[0] == texts[1]
+        assert texts[0] == texts[1], [sorted(set(texts[0]) - set(texts[1])), sorted(set(texts[1]) - set(texts[0]))]
 
     def _check_entry(self, entry: Mapping[str, Any], rows: Sequence[Row]) -> None:
         """What the manifest says of a file."""

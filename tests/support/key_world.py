@@ -65,6 +65,8 @@ class _Cells:
 class KeyWorld(World):
     """One table, its model, and the choices."""
 
+    model_type = KeyModel
+
     def __init__(self, engines: Sequence[Engine], pools: Pools, seed: int, path: Path, log: list[str]) -> None:
         self.given = pools
         self.random = random.Random(seed)
@@ -87,7 +89,7 @@ class KeyWorld(World):
         fields = [DataField(i * 100, c.name, parse_type(numbered(c.type, i * 100))) for i, c in enumerate(columns)]
         by_names = tuple(c.name for c in by)
         self.keys = keys
-        self.model: Any = KeyModel(engine, tuple(key), by_names, tuple(columns))
+        self.model: Any = self.model_type(engine, tuple(key), by_names, tuple(columns))
         options = self._options(keys, [c for c in columns if c not in by])
         self.model.looks_up = engine.hides_level_0 or options.get("changelog-producer") == "lookup"
         self.log.append(f"create {[(c.name, c.type) for c in columns]} key {key} by {by_names} {options}")
@@ -241,7 +243,7 @@ class KeyWorld(World):
     def overwrite(self) -> None:
         rows, by = self.key_rows(6), self.model.partition_by
         mode = self.pick(["whole", "dynamic", "named"] if by else ["whole"])
-        written = {tuple(row[n] for n in by) for row in rows}
+        written = {tuple(row[n] for n in by) for row in rows if self.engine.keeps(row)}
         partition = None
         if mode == "named":
             partition = {by[0]: rows[0][by[0]]}
