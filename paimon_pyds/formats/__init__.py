@@ -24,6 +24,7 @@ from paimon_pyds.types import DataField, DataType, Kind
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+BATCH_BYTES = 64 << 20
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
 """Paimon's option: whether instants are stored by the clocks of the writer's zone."""
 LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
@@ -54,11 +55,17 @@ class ReadHints:
         options: the table's.
         instants: bounds that the manifest has.
         read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
+            A batch has about as many at most, `BATCH_BYTES` where that is less: rows may be long, and short in files.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
     read_ahead: int | None = None
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch at most, about."""
+        return BATCH_BYTES if self.read_ahead is None else min(BATCH_BYTES, self.read_ahead)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 import pyarrow as pa
+
+from paimon_pyds.buffers import sliced
 
 
 def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
@@ -31,21 +33,30 @@ def list_window(array: pa.Array, children: pa.Array) -> pa.Array:
 
 
 def resized(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: int, *, join: bool = True
-) -> Iterator[pa.RecordBatch]:
-    """The rows of these batches in batches of at most ``most`` rows; with ``join``, of half as many at least."""
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: int, held: int, *, join: bool = True
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of these batches in other ones.
+
+    Args:
+        batches: of any size.
+        schema: of all of them.
+        most: rows of a batch at most.
+        held: bytes of a batch at most, about.
+        join: give no batch, but the last, of less than half of both.
+    """
     parts: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        if rows + batch.num_rows > most:
+        if rows + batch.num_rows > most or size + batch.nbytes > held:
             yield from _joined(parts, schema)
-            parts, rows = [], 0
-        for start in range(0, batch.num_rows, most):
-            parts.append(batch.slice(start, most))
-            rows += parts[-1].num_rows
-            if not join or rows * 2 >= most:
+            parts, rows, size = [], 0, 0
+        for part in sliced(batch, most, held):
+            parts.append(part)
+            rows += part.num_rows
+            size += part.nbytes
+            if not join or rows * 2 >= most or size * 2 >= held:
                 yield from _joined(parts, schema)
-                parts, rows = [], 0
+                parts, rows, size = [], 0, 0
     yield from _joined(parts, schema)
 
 

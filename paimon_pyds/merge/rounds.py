@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import sliced
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.sort.spill import SpillFile
@@ -15,7 +16,7 @@ MOST_RUNS = 64
 
 
 def windows_in_rounds(
-    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, compression: str
+    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, batch_bytes: int, compression: str
 ) -> Generator[pa.RecordBatch, None, None]:
     """`windows` of the runs. Of more than `MOST_RUNS`, neighbours are first made one run each, on the local disk.
 
@@ -24,7 +25,8 @@ def windows_in_rounds(
     Args:
         runs: the oldest first. A run is not begun before it is its turn.
         merger: of the table.
-        batch_rows: rows in a batch of what is spilled.
+        batch_rows: rows in a batch of what is spilled, at most.
+        batch_bytes: bytes in such a batch at most, about.
         compression: of what is spilled: ``zstd``, ``lz4`` or ``none``.
 
     Raises:
@@ -35,7 +37,7 @@ def windows_in_rounds(
     try:
         while len(runs) > MOST_RUNS:
             spilled.append(SpillFile(compression, "the rows of a merge"))
-            runs = _round(runs, merger, batch_rows, spilled[-1])
+            runs = _round(runs, merger, batch_rows, batch_bytes, spilled[-1])
         yield from windows(runs, merger.keys, merger.needed)
     finally:
         for spill in spilled:
@@ -43,7 +45,7 @@ def windows_in_rounds(
 
 
 def _round(
-    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, spill: SpillFile[int]
+    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, batch_bytes: int, spill: SpillFile[int]
 ) -> list[SortedBatches]:
     """Fewer runs: groups of the newest, as those are the smallest, are merged until there are few enough."""
     left, merged = list(runs), list[SortedBatches]()
@@ -52,8 +54,7 @@ def _round(
         group, left = left[-size:], left[:-size]
         number = len(merged)
         for window in windows(group, merger.keys, merger.needed):
-            rows = merger.needed_in_order(window)
-            for start in range(0, rows.num_rows, batch_rows):
-                spill.add(number, rows.slice(start, batch_rows))
+            for rows in sliced(merger.needed_in_order(window), batch_rows, batch_bytes):
+                spill.add(number, rows)
         merged.append(SortedBatches(spill.take(number), group[0].name, repeats=True))
     return [*left, *reversed(merged)]

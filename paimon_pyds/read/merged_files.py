@@ -258,7 +258,7 @@ class _Section:
             predicate=before,
             metadata_columns=(),
             merging=None,
-            read_ahead=_HELD_BYTES // self.open_runs,
+            read_ahead=self.batch_bytes,
         )
 
     @cached_property
@@ -299,6 +299,11 @@ class _Section:
     def open_runs(self) -> int:
         """How many runs are read at a time."""
         return min(MOST_RUNS, len(self.runs))
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes in a batch of each run at most, about, however short its rows are in files."""
+        return _HELD_BYTES // self.open_runs
 
     def rows_at_once(self, batch_rows: int) -> int:
         """Rows in a batch of each run."""
@@ -363,7 +368,7 @@ class _Section:
             SortedBatches(self.batches(number, rows, keys), self.files[run[0]].path)
             for number, run in enumerate(self.runs)
         ]
-        return windows_in_rounds(runs, self.merger, rows, compression)
+        return windows_in_rounds(runs, self.merger, rows, self.batch_bytes, compression)
 
     def of_state(self, *, older: bool) -> _Section:
         """The same of the files of one of two states."""

@@ -1,4 +1,4 @@
-"""How much memory reading a Parquet file takes, beside the batches that it gives."""
+"""How much memory reading a file takes: its batches, and what Parquet needs beside them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats import ReadCounters, ReadHints, by_path
+from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints, by_path
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import from_arrow_schema
 
 _ROWS = 2_000_000
 _SIZE = 2 * 8 * _ROWS
+
+
+def _reader(path: Path, read_ahead: int | None) -> FormatReader:
+    hints = ReadHints(read_ahead=read_ahead)
+    return by_path(str(path)).open_reader(LocalFileIO(), str(path), path.stat().st_size, ReadCounters(), hints)
 
 
 @pytest.mark.parametrize("read_ahead", [None, 1 << 20])
@@ -26,8 +31,7 @@ def test_a_row_group_is_not_held_where_that_is_more_than_may_be_read_ahead(
     table = pa.table({name: rng.integers(0, 2**62, _ROWS) for name in ("a", "b")})
     path = tmp_path / "f.parquet"
     pq.write_table(table, path, row_group_size=_ROWS, use_dictionary=False, compression="none")
-    hints = ReadHints(read_ahead=read_ahead)
-    reader = by_path(str(path)).open_reader(LocalFileIO(), str(path), path.stat().st_size, ReadCounters(), hints)
+    reader = _reader(path, read_ahead)
     before = pa.total_allocated_bytes()
     most, start = 0, 0
     for batch in reader.read(from_arrow_schema(table.schema), RowSelection.ALL, 10_000):
@@ -37,3 +41,43 @@ def test_a_row_group_is_not_held_where_that_is_more_than_may_be_read_ahead(
     reader.close()
     assert start == _ROWS
     assert (most < _SIZE // 2) == (read_ahead is not None)
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("dropped", [0, 9])
+def test_long_rows_that_are_short_in_the_file_are_decoded_some_at_a_time(
+    tmp_path: Path, dictionary: bool, dropped: int
+) -> None:
+    numbers = pa.array([0, None] * 5_000, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(numbers, pa.array(["x" * 20_000]))
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"a": texts}), path, use_dictionary=dictionary, compression="zstd")
+    reader = _reader(path, 4 << 20)
+    before, most, rows, batches = pa.total_allocated_bytes(), 0, 0, 0
+    selection = RowSelection.of(range(dropped, 10_000)) if dropped else RowSelection.ALL
+    for batch in reader.read(from_arrow_schema(pa.schema({"a": pa.string()})), selection, 65_536):
+        rows, batches = rows + batch.num_rows, batches + 1
+        assert batch.nbytes <= 5 << 20
+        most = max(most, pa.total_allocated_bytes() - before)
+    reader.close()
+    assert rows == 10_000 - dropped
+    assert batches < 60
+    assert most < 32 << 20
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("rows", [range(1_000), range(3, 1_000), range(0, 1_000, 2)])
+def test_batches_of_long_rows_are_short(tmp_path: Path, format_: str, rows: range) -> None:
+    texts = pa.record_batch({"n": pa.array(range(1_000)), "a": pa.array(["x" * 10_000] * 1_000)})
+    fields = from_arrow_schema(texts.schema)
+    path = tmp_path / f"f.{format_}"
+    writer = by_path(str(path)).open_writer(LocalFileIO(), str(path), fields, {})
+    writer.write(texts)
+    writer.close()
+    reader = _reader(path, 1 << 20)
+    selection = RowSelection.ALL if len(rows) == 1_000 else RowSelection.of(rows)
+    batches = list(reader.read(fields, selection, 65_536))
+    reader.close()
+    assert pa.Table.from_batches(batches).equals(pa.Table.from_batches([texts]).take(pa.array(rows)))
+    assert all(batch.nbytes <= 3 << 19 for batch in batches)
+    assert len(batches) <= 20

@@ -49,7 +49,7 @@ def test_rounds_give_what_one_merge_gives(
     found = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rounds, "MOST_RUNS", most)
-        with closing(windows_in_rounds(runs, merger, rows, "lz4")) as windows:
+        with closing(windows_in_rounds(runs, merger, rows, 1 << 20, "lz4")) as windows:
             for window in windows:
                 found += merger.merge(window).to_pylist()
     whole = pa.Table.from_batches(batches, schema=_FILE)

@@ -44,12 +44,12 @@ def scan(path):
 def compact(path):
     print(pp.Table.open(path).compact(full=True).rows)
 
-def runs(path, runs, rows, length):  # in one commit, as of so many tasks; they have keys in common
+def runs(path, runs, rows, length, equal=0):  # in one commit, as of so many tasks; they have keys in common
     table, messages = created(path, 1), []
     for run in range(runs):
         with TableWriter(table.write_context(), run) as writer:
             for row in range(rows):
-                text = os.urandom(length // 2).hex()
+                text = "x" * length if equal else os.urandom(length // 2).hex()
                 writer.write(pa.record_batch([[row * runs + run % 7], [run], [text]], schema=SCHEMA))
             messages.append(writer.prepare_commit())
     table.commit(messages)
@@ -103,3 +103,12 @@ def test_very_many_runs_of_very_long_rows(tmp_path: Path, work: str) -> None:
     rows, peak = _run(work, tmp_path / "t")
     assert rows == 28
     assert peak < 1024 * _MIB
+
+
+@pytest.mark.parametrize("work", ["scan", "compact"])
+def test_runs_of_long_equal_rows(tmp_path: Path, work: str) -> None:
+    """1.6 GB of texts of a megabyte each, which are some KB in files."""
+    _run("runs", tmp_path / "t", 16, 100, _MIB, 1)
+    rows, peak = _run(work, tmp_path / "t")
+    assert rows == 700
+    assert peak < 1280 * _MIB

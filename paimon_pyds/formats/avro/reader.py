@@ -40,6 +40,7 @@ class AvroReader:
         self._path = path
         self._counters = counters
         self._io = io
+        self._batch_bytes = hints.batch_bytes
         self._file = ContainerReader(self._fetch, size, path)
         try:
             self._schema = json.loads(self._file.schema)
@@ -65,7 +66,8 @@ class AvroReader:
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
-        return resized(self._batches(decoder, fields, selection), arrow_schema(fields), batch_rows)
+        batches = self._batches(decoder, fields, selection)
+        return resized(batches, arrow_schema(fields), batch_rows, self._batch_bytes)
 
     def _batches(
         self, decoder: RecordDecoder, fields: Sequence[DataField], selection: RowSelection

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import sliced
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
@@ -107,8 +108,7 @@ class OrcReader:
                 rows = pa.array(window.to_array(stripe.rows))
                 columns = [c.take(rows) for c in columns]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-            for start in range(0, batch.num_rows, batch_rows):
-                yield batch.slice(start, batch_rows)
+            yield from sliced(batch, batch_rows, self._hints.batch_bytes)
 
     def writer_zone(self) -> str:
         """The time zone of who wrote the file's instants; "" for a file without rows. Raises UnsupportedError: the file

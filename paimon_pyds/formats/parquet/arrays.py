@@ -11,6 +11,8 @@ Source: apache/parquet-format, Encodings.md and LogicalTypes.md; parquet-mr's Na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,13 +21,19 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
-from paimon_pyds.formats.parquet.footer import require
+from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
 from paimon_pyds.types import UNIT_DIGITS
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
 """What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""
+_LEAST_VALUE_BYTES = 4
+_GROWTH = 64
+"""Of batches of rows whose length the footer does not tell."""
+_BYTE_ARRAY = 6
+_SHORTENING = frozenset({2, 7, 8})
+"""Encodings by which texts that are alike take fewer bytes: both of dictionaries, and DELTA_BYTE_ARRAY."""
 _UNIT_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 INT96, FIXED = 3, 7
 """Parquet's numbers of these physical types."""
@@ -119,6 +127,37 @@ def rows_at_once(batch_rows: int, rows: int, size: int) -> int:
     ``rows`` rows have ``size`` bytes in the file before compression.
     """
     return max(batch_rows, min(_FILTERED_BATCHES * batch_rows, _FILTERED_BYTES * rows // max(1, size)))
+
+
+class BatchRows:
+    """How many rows of a row group to decode at a time: the footer does not tell how long rows are that a dictionary
+    shortens. So few are decoded at first, as if each had all bytes of its column; then as many as the last rows allow.
+    Where rows get much longer from one batch to the next, that one is too large.
+
+    Args:
+        most: rows of a batch at most.
+        rows: of the row group.
+        size: bytes of a batch at most, about.
+        chunks: the columns that are decoded.
+    """
+
+    def __init__(self, most: int, rows: int, size: int, chunks: Sequence[Chunk]) -> None:
+        self._most, self._size = most, size
+        least = sum(max(chunk.uncompressed_size, _LEAST_VALUE_BYTES * chunk.values) for chunk in chunks)
+        shortened = sum(
+            chunk.uncompressed_size * max(1, chunk.values // max(1, rows))
+            for chunk in chunks
+            if chunk.physical == _BYTE_ARRAY and not _SHORTENING.isdisjoint(chunk.encodings)
+        )
+        self.next = max(1, min(most, size * rows // max(1, least)))
+        """Rows of the next batch."""
+        if shortened * min(self.next, rows) > size:
+            self.next = max(1, min(self.next, size // shortened))
+
+    def learn(self, batch: pa.RecordBatch) -> None:
+        """Go by the length of these rows: those of the last batch that are wanted."""
+        fitting = self._size * batch.num_rows // max(1, batch.nbytes)
+        self.next = max(1, min(self._most, _GROWTH * self.next, fitting))
 
 
 def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch:

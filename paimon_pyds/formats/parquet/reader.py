@@ -17,7 +17,15 @@ import pyarrow as pa
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.parquet.arrays import INT96, all_but, conform, conform_batch, rows_at_once, without_rows
+from paimon_pyds.formats.parquet.arrays import (
+    INT96,
+    BatchRows,
+    all_but,
+    conform,
+    conform_batch,
+    rows_at_once,
+    without_rows,
+)
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
@@ -41,8 +49,7 @@ _PASS_BATCH_ROWS = 262_144
 _LEAST_KEPT = 0.75
 """Of a row group's rows: above it, masking those left out costs less than taking the others."""
 _MOST_THREADS = 4
-_HELD_BYTES = 64 << 20
-"""What may be decoded ahead of who takes the batches: threads for one file, bytes of row groups that come later."""
+"""That decode ahead, of one file."""
 _LEAST_BUFFER = 64 << 10
 _LEAST_AHEAD = 16 << 20
 """Where less may be decoded ahead, nothing is: very many files are read at a time, and each thread opens one again."""
@@ -84,6 +91,7 @@ class ParquetReader:
 
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._read_ahead = hints.read_ahead
+        self._batch_bytes = hints.batch_bytes
         self._source = ParquetSource(io, path, size, counters)
         self._path = path
         self._counters = counters
@@ -105,7 +113,7 @@ class ParquetReader:
             raise ValueError("reading needs a field, and batches of at least one row")
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
         batches = self._batches(columns, selection, batch_rows)
-        yield from resized(batches, columns.schema, batch_rows, join=not selection.is_all)
+        yield from resized(batches, columns.schema, batch_rows, self._batch_bytes, join=not selection.is_all)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
@@ -217,7 +225,6 @@ class ParquetReader:
         first = next(steps, None)
         if first is None:
             return iter(())
-        held = _HELD_BYTES if self._read_ahead is None else min(_HELD_BYTES, self._read_ahead)
         threads = pa.cpu_count() + isinstance(first, list)  # passes wait for each other's Python code now and then
         return in_order(
             (
@@ -226,8 +233,8 @@ class ParquetReader:
                 else self._read_pages(columns, step, alone=step is first)
                 for step in chain([first], steps)
             ),
-            threads=min(_MOST_THREADS, threads) if held >= _LEAST_AHEAD else 1,
-            held=held,
+            threads=min(_MOST_THREADS, threads) if self._batch_bytes >= _LEAST_AHEAD else 1,
+            held=self._batch_bytes,
             size=attrgetter("nbytes"),
             permits=_permits(threads),
         )
@@ -239,7 +246,8 @@ class ParquetReader:
         self._count_group(task.group)
         self._source.count(sum(footer.chunk(task.group, leaf).compressed_size for leaf, _ in leaves), requests=1)
         counters.rows_decoded += self._rows_of(task.group)
-        return self._decode_group(columns, task, batch_rows, leaves)
+        decoded = self._decode_group(columns, task, batch_rows, leaves)
+        return resized(decoded, columns.schema, batch_rows, self._batch_bytes)  # the first ones may be short
 
     def _decode_group(
         self, columns: _Columns, task: _Task, batch_rows: int, leaves: Sequence[tuple[int, int]]
@@ -249,15 +257,16 @@ class ParquetReader:
         place = [order.index(i) for i in range(len(order))]
         done, rows = 0, self._rows_of(task.group)
         keep = None
+        chunks = [self._source.footer.chunk(task.group, leaf) for leaf, _ in leaves]
         if task.dropped is not None:
             keep = all_but(task.dropped, rows)
-            size = sum(self._source.footer.chunk(task.group, leaf).uncompressed_size for leaf, _ in leaves)
-            batch_rows = rows_at_once(batch_rows, rows, size)
+            batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
+        sizing = BatchRows(batch_rows, rows, self._batch_bytes, chunks)
         int96 = any(physical == INT96 for _, physical in leaves)
         with self._source.arrow_file(int96=int96, buffer=self._buffer(task.group, leaves)) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
-                    batch_rows, row_groups=[task.group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
+                    sizing.next, row_groups=[task.group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
                 )
             while True:
                 with decoding(self._path):
@@ -278,7 +287,10 @@ class ParquetReader:
                     batch = without_rows(batch, keep.slice(start, batch.num_rows))
                     if not batch.num_rows:
                         continue
-                yield conform_batch(batch.select(place), columns.schema, self._path)
+                batch = conform_batch(batch.select(place), columns.schema, self._path)
+                sizing.learn(batch)
+                file.reader.set_batch_size(sizing.next)
+                yield batch
         if done != rows:
             raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
 

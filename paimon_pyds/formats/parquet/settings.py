@@ -45,7 +45,7 @@ _PAGE_BYTES_ALONE = 64 << 10
 """Page size where pyarrow (before 21) can't limit rows."""
 _GROUP_BYTES = 128 << 20
 _BATCH_ROWS = 1_024
-_LEAST_BATCH_ROWS = 16
+_LEAST_BATCH_ROWS = 1
 _ZSTD_LEVELS = 22
 _CODECS = {
     "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
