@@ -105,6 +105,7 @@ def test_very_many_runs_of_very_long_rows(tmp_path: Path, work: str) -> None:
     assert peak < 1024 * _MIB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", ["scan", "compact"])
 def test_runs_of_long_equal_rows(tmp_path: Path, work: str) -> None:
     """1.6 GB of texts of a megabyte each, which are some KB in files."""
