@@ -146,8 +146,8 @@ def commit_messages(
 
     with removing_unpublished(remove):
         first, compaction = increments_of(buckets)
+        schema = store.latest_schema()
         if overwrite is not None:
-            schema = store.latest_schema()
             check_mode(schema, overwrite)
             replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
             first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
@@ -155,7 +155,6 @@ def commit_messages(
         first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
         if changes is not None:
             first = replace(first, operation=changes.operation, guard=changes.guard)
-        schema = store.latest_schema()
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
         table_options = TableOptions({**schema.options, **(options or {})})

@@ -80,6 +80,14 @@ def _state(path: Path) -> list[list[str]]:
     return rows_of_snapshots(pp.Table.open(path))
 
 
+def _undisturbed(write: Callable[[pp.Table], object], prepared: Path, path: Path) -> tuple[FaultyIO, list[list[str]]]:
+    """A write to a copy without any fault: the operations on storage that it took, and the state afterwards."""
+    counting = FaultyIO()
+    shutil.copytree(prepared, path)
+    write(pp.Table(TableStore(counting, str(path))))
+    return counting, _state(path)
+
+
 def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> bool | None:
     """Whether it wrote; None when it can't tell."""
     METADATA_CACHE.clear()
@@ -96,11 +104,8 @@ def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> boo
 @pytest.mark.parametrize(("name", "mode"), sampled(product(_WRITES, [BEFORE, AFTER, HALF]), 4))
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) -> None:
     """What was published stays, be it the write or a compaction after it; else nothing lies around."""
-    write, counting, whole = _WRITES[name], FaultyIO(), tmp_path / "whole"
-    old = _state(prepared)
-    shutil.copytree(prepared, whole)
-    write(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
+    write, old = _WRITES[name], _state(prepared)
+    counting, new = _undisturbed(write, prepared, tmp_path / "whole")
     assert len(new) > len(old)
     for at, operation in fault_points(counting.done):
         if mode != BEFORE and operation in HARMLESS:
@@ -121,11 +126,8 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) 
 
 @pytest.mark.parametrize(("name", "forever"), sampled(product(["spilled", "minor", "full"], ["down", "full"]), 2))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, name: str, forever: str) -> None:
-    write, counting, whole = _WRITES[name], FaultyIO(), tmp_path / "whole"
-    old = _state(prepared)
-    shutil.copytree(prepared, whole)
-    write(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
+    write, old = _WRITES[name], _state(prepared)
+    counting, new = _undisturbed(write, prepared, tmp_path / "whole")
     for at, operation in fault_points(counting.done):
         path = tmp_path / f"t{at}"
         shutil.copytree(prepared, path)
