@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
@@ -277,7 +278,7 @@ class ParquetReader:
                 low, high = np.searchsorted(task.rows, (start, done))
                 if low == high:
                     continue
-                batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
+                batch = batch if high - low == batch.num_rows else batch.take(from_numpy(task.rows[low:high] - start))
             elif keep is not None:
                 batch = without_rows(batch, keep.slice(start, batch.num_rows))
                 if not batch.num_rows:
@@ -370,9 +371,8 @@ class ParquetReader:
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
-        data = iter(self._source.read([r for column in ranges for r in column]))
-        joined = [b"".join([next(data) for _ in column]) for column in ranges]
-        del data  # as much again
+        data = self._source.read([r for column in ranges for r in column])[::-1]
+        joined = [b"".join([data.pop() for _ in column]) for column in ranges]  # nothing is held twice for long
         gathered_picks, gathered_data = gather_values(
             picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
         )
