@@ -25,7 +25,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.arguments import texts
+from paimon_pyds.options.option import texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES, can_sort
