@@ -150,7 +150,7 @@ def commit_messages(
     with removing_unpublished(remove):
         schema = store.latest_schema()
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
-            buckets = with_hash_index(store, schema, buckets, indexes)
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)

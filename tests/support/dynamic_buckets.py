@@ -16,7 +16,8 @@ def bucket_keys(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
     """The hashes that the hash index has, by bucket; looks whether no hash and no key is in two buckets of a partition,
     and whether the index has the keys of all files."""
     snapshot = table.snapshot()
-    entries = table.store.read_index_manifest(snapshot.index_manifest) if snapshot.index_manifest else ()
+    name = None if snapshot is None else snapshot.index_manifest
+    entries = () if name is None else table.store.read_index_manifest(name)
     index = HashIndex(table.store, table.schema, entries)
     found = {}
     for partition in {entry.partition for entry in entries}:
