@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import with_hash_index
+from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -141,6 +141,7 @@ def commit_messages(
     _check_once(store, buckets)
 
     indexes: list[str] = []
+    parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -151,6 +152,7 @@ def commit_messages(
         schema = store.latest_schema()
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
             buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            parts = hash_parts(buckets)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
@@ -166,8 +168,7 @@ def commit_messages(
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
-    committed = {path for b in buckets for path in b.indexes.paths}
-    discard(store.io, (b.hashes.path for b in buckets if b.hashes is not None and b.hashes.path not in committed))
+    discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if schema.primary_keys:
