@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.index.evaluate import IndexAnswer
 from paimon_pyds.redaction import redact
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, SkippedFile
+from paimon_pyds.scan.result import PruneStep, SkippedFile
 
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
 NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
@@ -110,7 +111,7 @@ class ExplainedFile:
     """What indexes, deletions and pages said of one file that planning left.
 
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
-    were taken off; ``strip`` shows where they lie (`paimon_pyds.scan.result.row_strip`). ``pages`` is None for a
+    were taken off; ``strip`` shows where they lie (`RowSelection.strip`). ``pages`` is None for a
     file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with
     a primary key. ``spared``: the scan was run, and had all its rows without reading the file. Times in milliseconds.
     """

@@ -14,6 +14,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.explain.data import ExplainedFile, PagePlan, RunPlan, TopNVisit, counted
 from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
+from paimon_pyds.index.evaluate import IndexAnswer, index_answers
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
@@ -22,7 +23,7 @@ from paimon_pyds.query.top_n_rows import best_possible, by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows, SectionTrace
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile, index_answers, row_strip
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
@@ -72,7 +73,7 @@ def _explain(
     file, rows, trace = live.file, live.file.row_count, live.trace
     if live.matches_none:
         reason = "no row of this file's schema can match"
-        return ExplainedFile(file.path, file.size, rows, 0, 0, reason, strip=row_strip(RowSelection.NONE, rows))
+        return ExplainedFile(file.path, file.size, rows, 0, 0, reason, strip=RowSelection.NONE.strip(rows))
     start = time.perf_counter()
     kept = live.candidates.count(rows)
     answers = embedded + tuple(a for result in trace.index_results for a in index_answers(result.trace, rows))
@@ -92,7 +93,7 @@ def _explain(
         reason="; ".join(_reasons(answers, after_index - kept)),
         rows_after_index=after_index,
         index_answers=answers,
-        strip=row_strip(live.candidates, rows),
+        strip=live.candidates.strip(rows),
         pages=pages,
         top_n=top_n,
         index_millis=(indexes_asked - start) * 1000,
