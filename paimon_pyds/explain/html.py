@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from paimon_pyds.explain.data import (
-    NOT_NEEDED,
-    NOT_SKIPPED,
-    READ_PART,
-    READ_WHOLE,
-    ExplainedFile,
+from paimon_pyds.explain.file import NOT_NEEDED, NOT_SKIPPED, READ_PART, READ_WHOLE, ExplainedFile, counted, human_bytes
+from paimon_pyds.explain.scan import (
+    ENDS,
+    REST,
     ExplainedScan,
-    counted,
-    human_bytes,
+    file_lines,
+    interesting,
+    label,
     outcome_counts,
+    rows_text,
+    short_path,
 )
-from paimon_pyds.explain.text import ENDS, REST, file_lines, interesting, label, rows_text, short_path
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.result import PruneStep
 from paimon_pyds.selection import STRIP_BINS

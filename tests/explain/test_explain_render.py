@@ -13,10 +13,10 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.explain.data import READ_PART, ExplainedFile, PagePlan, outcome_counts
 from paimon_pyds.explain.explain import Explanation
+from paimon_pyds.explain.file import READ_PART, ExplainedFile, PagePlan
 from paimon_pyds.explain.html import files_bar, joined_strip, row_strips
-from paimon_pyds.explain.text import rows_text, short_path, strip_text
+from paimon_pyds.explain.scan import outcome_counts, rows_text, short_path, strip_text
 from paimon_pyds.index.evaluate import IndexAnswer
 from paimon_pyds.scan.result import PruneStep, SkippedFile
 from paimon_pyds.selection import STRIP_BINS, RowSelection
