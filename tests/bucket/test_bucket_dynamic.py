@@ -4,6 +4,7 @@ target."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -211,9 +212,9 @@ def test_a_map_of_keys_is_a_dict(known: list[list[int]], added: list[list[int]],
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("paimon_pyds.bucket.key_buckets._BLOCK_KEYS", block)
         patch.setattr("paimon_pyds.bucket.key_buckets._FEW_KEYS", block)
-        files = [(300 * bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(known)]
+        files = [(300 * bucket, partial(np.array, hashes, np.int32)) for bucket, hashes in enumerate(known)]
         model = {number: 300 * bucket for bucket, hashes in reversed([*enumerate(known)]) for number in hashes}
-        keys = KeyBuckets.of(iter(files), sum(map(len, known)))
+        keys = KeyBuckets.of(files, sum(map(len, known)))
         for number, hashes in enumerate(added):
             distinct = np.unique(np.array(hashes, np.int32))
             found = keys.find(distinct)
