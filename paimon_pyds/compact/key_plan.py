@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.compact.plan import Group, LiveFile, Plan, vectors_of
+from paimon_pyds.compact.plan import Group, Plan, vectors_of
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
@@ -68,8 +68,7 @@ def plan_key_compaction(
         steps = None if unit is None else steps_of(unit, runs, rules)
         if steps is None or not steps.files:
             continue
-        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
-        groups.append(Group(partition, bucket, total, live, steps))
+        groups.append(Group.of_steps((partition, bucket, total), steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
 
 

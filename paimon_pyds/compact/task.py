@@ -61,6 +61,7 @@ class CompactResult:
 
     ``gone`` says that one of the old files is not there any more: another commit removed it, and it has expired.
     ``replaced`` are rows of files that stay, by name and position: vectors hide them now, as new files have their keys.
+    ``older`` are the numbers of those among `Group.older` that were written anew.
     """
 
     number: int
@@ -68,6 +69,7 @@ class CompactResult:
     rows: int
     gone: SnapshotNotFoundError | None = None
     replaced: Mapping[str, BitMap] = field(default_factory=dict)
+    older: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

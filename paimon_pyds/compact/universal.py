@@ -9,8 +9,8 @@ ForceUpLevel0Compaction, CompactStrategy, Levels and MergeTreeCompactTask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.merge.older_versions import OlderVersions
@@ -294,6 +294,12 @@ class Steps:
     def files(self) -> list[LevelFile]:
         """All files that go, or change their level: those to rewrite first."""
         return [*(file for rewrite in self.rewrites for section in rewrite for file in section), *self.upgrades]
+
+    def rewriting_older(self, numbers: Collection[int]) -> Steps:
+        """The same where the older files of these numbers are written anew, each on its own level."""
+        rewrites = (((file,),) for number, file in enumerate(self.older) if number in numbers)
+        stay = tuple(file for number, file in enumerate(self.older) if number not in numbers)
+        return replace(self, rewrites=(*self.rewrites, *rewrites), older=stay)
 
 
 def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
