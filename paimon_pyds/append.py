@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from paimon_pyds.errors import (
     OptionError,
     PaimonError,
     SchemaError,
+    UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
@@ -29,7 +30,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField, Kind
@@ -50,7 +51,8 @@ def append(
         options: over the table's own.
         progress: called with the number of rows taken so far.
     """
-    return commit_messages(store, [_written(store, data, options, progress)], options=options, fresh=True)
+    message, changes = _written(store, data, options, progress)
+    return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,65 @@ def overwrite(
         progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    message = _written(store, data, options, progress)
-    return commit_messages(store, [message], overwrite=mode, options=options, fresh=True)
+    message, changes = _written(store, data, options, progress, mode)
+    return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
-    store: TableStore, data: Any, options: Mapping[str, str] | None, progress: Progress | None
-) -> CommitMessage:
-    with TableWriter(write_context(store, options)) as writer:
-        for batch in as_batches(data):
+    store: TableStore,
+    data: Any,
+    options: Mapping[str, str] | None,
+    progress: Progress | None,
+    mode: OverwriteMode | None = None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    snapshot = store.latest_snapshot()
+    context = write_context(store, options)
+    if context.schema.crosses_partitions:
+        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
+    with TableWriter(context) as writer:
+        for batch in _reporting(data, progress):
             writer.write(batch)
-            if progress is not None:
-                progress(writer.rows_written)
-        return writer.prepare_commit()
+        return writer.prepare_commit(), None
+
+
+def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    """The batches of data; ``progress`` is told how many rows have been taken."""
+    rows = 0
+    for batch in as_batches(data):
+        yield batch
+        rows += batch.num_rows
+        if progress is not None:
+            progress(rows)
+
+
+def _written_by_key(
+    store: TableStore,
+    snapshot: Snapshot | None,
+    context: WriteContext,
+    batches: Iterator[pa.RecordBatch],
+    mode: OverwriteMode | None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    from paimon_pyds.cross_partition import Unmoved, write_rows  # other tables do without looking for keys
+    from paimon_pyds.query.key_places import KeyPlaces
+
+    schema = context.schema
+    if mode is None:
+        places = KeyPlaces.of(store, context, snapshot)
+        message = write_rows(context, batches, places)
+        guard = Unmoved(places, [message]).check
+        return message, RowChanges(Operation.WRITE, guard)
+    if mode.partition is None and not mode.dynamic:
+        return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
+    if mode.dynamic:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that a dynamic "
+            "overwrite leaves",
+            hint="name the partitions, overwrite the whole table, or append the rows",
+        )
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
+    places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
+    message = write_rows(context, batches, places)
+    return message, RowChanges(Operation.OVERWRITE, Unmoved(places, [message]).check)
 
 
 def commit_messages(
@@ -254,7 +302,7 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
         column = ColumnRef(name)
         leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
     fields = schema.partition_fields
-    exact = [DataField(f.id, f.name, casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
     return bind(make_and(*leaves), exact)
 
 

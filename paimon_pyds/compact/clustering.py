@@ -21,8 +21,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.arguments import texts
-from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.option import comma_separated, texts
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import CURVES, STRATEGIES, can_sort
 from paimon_pyds.sort.spill import SPILL_CODECS

@@ -23,7 +23,7 @@ from typing import Any
 
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
-from paimon_pyds.explain.data import human_bytes
+from paimon_pyds.explain.file import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import IndexSpec, bloom_size, parse_index_specs
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
@@ -31,7 +31,7 @@ from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
 from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.arguments import text
+from paimon_pyds.options.option import text
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate

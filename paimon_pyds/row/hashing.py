@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Words
 from paimon_pyds.row.encode import row_words
-from paimon_pyds.row.layout import Words
 from paimon_pyds.types import DataType
 
 _SEED = np.uint32(42)
