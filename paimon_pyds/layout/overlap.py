@@ -26,7 +26,7 @@ from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.arguments import texts
+from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import ColumnRef, Predicate
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.sort.keys import SortKeys, can_sort, sort_positions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.explain.data import counted, human_bytes
+from paimon_pyds.explain.file import counted, human_bytes
 from paimon_pyds.explain.html import escape
 from paimon_pyds.redaction import redact
 
