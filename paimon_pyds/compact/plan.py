@@ -195,7 +195,7 @@ def plan_compaction(
     entries = live_in(store, schema, snapshot, request.where, "compact")
     vectors = vectors_of(store, schema, snapshot)
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, vectors).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, vectors).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         if vectors_only:
@@ -208,7 +208,9 @@ def plan_compaction(
     return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 
-def _by_bucket(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
+def files_by_bucket(
+    entries: pa.RecordBatch, vectors: Mapping[str, Vector]
+) -> dict[tuple[bytes, int, int], list[LiveFile]]:
     """Live files by partition, bucket and number of buckets, oldest first."""
     names = ("partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number")
     columns = [entries.column(name).to_pylist() for name in names]

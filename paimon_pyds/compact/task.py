@@ -130,16 +130,11 @@ def compact_one(task: CompactTask) -> CompactResult:
     """
     threads = WriterThreads()
     writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence)
-    conformer = task.context.conformer()
     rows = 0
     try:
-        for batch in _batches(task):
+        for batch in conformed_rows(task):
             rows += batch.num_rows
-            writer.write(conformer.conform(batch))
-        if task.live_rows not in (None, rows):
-            raise CorruptFileError(
-                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
-            )
+            writer.write(batch)
         return CompactResult(task.number, writer.close(), rows)
     except SnapshotNotFoundError as error:
         writer.abort()
@@ -149,6 +144,18 @@ def compact_one(task: CompactTask) -> CompactResult:
         raise
     finally:
         threads.shutdown()
+
+
+def conformed_rows(task: CompactTask) -> Iterator[pa.RecordBatch]:
+    """The live rows of a task as they are written. Raises as `compact_one`."""
+    conformer, rows = task.context.conformer(), 0
+    for batch in _batches(task):
+        rows += batch.num_rows
+        yield conformer.conform(batch)
+    if task.live_rows not in (None, rows):
+        raise CorruptFileError(
+            f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
+        )
 
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from compact_support import VECTORS, data_files, ids, latest, make
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.spark import compact
+from paimon_pyds.spark import compact, rescale
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +42,16 @@ def test_what_a_worker_says_of_damage_arrives_and_nothing_is_left(spark: Any, tm
         compact(spark, table.path)
     assert data_files(table) == there
     assert latest(table).id == 5
+
+
+def test_buckets_are_rescaled_by_the_workers(spark: Any, tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 3, {"bucket": "2", "bucket-key": "id"}, partition_by=["day"])
+    seen: list[int] = []
+    summary = rescale(spark, table.path, 6, "day = 1", progress=seen.append)
+    assert (summary.partitions, summary.rows, seen[-1]) == (1, 12, 12)
+    assert latest(table).commit_kind is CommitKind.OVERWRITE
+    assert {f.total_buckets for f in table.scan("day = 1").plan().files} == {6}
+    assert {f.total_buckets for f in table.scan("day = 0").plan().files} == {2}
+    assert sorted(ids(table)) == list(range(30))
+    frame = spark.read.format("paimon_pyds").option("filter", "id = 11").load(table.path)
+    assert frame.count() == 1
