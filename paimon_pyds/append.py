@@ -29,7 +29,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField, Kind
@@ -254,7 +254,7 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
         column = ColumnRef(name)
         leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
     fields = schema.partition_fields
-    exact = [DataField(f.id, f.name, casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
     return bind(make_and(*leaves), exact)
 
 

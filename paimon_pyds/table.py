@@ -14,7 +14,7 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.arguments import columns, mapping, path_like, present, text, texts
+from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict, redact, visible
 from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema

@@ -45,7 +45,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_compactable
-from paimon_pyds.options.arguments import integer
+from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import discard

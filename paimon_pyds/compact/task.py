@@ -29,7 +29,7 @@ from paimon_pyds.write.writer import joined_batches
 class CompactTask:
     """Data files of a bucket that become new ones, in this order unless ``sort`` names another. It pickles.
 
-    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``.
+    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``, they get ``level``.
     """
 
     number: int
@@ -39,6 +39,7 @@ class CompactTask:
     bucket: BucketFiles
     first_sequence: int
     sort: SortSpec | None = None
+    level: int = 0
 
     @property
     def live_rows(self) -> int | None:
@@ -79,7 +80,16 @@ def compact_tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
     """A task for each group."""
     spec = read_spec(store, plan)
     return [
-        CompactTask(number, plan.context, spec, found.files, found.bucket, found.group.first_sequence, plan.sort)
+        CompactTask(
+            number,
+            plan.context,
+            spec,
+            found.files,
+            found.bucket,
+            found.group.first_sequence,
+            plan.sort,
+            found.group.level,
+        )
         for number, found in enumerate(group_files(store, plan))
     ]
 
@@ -129,7 +139,7 @@ def compact_one(task: CompactTask) -> CompactResult:
         StorageError: a file can't be read or written.
     """
     threads = WriterThreads()
-    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence)
+    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence, task.level)
     rows = 0
     try:
         for batch in conformed_rows(task):

@@ -31,7 +31,7 @@ from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
 from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.arguments import text
+from paimon_pyds.options.option import text
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate

@@ -24,7 +24,7 @@ from paimon_pyds.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.sql import casts, values
+from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
@@ -153,7 +153,7 @@ class TableBinder:
         literal = _literal(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
-        stored = casts.STRING if type_.kind is Kind.CHAR else type_
+        stored = tree.STRING if type_.kind is Kind.CHAR else type_
         try:
             equal = compare(Op.EQ, ColumnRef(at.name, at.path, stored), literal, self._zone)
         except PredicateError as error:
@@ -288,7 +288,7 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
         case And(children) | Or(children):
             return type(predicate)(tuple(bind_as_written(c, fields, timezone=timezone) for c in children))
         case Leaf(op, column, literals) if op in _KEPT_AS_WRITTEN:
-            plain = [replace(f, type=casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+            plain = [replace(f, type=tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
             alone = [bind(Leaf(Op.EQ, column, (literal,)), plain, timezone=timezone) for literal in literals]
             values: list[Any] = [part.literals[0] for part in alone if isinstance(part, Leaf) and part.op is Op.EQ]
             bound = bind(Leaf(Op.IS_NOT_NULL, column), fields)

@@ -139,8 +139,7 @@ def _bytes_of(batch: pa.RecordBatch) -> int:
 
 
 def _one_of(field: DataField, values: pa.Array) -> Predicate:
-    listed = one_of(field, values)
-    return _bound(Op.IN, field, values) if listed is Const.TRUE and field.type.kind is Kind.CHAR else listed
+    return _bound(Op.IN, field, values) if field.type.kind is Kind.CHAR else one_of(field, values)
 
 
 def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:

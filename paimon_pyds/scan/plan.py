@@ -179,8 +179,9 @@ class Planner:
 
     def merge_filter(self, predicate: Predicate) -> MergeFilter:
         """The parts of a predicate that act before and after versions of a row are merged."""
-        are_merged = not isinstance(self.request.between, Additions)
-        return merge_filter(predicate, merge_keys(self.schema) if are_merged else None)
+        if not self.schema.primary_keys or isinstance(self.request.between, Additions):
+            return MergeFilter(predicate)
+        return merge_filter(predicate, merge_keys(self.schema))
 
     def merging(self) -> Merging:
         """How the rows of these files are merged."""

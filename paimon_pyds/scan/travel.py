@@ -32,7 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
-from paimon_pyds.options.arguments import integer, mapping
+from paimon_pyds.options.option import integer, mapping
 from paimon_pyds.scan.auto_tags import tag_and_before
 
 TIME_TRAVEL_OPTIONS = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_pyds.spark.distribution import bucket as bucket
     from paimon_pyds.spark.functions import compact as compact
     from paimon_pyds.spark.functions import delete as delete
     from paimon_pyds.spark.functions import merge as merge
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PaimonDataSource",
     "PaimonPydsDataSource",
+    "bucket",
     "compact",
     "delete",
     "merge",
@@ -40,7 +42,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
     import importlib
 
-    module = "source" if name in _OF_SOURCE else "functions"
+    module = "source" if name in _OF_SOURCE else "distribution" if name == "bucket" else "functions"
     return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
 
 

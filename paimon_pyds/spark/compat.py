@@ -13,8 +13,11 @@ import pyspark
 from pyspark.sql.datasource import DataSourceReader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow as pa
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, StructType
 
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
@@ -77,3 +80,73 @@ def time_type(precision: int) -> Any | None:
 
     kind = getattr(types, "TimeType", None)
     return None if kind is None else kind(min(precision, 6))
+
+
+def arrow_column(
+    function: Callable[..., pa.Array], arguments: Sequence[tuple[Column, DataType]], returns: str
+) -> Column:
+    """A function of Arrow arrays over columns of Spark.
+
+    Spark 4.0 has only functions of pandas, whose numbers can't be NULL and whose timestamps end in 2262: there each
+    argument that is a number travels as 64 bits and whether it is NULL.
+
+    Args:
+        function: of Arrow arrays of the arguments' types, as Spark makes them; it must pickle.
+        arguments: columns and their types.
+        returns: the type of the result, as Spark writes it.
+    """
+    from pyspark.sql import functions as F
+
+    if hasattr(F, "arrow_udf"):
+        import pyarrow as pa
+
+        def arrow_function(*arrays: pa.Array) -> pa.Array:
+            return function(*arrays)
+
+        arrow_function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+        return F.arrow_udf(arrow_function, returns)(*(column for column, _ in arguments))
+    from pyspark.sql.types import StructField, StructType
+
+    fields = [StructField(str(i), type_) for i, (_, type_) in enumerate(arguments)]
+    sent = [part for column, type_ in arguments for part in (_without_nulls(column, type_), F.isnull(column))]
+    return _pandas_function(function, target_schema(StructType(fields)).types, returns)(*sent)
+
+
+def _without_nulls(column: Column, type_: DataType) -> Column:
+    """Numbers, and days and microseconds since 1970 for what isn't text, bytes or a decimal."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types
+
+    if isinstance(type_, types.DateType):
+        column = F.unix_date(column)
+    elif isinstance(type_, types.TimestampType):
+        column = F.unix_micros(column)
+    elif isinstance(type_, types.TimestampNTZType):
+        seconds = (
+            F.unix_date(column.cast("date")).cast("bigint") * 86_400 + F.hour(column) * 3600 + F.minute(column) * 60
+        )
+        column = seconds * 1_000_000 + (F.extract(F.lit("SECOND"), column) * 1_000_000).cast("bigint")
+    elif isinstance(type_, types.BooleanType):
+        return F.coalesce(column, F.lit(False))
+    elif not isinstance(type_, types.IntegralType | types.FractionalType) or isinstance(type_, types.DecimalType):
+        return column
+    return F.coalesce(column, F.lit(0))
+
+
+def _pandas_function(function: Callable[..., pa.Array], wanted: Sequence[pa.DataType], returns: str) -> Any:
+    import pyarrow as pa
+    from pandas import Series  # noqa: TID251 - Spark 4.0 has no other functions of columns
+    from pyspark.sql import functions as F
+
+    stored = [pa.int64() if pa.types.is_timestamp(t) else pa.int32() if pa.types.is_date(t) else t for t in wanted]
+
+    def pandas_function(*series: Series) -> Series:
+        parts = zip(series[::2], series[1::2], stored, wanted, strict=True)
+        arrays = [
+            pa.array(values.to_numpy(), storage, mask=nulls.to_numpy(), from_pandas=False).view(type_)
+            for values, nulls, storage, type_ in parts
+        ]
+        return type(series[0])(function(*arrays).to_numpy(zero_copy_only=False))
+
+    pandas_function.__annotations__ = {"series": Series, "return": Series}
+    return F.pandas_udf(pandas_function, returns)

@@ -7,9 +7,9 @@ reads, appends and overwrites only.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paimon_pyds.errors import OptionError, PaimonError
+from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
@@ -33,8 +33,10 @@ def write(
     """Write a DataFrame into the table at a path, which is made when it is missing.
 
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
-    lists of columns, a mapping for ``overwrite_partition``. The buckets that it wrote to of a table with a primary key
-    are compacted by the workers, a task for each; a plain ``df.write`` leaves that to the process that commits.
+    lists of columns, a mapping for ``overwrite_partition``. Rows for fixed buckets are shuffled by bucket first, and
+    each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. The buckets that it wrote to of a
+    table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves that to the
+    process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
@@ -53,8 +55,8 @@ def write(
     twice = sorted(named.keys() & given.keys())
     if twice:
         raise OptionError(f"{twice[0]} is given twice")
+    df, target = _prepared(df, {**given, **named, "path": path}, mode)
     writer = df.write.format("paimon_pyds").mode(mode)
-    target = _compacted_by_workers({**given, **named, "path": path}, mode)
     if target is not None:
         given["write-only"] = "true"
     for name, value in {**named, **given}.items():
@@ -67,23 +69,33 @@ def write(
         compact_since(table.store, before, own, SparkExecutor(df.sparkSession))
 
 
-def _compacted_by_workers(options: Mapping[str, str], mode: str) -> tuple[Table, int, Mapping[str, str]] | None:
-    """A table whose buckets are to be compacted after a write, its latest snapshot's number, and options of the write.
+_Compacted: TypeAlias = tuple[Table, int, Mapping[str, str]]
+"""A table whose buckets are to be compacted after a write, its latest snapshot's number, and options of the write."""
 
-    None where there is nothing to compact. What is wrong with the options is left to the write to tell; a table that it
-    makes has no runs to merge yet.
+
+def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> tuple[DataFrame, _Compacted | None]:
+    """The rows shuffled for a write, and what is to be compacted after it.
+
+    What is wrong with the options or the rows is left to the write to tell.
     """
-    from paimon_pyds.spark.writer import dynamic_options
+    from paimon_pyds.spark.distribution import by_bucket
+    from paimon_pyds.spark.writer import dynamic_options, new_context
 
     try:
         parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=mode != "append")
-        table = Table.open(parsed.path, parsed.branch, parsed.storage)
+        if parsed.operation:
+            return df, None
+        try:
+            table = Table.open(parsed.path, parsed.branch, parsed.storage)
+        except TableNotFoundError:  # what the write makes has no runs to merge yet
+            return by_bucket(df, new_context(df.schema, parsed)), None
         own = dynamic_options(table, parsed)
-        if not table.primary_key or parsed.operation or TableOptions({**table.options, **own}).get("write-only"):
-            return None
-        return table, table.store.latest_snapshot_id() or 0, own
+        shuffled = by_bucket(df, table.write_context(own))
+        if not table.primary_key or TableOptions({**table.options, **own}).get("write-only"):
+            return shuffled, None
+        return shuffled, (table, table.store.latest_snapshot_id() or 0, own)
     except PaimonError:
-        return None
+        return df, None
 
 
 def _option_text(name: str, value: Any) -> str:

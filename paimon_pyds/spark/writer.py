@@ -33,6 +33,7 @@ from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.options import WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
+from paimon_pyds.storage import open_file_io
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
@@ -185,21 +186,32 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
+    new = _new_schema(schema, options)
+    check_writable(new)  # else it would stay, empty
+    return Table.create(
+        options.path,
+        new.fields,
+        primary_key=new.primary_keys,
+        partition_by=new.partition_keys,
+        options=new.options,
+        comment=options.comment,
+        storage_options=options.storage,
+    )
+
+
+def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
+    """The schema of the table that a write of these columns makes."""
     fields = tuple(f for f in fields_from_spark(schema) if f.name != options.row_kinds)
     names = [f.name for f in fields]
     partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
     primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
-    own = restore_case(options.table, names)
-    check_writable(TableSchema(0, fields, len(fields), partition_by, primary_key, own))  # else it would stay, empty
-    return Table.create(
-        options.path,
-        fields,
-        primary_key=primary_key,
-        partition_by=partition_by,
-        options=own,
-        comment=options.comment,
-        storage_options=options.storage,
-    )
+    return TableSchema(0, fields, len(fields), partition_by, primary_key, restore_case(options.table, names))
+
+
+def new_context(schema: StructType, options: WriteOptions) -> WriteContext:
+    """The table that a write of these columns makes, as it is written to."""
+    io, root = open_file_io(options.path, options.storage)
+    return WriteContext(io, root, "main", _new_schema(schema, options))
 
 
 def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:

@@ -152,12 +152,13 @@ class WriteContext:
         given = {key: value for key, value in options.items() if value is not None}
         return replace(self, dynamic_options={**self.dynamic_options, **given})
 
-    def conformer(self) -> Conformer:
-        """What brings rows to the columns `RowLayout.values`."""
+    def conformer(self, names: Sequence[str] | None = None) -> Conformer:
+        """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
         files = self.at_level(0) if self.schema.primary_keys else self
         trims = traits_of(files.file_suffix).trims_char
         keys = self.schema.partition_keys
-        return Conformer(self.layout.values, self.root, trims_char=trims, partition_keys=keys)
+        fields = self.layout.values if names is None else [self.schema.field(name) for name in names]
+        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys)
 
     @cached_property
     def target_file_size(self) -> int:
