@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, LiveFile, Plan, files_by_bucket, vectors_of
 from paimon_pyds.compact.rescale_task import RescaleResult, RescaleTask, rescale_one
 from paimon_pyds.compact.task import CompactTask, compact_tasks
-from paimon_pyds.compact.universal import LevelFile, Steps, key_sections
+from paimon_pyds.compact.universal import Steps, key_sections
 from paimon_pyds.ddl.alter import alter_table
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, OptionError, UnsupportedError
@@ -302,23 +303,26 @@ class _Base:
     def _groups(self, *, by_class: bool) -> Iterator[Group]:
         """The files of each class as a group; its bucket is the number of the class, its total that of the classes."""
         plan, highest = self.plan, highest_level(self.plan.context.options)
-        runs: dict[tuple[bytes, int, int], list[LevelFile]] = {}
-        files: dict[tuple[bytes, int, int], list[LiveFile]] = {}
-        if plan.schema.primary_keys:
-            for (partition, bucket, total), found in key_files_by_bucket(plan.entries, plan.schema, ()).items():
-                count = math.gcd(total, self.bucket_num) if by_class else 1
-                runs.setdefault((partition, bucket % count, count), []).extend(found)
-            for key, mine in runs.items():
-                steps = Steps(highest, highest, True, (tuple(key_sections(mine)),), ())
-                live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None) for f in steps.files)
-                yield Group(*key, live, steps)
-            return
-        for (partition, bucket, total), rows in files_by_bucket(plan.entries, plan.vectors).items():
-            count = math.gcd(total, self.bucket_num) if by_class else 1
-            ordered = sorted(rows, key=lambda file: file.sequence)
-            files.setdefault((partition, bucket % count, count), []).extend(ordered)
-        for key, all_rows in files.items():
-            yield Group(*key, tuple(all_rows))
+        numbers: dict[bytes, int] = {}
+        if by_class:  # Java lets partitions have several numbers of buckets
+            pairs = zip(plan.entries["partition"].to_pylist(), plan.entries["total_buckets"].to_pylist(), strict=True)
+            for partition, total in set(pairs):
+                numbers[partition] = math.gcd(numbers.get(partition, self.bucket_num), total)
+        keyed = bool(plan.schema.primary_keys)
+        by_bucket: Mapping[tuple[bytes, int, int], Sequence[Any]] = (
+            key_files_by_bucket(plan.entries, plan.schema, ()) if keyed else files_by_bucket(plan.entries, plan.vectors)
+        )
+        classes: dict[tuple[bytes, int, int], list[Any]] = {}
+        for (partition, bucket, _), files in by_bucket.items():
+            count = numbers.get(partition, 1)
+            classes.setdefault((partition, bucket % count, count), []).extend(files)
+        for key, files in classes.items():
+            if not keyed:
+                yield Group(*key, tuple(sorted(files, key=lambda file: file.sequence)))
+                continue
+            steps = Steps(highest, highest, True, (tuple(key_sections(files)),), ())
+            live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None) for f in steps.files)
+            yield Group(*key, live, steps)
 
 
 def _base_of(store: TableStore, request: RescaleOptions) -> _Base:
