@@ -86,6 +86,14 @@ def test_buckets_are_filled_one_after_the_other(tmp_path: Path) -> None:
     assert _values(table) == dict.fromkeys(range(320), 2)
 
 
+def test_keys_that_come_together_share_a_bucket(tmp_path: Path) -> None:
+    """So that filters on keys that grow with time find them in few files."""
+    table = _table(tmp_path / "t", 100)
+    table.append(_rows([*range(450), *range(450)]))
+    assert _sizes(table) == [100, 100, 100, 100, 50]
+    assert [table.scan(f"k = {key}").plan().files[0].bucket_id.bucket for key in (0, 99, 100, 449)] == [0, 0, 1, 4]
+
+
 def test_partitions_have_buckets_of_their_own(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", 50)
     table.append(_rows(range(200), partitions=3))
