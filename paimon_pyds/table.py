@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
+    from paimon_pyds.layout.partitions import PartitionAdvice
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -590,6 +591,26 @@ class Table:
         from paimon_pyds.layout.overlap import layout_of
 
         return layout_of(self._store, columns, where, snapshot)
+
+    def advise_partition(
+        self,
+        filters: Sequence[RecordedFilter | str] = (),
+        *,
+        files: int = 3,
+        where: str | Predicate | None = None,
+    ) -> PartitionAdvice:
+        """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
+
+        The rules are in `paimon_pyds.layout.partitions`.
+
+        Args:
+            filters: recorded ones, with how often they were used.
+            files: how many files to sample.
+            where: a condition on partition columns that files are taken from.
+        """
+        from paimon_pyds.layout.partitions import advise_partition
+
+        return advise_partition(self._store, filters, files=files, where=where)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
