@@ -23,12 +23,14 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
+from paimon_pyds.row import decode_row
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
@@ -139,14 +141,22 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
+    schema = store.latest_schema()
+    table_options = TableOptions({**schema.options, **(options or {})})
+    postponed = table_options.get("bucket") == POSTPONE_BUCKET and table_options.get(
+        "postpone.batch-write-fixed-bucket"
+    )
 
     def remove() -> None:
         if fresh or _surely_not_committed(store, buckets):
-            abort_messages(store, messages)
+            abort_messages(store, [CommitMessage(buckets)])
 
     with removing_unpublished(remove):
+        if postponed:
+            from paimon_pyds.compact.postpone import with_real_buckets  # other tables do without
+
+            buckets = with_real_buckets(store, buckets, options)
         first, compaction = increments_of(buckets)
-        schema = store.latest_schema()
         if overwrite is not None:
             check_mode(schema, overwrite)
             replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
@@ -157,7 +167,6 @@ def commit_messages(
             first = replace(first, operation=changes.operation, guard=changes.guard)
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
-        table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
@@ -167,11 +176,38 @@ def commit_messages(
         from paimon_pyds.compact.compact import compact_written  # neither is for other tables
 
         compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+        if postponed and overwrite is None:
+            _enlarge(store, schema, buckets, options)
     elif snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)
     return snapshot
+
+
+def _enlarge(
+    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
+) -> None:
+    """Give partitions that a batch has outgrown more buckets: Java does it before, here its rows are committed."""
+    from paimon_pyds.compact.compact import errors_as_warnings
+    from paimon_pyds.compact.postpone import outgrown
+    from paimon_pyds.compact.rescale import RescaleOptions, rescale
+
+    with errors_as_warnings(store):
+        for partition, count in outgrown(TableOptions({**schema.options, **(options or {})}), buckets).items():
+            rescale(store, RescaleOptions(count, _is_partition(schema, partition), options=options))
+
+
+def _is_partition(schema: TableSchema, partition: bytes) -> Predicate:
+    fields = schema.partition_fields
+    values = decode_row(partition, [field.type for field in fields])
+    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
+    return make_and(
+        *(
+            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
+            for column, value in zip(columns, values, strict=True)
+        )
+    )
 
 
 def _moving(

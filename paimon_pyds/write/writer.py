@@ -102,7 +102,8 @@ class TableWriter:
             self._numbers = SequenceNumbers(context, task)
             self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
         self._incoming = IncomingRows(context)
-        self._assigner = bucket_assigner(context.schema, context.options)
+        known = () if self._numbers is None else (self._numbers.total_buckets,)
+        self._assigner = bucket_assigner(context.schema, context.options, *known)
         self._router = Router(context.schema, self._assigner)
         self._unrouted = _Gathered()
         self._gathered: dict[PartitionBucket, _Gathered] = {}
