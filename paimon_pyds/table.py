@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.needs import RecordedFilter
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
+    from paimon_pyds.layout.data import Layout
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -374,11 +375,16 @@ class Table:
 
         return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
 
-    def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
-        """What a task needs to write to this table with a `TableWriter`. It pickles."""
+    def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
+        """What a task needs to write to this table with a `TableWriter`. It pickles.
+
+        Args:
+            options: as for `append`.
+            overwrite: the rows are to be committed as an overwrite.
+        """
         from paimon_pyds.execution.writing import write_context
 
-        return write_context(self._store, options)
+        return write_context(self._store, options, overwrite=overwrite)
 
     def commit(
         self,
@@ -570,6 +576,26 @@ class Table:
 
         how = CompactOptions(where, order_by, order, full, dry_run, options)
         return compact(self._store, how, executor, progress)
+
+    def layout(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        where: str | Predicate | None = None,
+        snapshot: int | None = None,
+    ) -> Layout:
+        """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
+
+        ``before.compare(after)`` sets two layouts side by side, such as those of two snapshots.
+
+        Args:
+            columns: by default all whose values have an order; of a table with a primary key those of the key.
+            where: a condition on partition columns.
+            snapshot: the number of a snapshot; the latest by default.
+        """
+        from paimon_pyds.layout.overlap import layout_of
+
+        return layout_of(self._store, columns, where, snapshot)
 
     def rescale(
         self,

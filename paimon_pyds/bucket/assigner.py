@@ -84,6 +84,47 @@ class FixedBuckets:
         return self._count
 
 
+class OneBucket:
+    """Rows that all belong to one bucket of their partition, such as new versions of rows that are there.
+
+    Args:
+        bucket: its number.
+        total_buckets: how many the partition has.
+    """
+
+    one_bucket = False
+
+    def __init__(self, bucket: int, total_buckets: int) -> None:
+        self._bucket = bucket
+        self._total = total_buckets
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`."""
+        return np.full(batch.rows.num_rows, self._bucket, np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return self._total
+
+
+class PlacedRows:
+    """Tables whose key may be in any partition: rows have to be given to a writer with their partition and bucket."""
+
+    one_bucket = False
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """Raises UnsupportedError: of its own a writer sees some rows only, and not where their keys are."""
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: a row has to be written to where its key is, or "
+            "that row has to go, and a task of its own does not know where",
+            hint="write by Table.append, or by paimon_pyds.spark.write(df, path)",
+        )
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+
 class PostponedBuckets:
     """Buckets that are decided on later (``bucket=-2``): each partition has as many as its first files were given.
 
@@ -141,6 +182,8 @@ def bucket_assigner(
         UnsupportedError: a kind of buckets that can't be written to.
     """
     count = int(options.get("bucket"))
+    if count == -1 and schema.crosses_partitions:
+        return PlacedRows()
     if count == -1:
         return UnawareBucket()
     if count > 0:

@@ -133,7 +133,7 @@ def _write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        from paimon_pyds.explain.data import counted
+        from paimon_pyds.explain.file import counted
 
         print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
 
@@ -211,7 +211,7 @@ def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S],
 
 
 def _rows_text(s: RowSummary) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.snapshot_id is None:
         return "no such row: nothing changed"
@@ -276,7 +276,7 @@ def _compact(arguments: argparse.Namespace) -> None:
 
 
 def _compact_text(s: CompactSummary, due: str) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.groups == 0 and s.groups_skipped == 0:
         return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"
@@ -308,7 +308,7 @@ def _rescale(arguments: argparse.Namespace) -> None:
 
 
 def _rescale_text(s: RescaleSummary) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if not s.partitions:
         return f"nothing to rescale: {counted(s.bucket_num, 'bucket')} already"

@@ -31,8 +31,8 @@ from paimon_pyds.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFile,
-    entries_to_batch,
 )
+from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
@@ -111,7 +111,8 @@ class _Commit:
         self.options = options
         self.earlier = EarlierCommits(store, self.increment)
         self.replaced = replaced
-        self.conflicts = Conflicts(self.increment, store.root, bucketed=int(options.get("bucket")) > 0)
+        keyed = bool(store.latest_schema().primary_keys)
+        self.conflicts = Conflicts(self.increment, store.root, bucketed=keyed or int(options.get("bucket")) > 0)
         self.written: list[str] = []
         """Names of the metadata files of this try."""
 
@@ -279,7 +280,7 @@ class _Commit:
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         for bucket in self.increment.added:
-            sequence = _next_sequence(live, bucket)
+            sequence = _next_sequence(live, bucket) if bucket.total_buckets > 0 else 0
             for file in bucket.files:
                 if numbered:
                     pass  # its rows have their numbers
@@ -359,7 +360,7 @@ def _rows(entries: pa.RecordBatch) -> int:
 
 def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
     """One past the highest sequence number of a bucket's live files."""
-    if live is None or bucket.total_buckets <= 0:
+    if live is None:
         return 0
     mine = pc.and_(
         pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], pa.scalar(bucket.partition, pa.binary()))
