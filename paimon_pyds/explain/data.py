@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.redaction import redact
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, SkippedFile
+from paimon_pyds.scan.result import BucketSkew, IndexAnswer, PruneStep, SkippedFile
 
 READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
 NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
@@ -169,6 +169,7 @@ class ExplainedScan:
             turn, and no longer than needed, which the steps before ``result`` do not foresee.
         on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
         limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
+        skew: how evenly rows lie in the buckets of the partitions that are read; None where there is one bucket.
     """
 
     table: str
@@ -181,6 +182,7 @@ class ExplainedScan:
     order: str = ""
     limit: int | None = None
     on_rows: tuple[str, ...] = ()
+    skew: BucketSkew | None = None
 
     def to_arrow(self) -> pa.Table:
         """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
@@ -214,6 +216,7 @@ class ExplainedScan:
             "order": self.order,
             "limit": self.limit,
             "analyzed": self.analyzed,
+            "buckets": None if self.skew is None else asdict(self.skew),
             "steps": self.to_arrow().to_pylist(),
             "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
             "skipped": [

@@ -18,6 +18,7 @@ from paimon_pyds.explain.data import (
     outcome_counts,
 )
 from paimon_pyds.redaction import redact, visible
+from paimon_pyds.scan.result import BucketSkew
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
@@ -48,12 +49,26 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     for s in e.steps:
         numbers = f"{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}"
         yield f"{s.name:<18}{numbers}   {s.detail[:_WIDEST]}".rstrip()
+    if e.skew is not None:
+        yield ""
+        yield f"Buckets: {skew_text(e.skew)}"
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
         by_outcome = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
         yield f"Files: {', '.join(by_outcome)}"
     yield from _files(e)
+
+
+def skew_text(skew: BucketSkew) -> str:
+    """How evenly rows lie in buckets."""
+    where = f" in {counted(skew.partitions, 'partition')}" if skew.partitions > 1 else ""
+    rows, size = skew.rows, skew.bytes
+    return (
+        f"{skew.buckets:,}{where}; rows {rows.least:,} to {rows.greatest:,}, median {rows.median:,}, "
+        f"the most are {rows.ratio:,.1f} × the mean; bytes {human_bytes(size.least)} to {human_bytes(size.greatest)}, "
+        f"median {human_bytes(size.median)}, {size.ratio:,.1f} ×"
+    )
 
 
 def _files(e: ExplainedScan) -> Iterator[str]:

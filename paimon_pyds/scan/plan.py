@@ -46,7 +46,7 @@ from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
 from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
@@ -121,7 +121,9 @@ class Planner:
 
     def plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
-        entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
+        entries = self.pruned(self.entries(), ("partitions", self.by_partition))
+        skew = bucket_skew(entries) if request.explain else None
+        entries = self.pruned(entries, ("buckets", self.by_bucket))
         if self.schema.primary_keys:
             entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
@@ -135,6 +137,7 @@ class Planner:
             skips=tuple(self.skips),
             index_answers=self.index_answers,
             limit=request.limit,
+            skew=skew,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
@@ -276,11 +279,8 @@ class Planner:
         if self.request.explain:
             reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
             hidden = entries.filter(from_numpy(~keep))
-            columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
-            self.skips += [
-                SkippedFile(name, rows, size, reason, "not compacted")
-                for name, rows, size in zip(*columns, strict=True)
-            ]
+            found = zip(*(hidden.column(n).to_pylist() for n in ("file_name", "row_count", "file_size")), strict=True)
+            self.skips += [SkippedFile(name, rows, size, reason, "not compacted") for name, rows, size in found]
         return visible
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -291,7 +291,7 @@ class Planner:
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.buckets_of(self.request.predicate, entries)
-        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), "bucket key")
+        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), buckets_text(entries, mask))
 
     def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
         """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
