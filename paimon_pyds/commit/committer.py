@@ -278,7 +278,7 @@ class _Commit:
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         for bucket in self.increment.added:
-            sequence = _next_sequence(live, bucket)
+            sequence = _next_sequence(live, bucket) if not numbered and bucket.total_buckets > 0 else 0
             for file in bucket.files:
                 if numbered:
                     pass  # its rows have their numbers
@@ -356,7 +356,7 @@ def _rows(entries: pa.RecordBatch) -> int:
 
 def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
     """One past the highest sequence number of a bucket's live files."""
-    if live is None or bucket.total_buckets <= 0:
+    if live is None:
         return 0
     mine = pc.and_(
         pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], pa.scalar(bucket.partition, pa.binary()))

@@ -79,6 +79,11 @@ class TableSchema:
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether keys stay in the bucket that they were put into first (``bucket=-1`` with a primary key)."""
+        return bool(self.primary_keys) and self.options.get("bucket", "-1").strip() == "-1"
+
+    @property
     def bucket_keys(self) -> tuple[str, ...]:
         """The columns that decide a row's bucket: option ``bucket-key``, else the trimmed primary key."""
         return comma_separated(self.options.get("bucket-key", "")) or self.trimmed_primary_keys
