@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import with_hash_index
+from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -21,6 +21,7 @@ from paimon_pyds.errors import (
     OptionError,
     PaimonError,
     SchemaError,
+    UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
@@ -51,8 +52,8 @@ def append(
         options: over the table's own.
         progress: called with the number of rows taken so far.
     """
-    message = _written(write_context(store, options), data, progress)
-    return commit_messages(store, [message], options=options, fresh=True)
+    message, changes = _written(store, data, options, progress)
+    return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +99,65 @@ def overwrite(
         progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    message = _written(write_context(store, options, overwrite=True), data, progress)
-    return commit_messages(store, [message], overwrite=mode, options=options, fresh=True)
+    message, changes = _written(store, data, options, progress, mode)
+    return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
-def _written(context: WriteContext, data: Any, progress: Progress | None) -> CommitMessage:
+def _written(
+    store: TableStore,
+    data: Any,
+    options: Mapping[str, str] | None,
+    progress: Progress | None,
+    mode: OverwriteMode | None = None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    snapshot = store.latest_snapshot()
+    context = write_context(store, options, overwrite=mode is not None)
+    if context.schema.crosses_partitions:
+        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
     with TableWriter(context) as writer:
-        for batch in as_batches(data):
+        for batch in _reporting(data, progress):
             writer.write(batch)
-            if progress is not None:
-                progress(writer.rows_written)
-        return writer.prepare_commit()
+        return writer.prepare_commit(), None
+
+
+def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    """The batches of data; ``progress`` is told how many rows have been taken."""
+    rows = 0
+    for batch in as_batches(data):
+        yield batch
+        rows += batch.num_rows
+        if progress is not None:
+            progress(rows)
+
+
+def _written_by_key(
+    store: TableStore,
+    snapshot: Snapshot | None,
+    context: WriteContext,
+    batches: Iterator[pa.RecordBatch],
+    mode: OverwriteMode | None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    from paimon_pyds.cross_partition import Unmoved, write_rows  # other tables do without looking for keys
+    from paimon_pyds.query.key_places import KeyPlaces
+
+    schema = context.schema
+    if mode is None:
+        places = KeyPlaces.of(store, context, snapshot)
+        message = write_rows(context, batches, places)
+        guard = Unmoved(places, [message]).check
+        return message, RowChanges(Operation.WRITE, guard)
+    if mode.partition is None and not mode.dynamic:
+        return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
+    if mode.dynamic:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that a dynamic "
+            "overwrite leaves",
+            hint="name the partitions, overwrite the whole table, or append the rows",
+        )
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
+    places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
+    message = write_rows(context, batches, places)
+    return message, RowChanges(Operation.OVERWRITE, Unmoved(places, [message]).check)
 
 
 def commit_messages(
@@ -141,6 +190,7 @@ def commit_messages(
     _check_once(store, buckets)
 
     indexes: list[str] = []
+    parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -150,7 +200,8 @@ def commit_messages(
     with removing_unpublished(remove):
         schema = store.latest_schema()
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
-            buckets = with_hash_index(store, schema, buckets, indexes)
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            parts = hash_parts(buckets)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
@@ -166,8 +217,7 @@ def commit_messages(
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
-    committed = {path for b in buckets for path in b.indexes.paths}
-    discard(store.io, (b.hashes.path for b in buckets if b.hashes is not None and b.hashes.path not in committed))
+    discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if schema.primary_keys:

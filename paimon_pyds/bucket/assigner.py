@@ -106,6 +106,24 @@ class OneBucket:
         return self._total
 
 
+class PlacedRows:
+    """Tables whose key may be in any partition: rows have to be given to a writer with their partition and bucket."""
+
+    one_bucket = False
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """Raises UnsupportedError: of its own a writer sees some rows only, and not where their keys are."""
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: a row has to be written to where its key is, or "
+            "that row has to go, and a task of its own does not know where",
+            hint="write by Table.append, or by paimon_pyds.spark.write(df, path)",
+        )
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+
 def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigner:
     """The assigner that the option ``bucket`` asks for.
 
@@ -113,6 +131,8 @@ def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigne
         UnsupportedError: a kind of buckets that can't be written to.
     """
     count = int(options.get("bucket"))
+    if count == -1 and schema.crosses_partitions:
+        return PlacedRows()
     if count == -1:
         return UnawareBucket()
     if count > 0:

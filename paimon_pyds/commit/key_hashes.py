@@ -35,15 +35,19 @@ def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, fro
         if entry.index_type == HASH and entry.partition in found:
             found[entry.partition].add(entry.file_name)
     if found != expected:
-        raise CommitConflictError(
-            "another job wrote to the same partition meanwhile: keys may be in other buckets than this write found",
-            path=root,
-            hint="write the rows again; jobs that write to one partition of dynamic buckets must follow one another",
-        )
+        raise _conflict(root)
+
+
+def _conflict(root: str) -> CommitConflictError:
+    return CommitConflictError(
+        "another job wrote to the same partition meanwhile: keys may be in other buckets than this write found",
+        path=root,
+        hint="write the rows again; jobs that write to one partition of dynamic buckets must follow one another",
+    )
 
 
 def with_hash_index(
-    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], written: list[str]
+    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], written: list[str], *, overwrite: bool
 ) -> tuple[BucketFiles, ...]:
     """New files of buckets together with the hash index files that they need.
 
@@ -52,35 +56,35 @@ def with_hash_index(
         schema: its schema.
         buckets: what writers wrote.
         written: gets the paths of the files that are written here.
+        overwrite: whether they replace all others of their partitions.
 
     Raises:
         CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
         CorruptFileError, StorageError: a hash index file can't be read or written.
     """
-    added: dict[PartitionBucket, list[int]] = {}
+    found_in: dict[bytes, frozenset[str]] = {}
+    touched: dict[PartitionBucket, list[int]] = {}
     for number, bucket in enumerate(buckets):
-        if bucket.hashes is not None and bucket.hashes.added is not None:
-            added.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
-    if not added:
-        return tuple(buckets)
+        if bucket.hashes is not None:
+            if found_in.setdefault(bucket.partition, bucket.hashes.found_in) != bucket.hashes.found_in:
+                raise _conflict(store.root)
+            touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
     latest = store.latest_snapshot()
     name = None if latest is None else latest.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
-    for bucket in buckets:
-        if bucket.hashes is not None and bucket.hashes.found_in:  # an overwrite goes by none
-            check_hash_files(entries, {bucket.partition: bucket.hashes.found_in}, store.root)
+    check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
     index, made = HashIndex(store, schema, entries), list(buckets)
-    for key, numbers in added.items():
-        files = [buckets[number].hashes for number in numbers]
-        new = [file.added for file in files if file is not None and file.added is not None]
-        paths = [file.path for file in files if file is not None]
-        known = files[0].found_in if files[0] is not None else frozenset()
-        old = [entry for entry in index.files(key.partition) if entry.bucket == key.bucket and entry.file_name in known]
-        if not old and len(new) == 1:
-            indexes = IndexIncrement((new[0],), paths=(paths[0],))
-        else:
+    for key, numbers in touched.items():
+        files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
+        new = [file.added for file in files if file.added is not None]
+        old = [entry for entry in index.files(key.partition) if entry.bucket == key.bucket and found_in[key.partition]]
+        if len(new) == 1 and not old:
+            indexes = IndexIncrement((new[0],), paths=(files[0].path,))
+        elif new or (old and overwrite):
             entry, path = index.write(key, _united(index, old, new), written)
             indexes = IndexIncrement((entry,), frozenset(e.file_name for e in old), (path,))
+        else:
+            continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
     return tuple(made)
 
@@ -108,6 +112,14 @@ def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[Buc
                 path=store.root,
                 hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
             )
+
+
+def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:
+    """The files of writers whose hashes `with_hash_index` has put into others."""
+    listed = list(buckets)
+    used = {path for bucket in listed for path in bucket.indexes.paths}
+    paths = [bucket.hashes.path for bucket in listed if bucket.hashes is not None and bucket.hashes.added is not None]
+    return [path for path in paths if path not in used]
 
 
 def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:

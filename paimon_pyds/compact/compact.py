@@ -22,7 +22,8 @@ from paimon_pyds.compact.key_task import merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
-from paimon_pyds.compact.task import CompactResult, compact_one, compact_tasks
+from paimon_pyds.compact.ranges import run_tasks
+from paimon_pyds.compact.task import CompactResult, compact_tasks
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
@@ -250,6 +251,7 @@ class _Run:
             return set()
         self.attempts += 1
         results = self.rewrite(plan)
+        plan = plan.rewriting_older({result.number: result.older for result in results if result.older})
         with removing_unpublished(partial(remove, self.store.io, results)):
             written = [r for r in results if r.gone is None]
             check_gone(self.store, plan, [r for r in results if r.gone is not None])
@@ -280,7 +282,7 @@ class _Run:
         """As the tasks are done."""
         if plan.schema.primary_keys:
             return self.executor.map(merge_one, merge_tasks(self.store, plan))
-        return self.executor.map(compact_one, compact_tasks(self.store, plan))
+        return run_tasks(self.executor, compact_tasks(self.store, plan))
 
     def summary(self) -> CompactSummary:
         """What has been done so far."""

@@ -14,7 +14,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.writing import check_instant_writers, write_context
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -27,7 +27,7 @@ from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.travel import TableState, snapshots_after
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
@@ -165,16 +165,7 @@ class RowTarget:
 
     def later_snapshots(self, latest: Snapshot | None) -> list[Snapshot] | None:
         """Those that follow this one up to another; None where it does not follow from this one, or some are gone."""
-        if self.snapshot == latest:
-            return []
-        first = 0 if self.snapshot is None else self.snapshot.id
-        if latest is None or latest.id <= first:
-            return None  # rolled back
-        try:
-            since = [*map(self.store.snapshot, range(max(first, 1), latest.id)), latest]
-        except SnapshotNotFoundError:
-            return None
-        return None if self.snapshot is not None and since.pop(0) != self.snapshot else since
+        return snapshots_after(self.store, self.snapshot, latest)
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).

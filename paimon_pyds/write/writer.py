@@ -177,6 +177,11 @@ class TableWriter:
                 self._route_rows()
             self._unrouted.add(fitting)
 
+    def write_placed(self, place: PartitionBucket, rows: pa.RecordBatch) -> None:
+        """Take rows of one bucket, as `IncomingRows` gives them."""
+        self.rows_written += rows.num_rows
+        self._gather(place, rows)
+
     def prepare_commit(self) -> CommitMessage:
         """Finish all files; the message that publishes them."""
         try:
