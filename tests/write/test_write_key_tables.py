@@ -435,13 +435,6 @@ def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dic
     assert not table.snapshots()
 
 
-def test_indexes_of_files_are_not_rewritten(tmp_path: Path) -> None:
-    table = _table(tmp_path / "t")
-    table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
-    with pytest.raises(UnsupportedError, match="primary key"):
-        table.rewrite_file_index()
-
-
 @pytest.mark.parametrize("kinds", [["+I", "-D"], ["-D"], ["-U"]])
 @pytest.mark.parametrize("engine", ["partial-update", "first-row"])
 def test_an_engine_that_takes_no_deletes_refuses_them(tmp_path: Path, engine: str, kinds: list[str]) -> None:
