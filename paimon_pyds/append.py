@@ -211,15 +211,25 @@ def commit_messages(
         return None
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
-    if schema.primary_keys:
-        from paimon_pyds.compact.compact import compact_written  # neither is for other tables
-
-        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
-    elif snapshot.index_manifest is not None:
-        from paimon_pyds.compact.compact import apply_stray_vectors
-
-        apply_stray_vectors(store, snapshot)
+    if schema.primary_keys or snapshot.index_manifest is not None:
+        _follow_up(store, schema, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
     return snapshot
+
+
+def _follow_up(
+    store: TableStore,
+    schema: TableSchema,
+    snapshot: Snapshot,
+    written: set[PartitionBucket],
+    options: Mapping[str, str] | None,
+) -> None:
+    """What a commit may have left to compact."""
+    from paimon_pyds.compact.compact import apply_stray_vectors, compact_written
+
+    if schema.primary_keys:
+        compact_written(store, snapshot, written, options)
+    else:
+        apply_stray_vectors(store, snapshot)
 
 
 def _moving(
