@@ -19,6 +19,7 @@ from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG
 from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, merged
 from support.key_engines import MODELED, Engine
@@ -202,6 +203,18 @@ def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
         except BaseException:
             note(f"{options}\n" + "\n".join(log))
             raise
+
+
+def test_keys_of_char_are_equal_whatever_blanks_they_have(tmp_path: Path) -> None:
+    """And stay as files have them."""
+    fields = [DataField(0, "k", parse_type("CHAR(3) NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options={"bucket": "1"})
+    table.append(pa.table({"k": ["a", "b"], "v": pa.array([1, 2], pa.int32())}))
+    source = pa.table({"k": ["a ", "c"], "v": pa.array([3, 4], pa.int32())})
+    summary = table.merge(source, "t.k = s.k", when_matched="UPDATE", when_not_matched="INSERT")
+    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
+    found = table.scan().to_arrow().to_pydict()
+    assert dict(zip(found["k"], found["v"], strict=True)) == {"a": 3, "b": 2, "c": 4}
 
 
 # --------------------------------------------------------------------------------------------------------- refusals
