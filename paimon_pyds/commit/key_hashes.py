@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.commit_message import BucketFiles, IndexIncrement
-from paimon_pyds.errors import CommitConflictError, CorruptFileError
+from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -105,6 +105,31 @@ def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: st
                 f"bucket {key[1]} has rows, and no hash index that tells their keys",
                 path=root,
                 hint="another writer left it out; overwrite the partition with its own rows",
+            )
+
+
+def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
+    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        buckets: what writers wrote, each to buckets of its own.
+
+    Raises:
+        CommitError: a key has two.
+        CorruptFileError, StorageError: a hash index file can't be read.
+    """
+    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
+    for bucket in buckets:
+        if bucket.hashes is not None and bucket.hashes.added is not None:
+            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
+    for files in added.values():
+        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            raise CommitError(
+                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
+                path=store.root,
+                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
             )
 
 
