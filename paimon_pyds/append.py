@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -110,7 +111,7 @@ def _written(
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
     snapshot = store.latest_snapshot()
-    context = write_context(store, options)
+    context = write_context(store, options, overwrite=mode is not None)
     if context.schema.crosses_partitions:
         return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
     with TableWriter(context) as writer:
@@ -188,13 +189,20 @@ def commit_messages(
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
 
+    indexes: list[str] = []
+    parts: Sequence[str] = ()
+
     def remove() -> None:
+        discard(store.io, indexes)
         if fresh or _surely_not_committed(store, buckets):
             abort_messages(store, messages)
 
     with removing_unpublished(remove):
-        first, compaction = increments_of(buckets)
         schema = store.latest_schema()
+        if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            parts = hash_parts(buckets)
+        first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
             replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
@@ -209,6 +217,7 @@ def commit_messages(
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
+    discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if schema.primary_keys or snapshot.index_manifest is not None:
@@ -239,6 +248,11 @@ def _moving(
 
     move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
     return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
+
+
+def _landed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
+    """Whether this very commit was made before."""
+    return EarlierCommits(store, increments_of(buckets)[0]).find(store.latest_snapshot()) is not None
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

@@ -228,7 +228,7 @@ class _Commit:
             if live is not None:
                 self.conflicts.check_files(live)
         if live is not None:
-            self.conflicts.check_buckets(live)
+            self.conflicts.check_buckets(live, schema)
         return live
 
     def move_numbers(self, live: pa.RecordBatch | None, latest: Snapshot | None) -> None:
@@ -304,6 +304,8 @@ class _Commit:
             rows = coded.dictionary.to_pylist()
             replaced = self.increment.overwrite.replaced(rows)
             mask = pa.array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
+            if self.increment.overwrite.keeps_postponed:
+                mask = pc.and_(mask, pc.greater_equal(live["bucket"], 0))
             removed.append(live.filter(mask))
         batch = _concat(removed)
         kind = pa.array([FileKind.DELETE], pa.int8()).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))

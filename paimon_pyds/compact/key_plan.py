@@ -60,7 +60,7 @@ def plan_key_compaction(
     expired = have_expired(entries, store, schema, context.options, time.time())
     losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, schema, losing).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, schema, losing).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         runs = sorted_runs(files)
@@ -123,7 +123,7 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     check_compactable(options)
 
 
-def _by_bucket(
+def files_by_bucket(
     entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
     """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.

@@ -109,7 +109,7 @@ def merge_one(task: MergeTask) -> CompactResult:
     others: list[SortedRunWriter] = []
     try:
         for sections in task.rewrites:
-            for rows, changes in _merged(task.of(sections), sections):
+            for rows, changes in merged_rows(task.of(sections), sections):
                 writer.write(rows)
                 _log(log, changes)
             writer.roll()
@@ -140,7 +140,7 @@ def merge_one(task: MergeTask) -> CompactResult:
     return replace(result, replaced=task.looked_up.positions)
 
 
-def _merged(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+def merged_rows(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
     """The merged rows of sections, and the changes that are logged."""
     for files in sections:
         if task.looked_up is None and task.changelog is None:

@@ -159,7 +159,7 @@ def plan_compaction(
         entries, idle = _with_idle_partitions(store, clusters, snapshot, entries, context)
     vectors = vectors_of(store, schema, snapshot)
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, vectors).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, vectors).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         picked: Iterable[tuple[list[LiveFile], int]]
@@ -187,7 +187,7 @@ def _with_idle_partitions(
         live_in(store, context.schema, snapshot, None, ""),
     )
     others: dict[bytes, list[LiveFile]] = {}
-    for (partition, _, _), files in _by_bucket(everything, {}).items():
+    for (partition, _, _), files in files_by_bucket(everything, {}).items():
         if partition not in wanted:
             others.setdefault(partition, []).extend(files)
     idle = clusters.idle_partitions(others, options, int(time.time() * 1000))
@@ -195,7 +195,9 @@ def _with_idle_partitions(
     return everything.filter(kept), idle
 
 
-def _by_bucket(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
+def files_by_bucket(
+    entries: pa.RecordBatch, vectors: Mapping[str, Vector]
+) -> dict[tuple[bytes, int, int], list[LiveFile]]:
     """Live files by partition, bucket and number of buckets, oldest first."""
     names = (
         "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number", "level",

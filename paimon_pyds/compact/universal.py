@@ -347,7 +347,7 @@ def _older(unit: Unit, runs: Sequence[Run]) -> Run:
 def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
     """Sections that are rewritten together: a large file without others of its keys ends those before it."""
     group: list[Run] = []
-    for section in _sections(unit.files):
+    for section in key_sections(unit.files):
         if len(section) > 1 or section[0].size < rules.small_size:
             group.append(section)
             continue
@@ -359,7 +359,7 @@ def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
         yield tuple(group)
 
 
-def _sections(files: Sequence[LevelFile]) -> Iterator[Run]:
+def key_sections(files: Sequence[LevelFile]) -> Iterator[Run]:
     """Files in the order of their keys, those together whose key ranges overlap."""
     section: list[LevelFile] = []
     reached = 0
