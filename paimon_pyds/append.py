@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit.key_hashes import with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -51,7 +52,8 @@ def append(
         options: over the table's own.
         progress: called with the number of rows taken so far.
     """
-    message, changes = _written(store, data, options, progress)
+    snapshot = store.latest_snapshot()
+    message, changes = _written(store, snapshot, write_context(store, options), _reporting(data, progress))
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
@@ -98,23 +100,24 @@ def overwrite(
         progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    message, changes = _written(store, data, options, progress, mode)
+    snapshot = store.latest_snapshot()
+    context = write_context(store, options, overwrite=True)
+    message, changes = _written(store, snapshot, context, _reporting(data, progress), mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
     store: TableStore,
-    data: Any,
-    options: Mapping[str, str] | None,
-    progress: Progress | None,
+    snapshot: Snapshot | None,
+    context: WriteContext,
+    batches: Iterator[pa.RecordBatch],
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    snapshot = store.latest_snapshot()
-    context = write_context(store, options)
+    """What was written, and what it goes by; ``snapshot`` is no newer than the context."""
     if context.schema.crosses_partitions:
-        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
+        return _written_by_key(store, snapshot, context, batches, mode)
     with TableWriter(context) as writer:
-        for batch in _reporting(data, progress):
+        for batch in batches:
             writer.write(batch)
         return writer.prepare_commit(), None
 
@@ -188,13 +191,18 @@ def commit_messages(
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
 
+    indexes: list[str] = []
+
     def remove() -> None:
+        discard(store.io, indexes)
         if fresh or _surely_not_committed(store, buckets):
             abort_messages(store, messages)
 
     with removing_unpublished(remove):
-        first, compaction = increments_of(buckets)
         schema = store.latest_schema()
+        if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+        first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
             replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
@@ -209,6 +217,8 @@ def commit_messages(
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
+    committed = {path for b in buckets for path in b.indexes.paths}
+    discard(store.io, (b.hashes.path for b in buckets if b.hashes is not None and b.hashes.path not in committed))
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if schema.primary_keys:
@@ -229,6 +239,11 @@ def _moving(
 
     move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
     return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
+
+
+def _landed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
+    """Whether this very commit was made before."""
+    return EarlierCommits(store, increments_of(buckets)[0]).find(store.latest_snapshot()) is not None
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:

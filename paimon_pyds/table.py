@@ -373,11 +373,16 @@ class Table:
 
         return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
 
-    def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
-        """What a task needs to write to this table with a `TableWriter`. It pickles."""
+    def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
+        """What a task needs to write to this table with a `TableWriter`. It pickles.
+
+        Args:
+            options: as for `append`.
+            overwrite: the rows are to be committed as an overwrite.
+        """
         from paimon_pyds.execution.writing import write_context
 
-        return write_context(self._store, options)
+        return write_context(self._store, options, overwrite=overwrite)
 
     def commit(
         self,

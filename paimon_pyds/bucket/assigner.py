@@ -101,6 +101,29 @@ class PlacedRows:
         return -1
 
 
+class OneBucket:
+    """Rows that all belong to one bucket of their partition, such as new versions of rows that are there.
+
+    Args:
+        bucket: its number.
+        total_buckets: how many the partition has.
+    """
+
+    one_bucket = False
+
+    def __init__(self, bucket: int, total_buckets: int) -> None:
+        self._bucket = bucket
+        self._total = total_buckets
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`."""
+        return np.full(batch.rows.num_rows, self._bucket, np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return self._total
+
+
 def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigner:
     """The assigner that the option ``bucket`` asks for.
 

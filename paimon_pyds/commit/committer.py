@@ -279,7 +279,7 @@ class _Commit:
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         for bucket in self.increment.added:
-            sequence = _next_sequence(live, bucket) if bucket.total_buckets > 0 else 0
+            sequence = _next_sequence(live, bucket) if not numbered and bucket.total_buckets > 0 else 0
             for file in bucket.files:
                 if numbered:
                     pass  # its rows have their numbers

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.commit.key_hashes import check_hash_files
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit_message import Increment, Overwrite, vector_places
 from paimon_pyds.errors import CommitConflictError
@@ -46,8 +47,8 @@ def read_base_files(
     """
     named = [batch for batch in (increment.deleted, increment.required) if batch is not None]
     vectors = vector_places(increment.index_entries)
-    in_buckets = increment.move_numbers is not None or any(b.total_buckets > 0 for b in increment.added)
-    if increment.overwrite is None and not named and not vectors and not in_buckets:
+    numbered = increment.move_numbers is not None or any(b.total_buckets > 0 for b in increment.added)
+    if increment.overwrite is None and not named and not vectors and not numbered:
         return None
     partitions = {b.partition for b in increment.added}
     if increment.overwrite is None and not named and not vectors:
@@ -188,7 +189,10 @@ class Conflicts:
         missing = replaced - {entry.file_name for entry in old}
         if missing:
             raise self._conflict(f"the index file {min(missing)} was replaced by another commit meanwhile")
-        partitions = set() if self.increment.overwrite is None else set(removed["partition"].to_pylist())
+        overwrite = self.increment.overwrite
+        if overwrite is None:
+            check_hash_files(old, self.increment.hash_files, self.root)
+        partitions = set() if overwrite is None else overwrite.replaced(list({entry.partition for entry in old}))
         kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]
         unused = _without_live_files(kept, set(removed["file_name"].to_pylist()), live)
         kept = [entry for entry in kept if entry.file_name not in unused]

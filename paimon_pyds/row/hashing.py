@@ -34,6 +34,12 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
     return out.view(np.int32)
 
 
+def hash_row(row: bytes) -> int:
+    """The hash code of a row in manifest form (arity + BinaryRow)."""
+    words = np.frombuffer(row, "<u8", offset=4)
+    return int(_murmur(words, np.array([0, len(words)])).view(np.int32)[0])
+
+
 def _murmur(words: Words, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     halves = words.view("<u4")
     lengths = np.diff(starts) * 2

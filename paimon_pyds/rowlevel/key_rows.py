@@ -290,7 +290,7 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 def _write(task: _Task) -> Versions:
     """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
     found = Versions(rows_read=task.split.row_count)
-    with TableWriter(task.context, 0) as writer:
+    with TableWriter(task.context, 0, bucket=task.split.files[0].bucket_id.bucket) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)

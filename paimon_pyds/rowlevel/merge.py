@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
@@ -216,7 +217,7 @@ class _Merge:
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
         if batches:
-            self._messages.append(write_rows(self._target.write_context(), batches, 1))
+            self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
         return sum(batch.num_rows for batch in batches)
 
 

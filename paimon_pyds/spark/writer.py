@@ -154,7 +154,7 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         column = _exact(options.row_kinds, schema.fieldNames(), "rowkind-column")
         options = replace(options, row_kinds=column)
     table, dynamic = _table(schema, options)
-    context = table.write_context(dynamic)
+    context = table.write_context(dynamic, overwrite=overwrite)
     fields = context.schema.fields
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)

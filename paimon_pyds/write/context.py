@@ -88,6 +88,8 @@ class WriteContext:
         existing_rows: the rows were in the table before: their NULLs stay what they are, whatever defaults columns
             have, and they keep their row ids, which they bring along.
         changelog: the files are those of a changelog.
+        index_manifest: of the snapshot whose hash index files say which keys are in which dynamic bucket: its name, or
+            "" for none, as an overwrite looks for none; None where rows stay in their buckets.
         schema_digest: `schema_digest` of the table's schema with all its options.
     """
 
@@ -100,6 +102,7 @@ class WriteContext:
     existing_rows: bool = False
     changelog: bool = False
     schema_digest: str = ""
+    index_manifest: str | None = None
 
     def __post_init__(self) -> None:
         if not self.schema_digest:

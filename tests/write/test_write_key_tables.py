@@ -426,7 +426,7 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
         plain.append(rows, options=_OP)
 
 
-@pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "-2"}])
+@pytest.mark.parametrize("options", [{"bucket": "-2"}])
 def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
     table = _table(tmp_path / "t", **options)
     (name,) = options
