@@ -11,14 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from paimon_pyds.metadata.manifest import (
-    DELETION_VECTORS,
-    DataFile,
-    FileKind,
-    IndexEntry,
-    ManifestEntry,
-    entries_to_batch,
-)
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, DataFile, FileKind, IndexEntry, ManifestEntry
+from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 

@@ -129,7 +129,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the indexes; 1 when anything is."""
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     table = open_table(arguments)
     with rows_progress("verified") as progress:
@@ -161,7 +161,7 @@ def _cost(arguments: argparse.Namespace) -> None:
 
 
 def _show_cost(report: CostReport) -> None:
-    from paimon_pyds.explain.data import human_bytes
+    from paimon_pyds.explain.file import human_bytes
 
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
     if not report.sampled_files:
@@ -211,7 +211,7 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 def _show_advice(report: AdviceReport) -> None:
-    from paimon_pyds.explain.data import counted, human_bytes
+    from paimon_pyds.explain.file import counted, human_bytes
 
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
@@ -245,7 +245,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
 def _rewrite(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
-    from paimon_pyds.explain.data import counted, human_bytes
+    from paimon_pyds.explain.file import counted, human_bytes
 
     table = open_table(arguments)
     with rows_progress("indexed") as progress:

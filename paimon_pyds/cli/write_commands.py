@@ -126,7 +126,7 @@ def _write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        from paimon_pyds.explain.data import counted
+        from paimon_pyds.explain.file import counted
 
         print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
 
@@ -204,7 +204,7 @@ def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S],
 
 
 def _rows_text(s: RowSummary) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.snapshot_id is None:
         return "no such row: nothing changed"
@@ -269,7 +269,7 @@ def _compact(arguments: argparse.Namespace) -> None:
 
 
 def _compact_text(s: CompactSummary, due: str) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.groups == 0 and s.groups_skipped == 0:
         return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"

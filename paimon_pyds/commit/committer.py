@@ -31,8 +31,8 @@ from paimon_pyds.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFile,
-    entries_to_batch,
 )
+from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list

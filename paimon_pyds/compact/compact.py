@@ -22,7 +22,8 @@ from paimon_pyds.compact.key_task import merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
-from paimon_pyds.compact.task import CompactResult, compact_one, compact_tasks
+from paimon_pyds.compact.ranges import run_tasks
+from paimon_pyds.compact.task import CompactResult, compact_tasks
 from paimon_pyds.errors import CommitConflictError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
@@ -280,7 +281,7 @@ class _Run:
         """As the tasks are done."""
         if plan.schema.primary_keys:
             return self.executor.map(merge_one, merge_tasks(self.store, plan))
-        return self.executor.map(compact_one, compact_tasks(self.store, plan))
+        return run_tasks(self.executor, compact_tasks(self.store, plan))
 
     def summary(self) -> CompactSummary:
         """What has been done so far."""

@@ -19,7 +19,8 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.engine_options import check_levels
-from paimon_pyds.merge.files import key_ranks, levels_fit
+from paimon_pyds.merge.files import key_ranks
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest import RUN_COLUMNS
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -107,7 +108,7 @@ def _live_in_buckets(
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
     """Raises UnsupportedError for what would not be compacted as Java does it, OptionError for levels of no use."""
     check_levels(options)
-    if not levels_fit(TableOptions(schema.options), options):
+    if not OlderVersions.of(TableOptions(schema.options)).fit(OlderVersions.of(options)):
         raise OptionError(
             "whether older versions of rows are looked up can't differ for one compaction: by the table's own options "
             "readers would make other rows of the levels that it leaves",

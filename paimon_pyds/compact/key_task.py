@@ -16,10 +16,10 @@ from paimon_pyds.compact.plan import Plan
 from paimon_pyds.compact.task import CompactResult, group_files, read_spec
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.merge.changelog import Changelog
-from paimon_pyds.merge.files import looks_up
 from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, without_deletes
 from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.merged_files import read_versions, read_windows
@@ -84,7 +84,7 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
         )
         level, drops = steps.output_level, steps.drop_deletes
         task = MergeTask(number, context, spec, found.bucket, rewrites, tuple(files), level, drops)
-        if looks_up(context.options):
+        if OlderVersions.of(context.options).looked_up:
             higher = any(file.level and file.has_deletes for file in steps.files)
             task = replace(task, looked_up=OlderRows(spec, found.older, higher))
         changelog = Changelog.of(schema, context.options, level, steps.highest_level)

@@ -1,6 +1,6 @@
 """What the sorted runs that a compaction leaves alone hold of the keys that it merges: a join by key, window by window.
 
-A table that looks older versions up (`paimon_pyds.merge.files.looks_up`) needs them when rows leave level 0: the engine
+A table that looks older versions up (`OlderVersions.looked_up`) needs them when rows leave level 0: the engine
 first-row drops keys that an older run has, deletion vectors hide the version that is replaced, other engines merge it
 with the newer ones. Per window of merged rows, in the order of keys, only those pages of the older files are read that
 may hold one of its keys: key columns first, the others for the rows found.
@@ -22,6 +22,7 @@ from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, LEVEL, with_key_columns, with_key_values
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.read.candidate_keys import read_wanted
@@ -59,15 +60,15 @@ class OlderRows:
             SnapshotNotFoundError: a file is gone.
             StorageError: a file can't be read.
         """
-        first = self._options.get("merge-engine") == "first-row"
-        if not (first or self._merges or self.vectors_hide):
+        first, merged = self._needs.first_counts, self._needs.merged
+        if not (first or merged or self.vectors_hide):
             return window
-        older = self.found(window, whole=self._merges)
+        older = self.found(window, whole=merged)
         if older is None:
             return window
         if first:
             return window.filter(pc.invert(KeySet.of(self._keys, older).matches(window)))
-        return one_batch(pa.Table.from_batches([older, window])) if self._merges else window
+        return one_batch(pa.Table.from_batches([older, window])) if merged else window
 
     def found(self, window: pa.RecordBatch, *, whole: bool) -> pa.RecordBatch | None:
         """The newest older row of each key of a window that has one; None where no key has. Errors as `added_to`.
@@ -90,22 +91,13 @@ class OlderRows:
         return self.spec.merging.schema
 
     @cached_property
-    def _options(self) -> TableOptions:
-        return TableOptions(self._schema.options)
+    def _needs(self) -> OlderVersions:
+        return OlderVersions.of(TableOptions(self._schema.options))
 
     @property
     def vectors_hide(self) -> bool:
         """Whether deletion vectors hide older rows of keys that have newer ones."""
-        return bool(self._options.get("deletion-vectors.enabled"))
-
-    @cached_property
-    def _merges(self) -> bool:
-        """Whether older rows say what newer ones become, or what is logged: not where the newest version alone counts,
-        or the first."""
-        options = self._options
-        if options.get("merge-engine") == "deduplicate" and options.get("changelog-producer") != "lookup":
-            return bool(options.get("ignore-delete") or options.get("sequence.field"))
-        return bool(options.get("merge-engine") != "first-row")
+        return self._needs.hidden
 
     @cached_property
     def _keys(self) -> tuple[DataField, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -46,6 +46,13 @@ class CompactTask:
         """Rows that are not deleted; None when a manifest does not say how many are."""
         counts = [file.live_row_count for file in self.files]
         return None if None in counts else sum(count or 0 for count in counts)
+
+    def check(self, rows: int) -> None:
+        """Raises CorruptFileError where the files gave another number of rows than the manifests say."""
+        if self.live_rows not in (None, rows):
+            raise CorruptFileError(
+                f"the files of a group gave {rows} rows, the manifests say {self.live_rows}", path=self.bucket.directory
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +145,28 @@ def compact_one(task: CompactTask) -> CompactResult:
         SchemaError: a value does not fit its column, as NULL in one that became NOT NULL.
         StorageError: a file can't be read or written.
     """
+    return write_rows(task, _batches(task), task.check)
+
+
+def write_rows(
+    task: CompactTask, batches: Iterable[pa.RecordBatch], check: Callable[[int], None] = lambda rows: None
+) -> CompactResult:
+    """Write rows into new files. On an error they are removed again.
+
+    Args:
+        task: what they are of.
+        batches: with the columns of ``task.spec``.
+        check: is called with the number of rows at the end.
+    """
     threads = WriterThreads()
     writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence, task.level)
     conformer = task.context.conformer()
     rows = 0
     try:
-        for batch in _batches(task):
+        for batch in joined_batches(batches):
             rows += batch.num_rows
             writer.write(conformer.conform(batch))
-        if task.live_rows not in (None, rows):
-            raise CorruptFileError(
-                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
-            )
+        check(rows)
         return CompactResult(task.number, writer.close(), rows)
     except SnapshotNotFoundError as error:
         writer.abort()
@@ -163,12 +180,12 @@ def compact_one(task: CompactTask) -> CompactResult:
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
-        return joined_batches(_read(task, task.spec.fields))
+        return read_rows(task, task.spec.fields)
     rows = sum(f.row_count for f in task.files)
-    return joined_batches(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
+    return sorted_batches(lambda fields: read_rows(task, fields), task.spec.fields, rows, task.sort)
 
 
-def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
+def read_rows(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
     """These columns of the rows; all of them, and what else is written, or those of sort keys."""
     whole = fields == task.spec.fields
     spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from paimon_pyds.merge.files import highest_level, looks_up
+from paimon_pyds.merge.files import highest_level
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.options import TableOptions
 
 _TRIGGER = "num-sorted-run.compaction-trigger"
@@ -65,6 +66,7 @@ class UniversalRules:
         lift_level_0: leave no file on level 0 (``compaction.force-up-level-0``; where older versions are looked up).
         rewrite_lifted: a file is rewritten when it leaves level 0, except for the highest level: its rows may have to
             be merged with older ones.
+        rewrite_deletes: so is one with rows that delete others.
         other_formats: levels whose files have another format than those of level 0, and don't take these as they are.
         vectors_hide: a deletion vector hides the older version of each row that leaves level 0, so that no row above
             has to delete others.
@@ -82,6 +84,7 @@ class UniversalRules:
     size_ratio: int = 1
     lift_level_0: bool = False
     rewrite_lifted: bool = False
+    rewrite_deletes: bool = False
     other_formats: frozenset[int] = frozenset()
     vectors_hide: bool = False
     full_interval: int | None = None
@@ -98,17 +101,20 @@ class UniversalRules:
             target_size: of its files, in bytes.
             hour: of the day, 0 to 23, where the writer is.
         """
-        found = looks_up(options)
+        older = OlderVersions.of(options)
         return cls(
             small_size=int(target_size * float(options.get("compaction.small-file-ratio"))),
             trigger=int(options.get(_TRIGGER)),
             highest_level=highest_level(options),
             size_amplification=int(options.get("compaction.max-size-amplification-percent")),
             size_ratio=int(options.get("compaction.size-ratio")) + _offpeak_ratio(options, hour),
-            lift_level_0=bool(_lifts_by_look_up(options) if found else options.get("compaction.force-up-level-0")),
-            rewrite_lifted=found and (options.get("merge-engine") != "deduplicate" or options.is_set("sequence.field")),
-            other_formats=_other_formats(options) if found else frozenset(),
-            vectors_hide=bool(options.get("deletion-vectors.enabled")),
+            lift_level_0=bool(
+                _lifts_by_look_up(options) if older.looked_up else options.get("compaction.force-up-level-0")
+            ),
+            rewrite_lifted=older.change_lifted_rows,
+            rewrite_deletes=older.change_lifted_deletes,
+            other_formats=_other_formats(options) if older.looked_up else frozenset(),
+            vectors_hide=older.hidden,
             full_interval=options.get("compaction.optimization-interval"),
             total_size=options.get("compaction.total-size-threshold"),
             incremental_size=options.get("compaction.incremental-size-threshold"),
@@ -305,7 +311,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
         file = section[0]
         goes = rules.rewrite_all or file.loses_rows or (level == highest and file.has_deletes)
         if not file.level:
-            goes |= rules.vectors_hide and file.has_deletes
+            goes |= rules.rewrite_deletes and file.has_deletes
             goes |= level in rules.other_formats or (rules.rewrite_lifted and level < highest)
         return len(section) == 1 and not goes
 

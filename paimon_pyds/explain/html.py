@@ -12,20 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from paimon_pyds.explain.data import (
-    NOT_NEEDED,
-    NOT_SKIPPED,
-    READ_PART,
-    READ_WHOLE,
-    ExplainedFile,
+from paimon_pyds.explain.file import NOT_NEEDED, NOT_SKIPPED, READ_PART, READ_WHOLE, ExplainedFile, counted, human_bytes
+from paimon_pyds.explain.scan import (
+    ENDS,
+    REST,
     ExplainedScan,
-    counted,
-    human_bytes,
+    file_lines,
+    interesting,
+    label,
     outcome_counts,
+    rows_text,
+    short_path,
 )
-from paimon_pyds.explain.text import ENDS, REST, file_lines, interesting, label, rows_text, short_path
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.result import STRIP_BINS, PruneStep
+from paimon_pyds.scan.result import PruneStep
+from paimon_pyds.selection import STRIP_BINS
 
 _COLOURS = {
     "manifests": "#7d8897",
@@ -84,7 +85,7 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
-    """A strip a line: a name, where the kept rows lie (see `row_strip`), and a count."""
+    """A strip a line: a name, where the kept rows lie (see `RowSelection.strip`), and a count."""
     step, height = 22, 14
     body = []
     counts = max([_COUNT, *(_LETTER * len(count) + 12 for _, _, count in rows)])

@@ -23,7 +23,7 @@ from typing import Any
 
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
-from paimon_pyds.explain.data import human_bytes
+from paimon_pyds.explain.file import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import IndexSpec, bloom_size, parse_index_specs
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports

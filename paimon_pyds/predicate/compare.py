@@ -15,7 +15,7 @@ from paimon_pyds.predicate.literal_bounds import LiteralBounds, bounds_of, domai
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, AtomicType, Kind
+from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""
@@ -38,11 +38,6 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     assert isinstance(type_, AtomicType)
     if literal.value is None:
         return Const.UNKNOWN
-    integers = literal.type is not None and literal.type.kind in INTEGER_KINDS and type_.kind in INTEGER_KINDS
-    if integers and not as_double:
-        values_of = INTEGER_RANGES[type_.kind]
-        if values_of[0] < literal.value < values_of[-1]:
-            return Leaf(op, column, (literal.value,))
     if type_.kind is Kind.CHAR:
         return compare_char(op, column, (str(bytes_or_text(literal, type_)),), type_)
     if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:

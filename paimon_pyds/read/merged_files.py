@@ -18,7 +18,7 @@ from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
-from paimon_pyds.merge.files import OLDER, looks_up, rank_keys
+from paimon_pyds.merge.files import OLDER, rank_keys
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
@@ -30,6 +30,7 @@ from paimon_pyds.merge.key_values import (
     without_deletes,
 )
 from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
@@ -293,7 +294,7 @@ class _Section:
     def gives_levels(self) -> bool:
         """Whether rows say which level they lie on: of those above 0 that may be of the same key one counts."""
         above = {file.run.level for file in self.files if file.run is not None and file.run.level}
-        return self.levels or (len(above) > 1 and looks_up(TableOptions(self.merging.schema.options)))
+        return self.levels or (len(above) > 1 and OlderVersions.of(TableOptions(self.merging.schema.options)).looked_up)
 
     @property
     def open_runs(self) -> int:

@@ -39,14 +39,13 @@ from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
-from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
@@ -107,9 +106,7 @@ class Planner:
         self.steps: list[PruneStep] = []
         self.skips: list[SkippedFile] = []
         self.clock = time.perf_counter()
-        self.selections: dict[FileKey, bytes] = {}
-        self.index_answers: dict[str, tuple[IndexAnswer, ...]] = {}
-        self.rows_left_out = 0
+        self.embedded = EmbeddedAnswers(np.zeros(0, np.bool_))
         self.rows_in_doubt = False
         self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
         self.unmerged = self.merge_filter(request.predicate).before
@@ -133,7 +130,7 @@ class Planner:
             schema_id=self.schema.id,
             steps=tuple(self.steps),
             skips=tuple(self.skips),
-            index_answers=self.index_answers,
+            index_answers=self.embedded.index_answers,
             limit=request.limit,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
@@ -193,7 +190,7 @@ class Planner:
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
-        rows = _total(entries, "row_count") - self.rows_left_out
+        rows = _total(entries, "row_count") - self.embedded.rows_left_out
         size = _total(entries, "file_size")
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
@@ -342,11 +339,9 @@ class Planner:
             merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
             return evolution.devolve(self.unmerged if merged else self.request.predicate)
 
-        answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
-        self.selections, self.index_answers = answers.selections, answers.index_answers
-        self.rows_left_out = answers.rows_left_out
-        self.skips += answers.skips
-        keep = answers.keep
+        self.embedded = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
+        self.skips += self.embedded.skips
+        keep = self.embedded.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
@@ -374,7 +369,7 @@ class Planner:
         elif isinstance(between, Difference) and is_older(entries):
             snapshot = between.start
         deletions = deletion_files(self.store, self.schema, snapshot)
-        return FileDetails(deletions, self.selections, self.bounds(entries))
+        return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
 
     def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None]:
         """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
-from paimon_pyds.scan.result import IndexAnswer, SkippedFile, index_answers
+from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.types import (
     FLOAT_KINDS,
     STRING_KINDS,
@@ -40,6 +40,9 @@ from paimon_pyds.types import (
     arrow_type,
     timestamp_unit,
 )
+
+if TYPE_CHECKING:
+    from paimon_pyds.index.evaluate import IndexAnswer
 
 _MAX_KEYS = 4_096
 
@@ -332,7 +335,7 @@ def ask_embedded(
     Raises:
         CorruptFileError: an index is damaged.
     """
-    from paimon_pyds.index.evaluate import open_embedded_index  # planning imports no more than it needs
+    from paimon_pyds.index.evaluate import index_answers, open_embedded_index  # planning imports no more than it needs
 
     embedded = entries.column("embedded_index")
     answers = EmbeddedAnswers(np.ones(entries.num_rows, dtype=bool))

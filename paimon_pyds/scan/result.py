@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from paimon_pyds.formats import traits_of
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
-    from paimon_pyds.index.evaluate import LeafTrace
+    from paimon_pyds.index.evaluate import IndexAnswer
 
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
@@ -138,66 +134,3 @@ def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:
         step = round(step / _GROUP_ROWS) * _GROUP_ROWS
     for start in range(0, file.row_count, step):
         yield file._replace(window=(start, min(start + step, file.row_count)))
-
-
-STRIP_BINS = 120
-"""Parts into which a file's rows are cut to show where the kept ones lie."""
-_SHOWN_POSITIONS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class IndexAnswer:
-    """What one index of a file said to one leaf of the filter.
-
-    Attributes:
-        leaf: the leaf as SQL, in the file's own schema.
-        column: the column as the index container names it.
-        index: the index's type; ``empty`` when the column holds NULLs only; None when no index could answer.
-        rows: how many rows it keeps of the file's ``of``.
-        positions: the first of the kept positions, a few; none when all rows are kept.
-        strip: where they lie, see `row_strip`.
-        bytes_read: what the storage was asked for.
-    """
-
-    leaf: str
-    column: str
-    index: str | None
-    rows: int
-    of: int
-    positions: tuple[int, ...]
-    strip: bytes
-    bytes_read: int
-
-
-def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
-    """What an evaluation on a file of ``row_count`` rows said to each leaf."""
-    return tuple(
-        IndexAnswer(
-            leaf=to_sql(leaf.leaf, shorten=True),
-            column=leaf.column,
-            index=leaf.index_type,
-            rows=leaf.result.count(row_count),
-            of=row_count,
-            positions=() if leaf.result.positions is None else tuple(leaf.result.positions[:_SHOWN_POSITIONS]),
-            strip=row_strip(leaf.result, row_count),
-            bytes_read=leaf.bytes_read,
-        )
-        for leaf in trace
-    )
-
-
-def row_strip(selection: RowSelection, row_count: int) -> bytes:
-    """Where the selected rows of a file lie: `STRIP_BINS` parts of equal length, in file order.
-
-    A part is 0 when it has no selected row, else 1 … 255 for few … all of its rows.
-    """
-    if selection.positions is None or row_count <= 0:
-        return b"\xff" * STRIP_BINS
-    edges = [row_count * i // STRIP_BINS for i in range(STRIP_BINS + 1)]
-    before = np.array([selection.positions.rank(e - 1) if e else 0 for e in edges], np.int64)
-    rows, found = np.diff(edges), np.diff(before)
-    share = found / np.maximum(rows, 1)
-    if row_count < STRIP_BINS:  # parts without a row of their own show that of their neighbour on the left
-        at = (np.arange(STRIP_BINS) * row_count) // STRIP_BINS
-        share = np.array([float(int(row) in selection.positions) for row in at])
-    return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()

@@ -124,6 +124,16 @@ def test_older_rows_take_part_in_merges(tmp_path: Path, engine: str, mode: dict[
     assert _values(table) == {k: sum(k < KEYS >> 3 * number for number in range(4)) for k in range(KEYS)}
 
 
+@pytest.mark.parametrize("mode", [VECTORS, {"force-lookup": "true"}, {"changelog-producer": "lookup"}])
+def test_deletes_that_are_ignored_from_now_on_take_no_older_rows_along(tmp_path: Path, mode: dict[str, str]) -> None:
+    table = _make(tmp_path / "t", mode)
+    _append(table, [1], 0, kind="-D")
+    table.alter({"ignore-delete": "true"})
+    table.compact()
+    assert _levels(table)[0] > 0
+    assert _values(table) == dict.fromkeys(range(KEYS), 1)
+
+
 def test_first_rows_stay_and_later_ones_are_dropped(tmp_path: Path) -> None:
     table = _make(tmp_path / "t", {"merge-engine": "first-row"})
     for number, keys in enumerate([range(KEYS - 10, KEYS + 10), range(KEYS + 5, KEYS + 15), [3, 9999]], 2):

@@ -10,7 +10,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.explain.explain import Explanation
-from paimon_pyds.explain.text import interesting
+from paimon_pyds.explain.scan import interesting
 from support.fixtures import DEV, fixture_names, table_path
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
@@ -40,7 +41,6 @@ from paimon_pyds.formats.parquet.pages import (
 from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 from paimon_pyds.formats.threads import all_of
-from paimon_pyds.row.layout import unaligned_words
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
