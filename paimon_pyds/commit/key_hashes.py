@@ -12,7 +12,7 @@ import numpy as np
 
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.commit_message import BucketFiles, IndexIncrement
-from paimon_pyds.errors import CommitConflictError
+from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -87,6 +87,31 @@ def with_hash_index(
             continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
     return tuple(made)
+
+
+def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
+    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        buckets: what writers wrote, each to buckets of its own.
+
+    Raises:
+        CommitError: a key has two.
+        CorruptFileError, StorageError: a hash index file can't be read.
+    """
+    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
+    for bucket in buckets:
+        if bucket.hashes is not None and bucket.hashes.added is not None:
+            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
+    for files in added.values():
+        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            raise CommitError(
+                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
+                path=store.root,
+                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+            )
 
 
 def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:
