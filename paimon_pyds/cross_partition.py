@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.formats import ReadCounters, ReadHints
 from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -79,8 +83,29 @@ def placed_rows(
             fitting = incoming.conform(batch)
             if fitting.num_rows:
                 sorter.add(fitting)
-        for batch in joined_batches(sorter.sorted()):
-            yield from placement.place(batch, places.find)
+        last: tuple[pa.RecordBatch, PartitionBucket | None] | None = None
+        for rows in joined_batches(sorter.sorted()):
+            distinct, numbers = _distinct(rows.select([field.name for field in keys]))
+            found = places.find(distinct)
+            if last is not None and _equal(last[0], distinct):
+                found = found.beginning(last[1])  # more rows of the last key
+            placed = placement.place(rows, numbers, found)
+            last = distinct.slice(distinct.num_rows - 1), placed.last
+            yield from placed.pieces(rows, context.schema)
+
+
+def _distinct(keys: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """The keys of rows in the order of keys, each once; and of each row the number of its key."""
+    codes = order_codes(keys.columns)
+    begins = np.append(True, codes[1:] != codes[:-1])
+    return keys.take(from_numpy(np.flatnonzero(begins))), np.cumsum(begins) - 1
+
+
+def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
+    """Whether a key is the first one of others."""
+    pairs = zip(key.columns, keys.columns, strict=True)
+    codes = order_codes([pa.concat_arrays([one, others.slice(0, 1)]) for one, others in pairs])
+    return bool(codes[0] == codes[1])
 
 
 @dataclass(slots=True)
