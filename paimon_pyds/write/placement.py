@@ -131,7 +131,7 @@ class Placed:
         taken = batch.take(from_numpy(self.rows))
         if self.deletes.any():
             old = taken.column(kinds)
-            delete = pa.scalar(ROW_KINDS[DELETE] if pa.types.is_string(old.type) else DELETE, old.type)
+            delete = pa.scalar(DELETE if pa.types.is_integer(old.type) else ROW_KINDS[DELETE], old.type)
             taken = _replaced(taken, kinds, pc.if_else(from_numpy(self.deletes), delete, old))
         fields = schema.partition_fields
         values = partition_values(fields, array(self.partitions, pa.binary()))
