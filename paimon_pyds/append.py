@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import with_hash_index
+from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -52,8 +52,7 @@ def append(
         options: over the table's own.
         progress: called with the number of rows taken so far.
     """
-    snapshot = store.latest_snapshot()
-    message, changes = _written(store, snapshot, write_context(store, options), _reporting(data, progress))
+    message, changes = _written(store, data, options, progress)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
@@ -100,24 +99,23 @@ def overwrite(
         progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    snapshot = store.latest_snapshot()
-    context = write_context(store, options, overwrite=True)
-    message, changes = _written(store, snapshot, context, _reporting(data, progress), mode)
+    message, changes = _written(store, data, options, progress, mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
     store: TableStore,
-    snapshot: Snapshot | None,
-    context: WriteContext,
-    batches: Iterator[pa.RecordBatch],
+    data: Any,
+    options: Mapping[str, str] | None,
+    progress: Progress | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    """What was written, and what it goes by; ``snapshot`` is no newer than the context."""
+    snapshot = store.latest_snapshot()
+    context = write_context(store, options, overwrite=mode is not None)
     if context.schema.crosses_partitions:
-        return _written_by_key(store, snapshot, context, batches, mode)
+        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
     with TableWriter(context) as writer:
-        for batch in batches:
+        for batch in _reporting(data, progress):
             writer.write(batch)
         return writer.prepare_commit(), None
 
@@ -192,6 +190,7 @@ def commit_messages(
     _check_once(store, buckets)
 
     indexes: list[str] = []
+    parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -202,6 +201,7 @@ def commit_messages(
         schema = store.latest_schema()
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
             buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            parts = hash_parts(buckets)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
@@ -217,8 +217,7 @@ def commit_messages(
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
-    committed = {path for b in buckets for path in b.indexes.paths}
-    discard(store.io, (b.hashes.path for b in buckets if b.hashes is not None and b.hashes.path not in committed))
+    discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     if schema.primary_keys:

@@ -184,10 +184,11 @@ class Overwrite:
     """Which live files an overwrite replaces.
 
     ``partitions`` is a function from the distinct partition rows (arity + BinaryRow) to the ones that are replaced;
-    None replaces the whole table.
+    None replaces the whole table. Files that wait for their buckets (bucket -2) are spared with ``keeps_postponed``.
     """
 
     partitions: Callable[[Sequence[bytes]], set[bytes]] | None = None
+    keeps_postponed: bool = False
 
     def replaced(self, rows: Sequence[bytes]) -> set[bytes]:
         """The partitions among ``rows`` that are replaced."""

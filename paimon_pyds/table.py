@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explain import Explanation
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.needs import RecordedFilter
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
+    from paimon_pyds.layout.data import Layout
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -574,6 +576,54 @@ class Table:
 
         how = CompactOptions(where, order_by, order, full, dry_run, options)
         return compact(self._store, how, executor, progress)
+
+    def layout(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        where: str | Predicate | None = None,
+        snapshot: int | None = None,
+    ) -> Layout:
+        """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
+
+        ``before.compare(after)`` sets two layouts side by side, such as those of two snapshots.
+
+        Args:
+            columns: by default all whose values have an order; of a table with a primary key those of the key.
+            where: a condition on partition columns.
+            snapshot: the number of a snapshot; the latest by default.
+        """
+        from paimon_pyds.layout.overlap import layout_of
+
+        return layout_of(self._store, columns, where, snapshot)
+
+    def rescale(
+        self,
+        bucket_num: int | None = None,
+        partitions: str | Predicate | None = None,
+        *,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RescaleSummary:
+        """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
+
+        The option ``bucket`` says afterwards how many, where all partitions are rescaled. With ``partitions`` it stays:
+        into partitions that have another number than it says nothing is written until they are rescaled, so alter it
+        first to the number that new partitions get, too.
+
+        Args:
+            bucket_num: how many buckets; as many as the option ``bucket`` says when None.
+            partitions: a condition on partition columns; all partitions when None.
+            dry_run: only tell what would be written anew.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows written so far.
+            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+        """
+        from paimon_pyds.compact.rescale import RescaleOptions, rescale
+
+        return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +29,7 @@ from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.bucket.key_buckets import KeyBuckets
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
+from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -211,7 +213,8 @@ class AssignedBuckets:
         known = self._known.get(key)
         if known is None:
             files = [entry for entry in self._index.files(key.partition) if entry.bucket == key.bucket]
-            known = KeyBuckets.of(((0, self._index.read(entry)) for entry in files), sum(e.row_count for e in files))
+            readers = [(0, partial(self._index.read, entry)) for entry in files]
+            known = KeyBuckets.of(readers, sum(entry.row_count for entry in files))
             self._known[key], self._added[key] = known, KeyBuckets()
         added = self._added[key]
         new = hashes[(known.find(hashes) < 0) & (added.find(hashes) < 0)]
@@ -261,9 +264,8 @@ class _Partition:
         files = index.files(partition)
         self.files = frozenset(entry.file_name for entry in files)
         self.counts = {entry.bucket: entry.row_count for entry in files}
-        self._known = KeyBuckets.of(
-            ((entry.bucket, self._mine(index.read(entry))) for entry in files), sum(self.counts.values())
-        )
+        readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
+        self._known = KeyBuckets.of(readers, sum(self.counts.values()))
         self.added = KeyBuckets()
         self._room = None if rules.share is not None else self._open_room()
 
@@ -281,6 +283,9 @@ class _Partition:
             buckets[new] = self._fill(keys) if self._room is None else self._pick(keys, *self._room)
             self.added.add(keys, buckets[new])
         return np.asarray(buckets[places.reshape(-1)])
+
+    def _read(self, index: HashIndex, entry: IndexEntry) -> Hashes:
+        return self._mine(index.read(entry))
 
     def _mine(self, hashes: Hashes) -> Hashes:
         share = self._rules.share

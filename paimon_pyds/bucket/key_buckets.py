@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -28,27 +28,38 @@ class KeyBuckets:
         self._count = 0
 
     @classmethod
-    def of(cls, files: Iterator[tuple[int, Hashes]], count: int) -> KeyBuckets:
-        """Those of buckets with their hashes; of a hash that is in several, the first one counts.
+    def of(cls, files: Sequence[tuple[int, Callable[[], Hashes]]], count: int) -> KeyBuckets:
+        """Those of buckets with functions that read their hashes; of a hash that is in several, the first one counts.
 
         Args:
-            files: buckets and their hashes, which are sorted in place.
-            count: about how many there are.
+            files: the buckets.
+            count: how many hashes they have at most.
         """
         made = cls()
         ranges = max(1, count // _BLOCK_KEYS)
         edges = (np.arange(1, ranges) * (2**32 / ranges) - 2**31).astype(np.int32)
+        given = np.empty(count, np.int32)
         pieces: list[list[_Block]] = [[] for _ in range(ranges)]
-        for bucket, hashes in files:
-            hashes.sort()
+        at = 0
+        for bucket, read in files:
+            hashes = read()
+            mine = given[at : at + len(hashes)]
+            mine[:] = hashes
+            mine.sort()
+            at += len(hashes)
             number = np.array([bucket], np.uint8 if bucket < 256 else np.int16)
-            cuts = [0, *np.searchsorted(hashes, edges).tolist(), len(hashes)]
-            for piece, (start, stop) in zip(pieces, pairwise(cuts), strict=True):
-                if start < stop:  # a copy, as a slice would keep all of them in memory
-                    piece.append((hashes[start:stop].copy(), np.broadcast_to(number, stop - start)))
+            for piece, (start, stop) in zip(pieces, _cuts(mine, edges), strict=True):
+                piece.append((mine[start:stop], np.broadcast_to(number, stop - start)))
+        # All lie in two arrays: many small ones, made between others that go, would leave holes in the heap.
+        all_hashes = np.empty(at, np.int32)
+        all_buckets = np.empty(at, np.result_type(np.uint8, *(block[1] for piece in pieces for block in piece)))
+        at = 0
         for piece in pieces:
-            made._append(_united(piece))
-            piece.clear()
+            hashes, buckets = _united(piece)
+            end = at + len(hashes)
+            all_hashes[at:end], all_buckets[at:end] = hashes, buckets
+            made._append((all_hashes[at:end], all_buckets[at:end]))
+            at = end
         made._starts = np.array([block[0][0] for block in made._blocks[1:]], np.int32)
         return made
 
@@ -70,10 +81,12 @@ class KeyBuckets:
             self._settle()
 
     def by_bucket(self) -> Iterator[tuple[int, Hashes]]:
-        """Each bucket with its hashes, ascending."""
+        """Each bucket with its hashes, ascending; the map is empty then."""
         self._settle()
         pieces: dict[int, list[Hashes]] = {}
-        for hashes, buckets in self._blocks:
+        self._blocks.reverse()
+        while self._blocks:
+            hashes, buckets = self._blocks.pop()
             order = np.argsort(buckets, kind="stable")
             numbers = buckets[order]
             starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -84,8 +97,9 @@ class KeyBuckets:
             yield bucket, np.concatenate(pieces.pop(bucket))
 
     def _touched(self, hashes: Hashes) -> Iterator[tuple[int, int, _Block]]:
-        cuts = [0, *np.searchsorted(hashes, self._starts).tolist(), len(hashes)]
-        for block, (start, stop) in zip(self._blocks, pairwise(cuts), strict=False):  # there may be no block
+        for block, (start, stop) in zip(
+            self._blocks, _cuts(hashes, self._starts), strict=False
+        ):  # there may be no block
             if start < stop:
                 yield start, stop, block
 
@@ -95,8 +109,7 @@ class KeyBuckets:
         if not len(recent[0]):
             return
         old, self._blocks, self._count = self._blocks or [_EMPTY], [], 0
-        cuts = [0, *np.searchsorted(recent[0], self._starts).tolist(), len(recent[0])]
-        for at, (start, stop) in enumerate(pairwise(cuts)):
+        for at, (start, stop) in enumerate(_cuts(recent[0], self._starts)):
             block = _merged(old[at], (recent[0][start:stop], recent[1][start:stop]))
             old[at] = _EMPTY
             self._append(block)
@@ -118,9 +131,7 @@ def _narrow(buckets: npt.NDArray[np.int32]) -> Buckets:
 
 def _united(pieces: Sequence[_Block]) -> _Block:
     """Pieces in one, each hash once."""
-    if not pieces:
-        return _EMPTY
-    hashes, buckets = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    hashes, buckets = (np.concatenate(part) for part in zip(_EMPTY, *pieces, strict=True))
     order = np.argsort(hashes, kind="stable")
     hashes, buckets = hashes[order], buckets[order]
     again = hashes[1:] == hashes[:-1]
@@ -128,6 +139,11 @@ def _united(pieces: Sequence[_Block]) -> _Block:
         first = np.append(True, ~again)
         hashes, buckets = hashes[first], buckets[first]
     return hashes, buckets
+
+
+def _cuts(hashes: Hashes, edges: Hashes) -> Iterator[tuple[int, int]]:
+    """From where to where ascending hashes lie between edges."""
+    return pairwise([0, *np.searchsorted(hashes, edges).tolist(), len(hashes)])
 
 
 def _merged(one: _Block, other: _Block) -> _Block:

@@ -228,7 +228,7 @@ class _Commit:
             if live is not None:
                 self.conflicts.check_files(live)
         if live is not None:
-            self.conflicts.check_buckets(live)
+            self.conflicts.check_buckets(live, schema)
         return live
 
     def move_numbers(self, live: pa.RecordBatch | None, latest: Snapshot | None) -> None:
@@ -279,7 +279,7 @@ class _Commit:
         snapshot_id = 1 if latest is None else latest.id + 1
         entries = []
         for bucket in self.increment.added:
-            sequence = _next_sequence(live, bucket) if not numbered and bucket.total_buckets > 0 else 0
+            sequence = _next_sequence(live, bucket) if bucket.total_buckets > 0 else 0
             for file in bucket.files:
                 if numbered:
                     pass  # its rows have their numbers
@@ -304,6 +304,8 @@ class _Commit:
             rows = coded.dictionary.to_pylist()
             replaced = self.increment.overwrite.replaced(rows)
             mask = pa.array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
+            if self.increment.overwrite.keeps_postponed:
+                mask = pc.and_(mask, pc.greater_equal(live["bucket"], 0))
             removed.append(live.filter(mask))
         batch = _concat(removed)
         kind = pa.array([FileKind.DELETE], pa.int8()).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))

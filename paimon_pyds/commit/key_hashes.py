@@ -114,6 +114,14 @@ def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[Buc
             )
 
 
+def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:
+    """The files of writers whose hashes `with_hash_index` has put into others."""
+    listed = list(buckets)
+    used = {path for bucket in listed for path in bucket.indexes.paths}
+    paths = [bucket.hashes.path for bucket in listed if bucket.hashes is not None and bucket.hashes.added is not None]
+    return [path for path in paths if path not in used]
+
+
 def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:
     """The hashes that a bucket had, then those that are new, each once: they are ascending in each file."""
     for entry in old:

@@ -251,6 +251,7 @@ class _Run:
             return set()
         self.attempts += 1
         results = self.rewrite(plan)
+        plan = plan.rewriting_older({result.number: result.older for result in results if result.older})
         with removing_unpublished(partial(remove, self.store.io, results)):
             written = [r for r in results if r.gone is None]
             check_gone(self.store, plan, [r for r in results if r.gone is not None])

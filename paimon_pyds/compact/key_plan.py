@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.compact.plan import Group, LiveFile, Plan, vectors_of
+from paimon_pyds.compact.plan import Group, Plan, vectors_of
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
@@ -60,7 +60,7 @@ def plan_key_compaction(
     expired = have_expired(entries, store, schema, context.options, time.time())
     losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, schema, losing).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, schema, losing).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         runs = sorted_runs(files)
@@ -68,8 +68,7 @@ def plan_key_compaction(
         steps = None if unit is None else steps_of(unit, runs, rules)
         if steps is None or not steps.files:
             continue
-        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
-        groups.append(Group(partition, bucket, total, live, steps))
+        groups.append(Group.of_steps((partition, bucket, total), steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
 
 
@@ -124,7 +123,7 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
     check_compactable(options)
 
 
-def _by_bucket(
+def files_by_bucket(
     entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
     """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.

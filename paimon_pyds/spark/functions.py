@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.rowlevel.clauses import Clauses
@@ -184,6 +185,35 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         progress=progress,
         options=options,
     )
+
+
+def rescale(  # noqa: PLR0913 - named arguments that users type
+    spark: SparkSession,
+    path: str,
+    bucket_num: int | None = None,
+    partitions: str | None = None,
+    *,
+    dry_run: bool = False,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RescaleSummary:
+    """Write partitions anew with another number of buckets: see `paimon_pyds.Table.rescale`.
+
+    Args:
+        spark: a session, classic or Connect; its workers read and write the data files.
+        path: where the table is.
+        bucket_num: how many buckets; as many as the option ``bucket`` says when None.
+        partitions: a condition on partition columns; all partitions when None.
+        dry_run: only tell what would be written anew.
+        branch: another branch than main.
+        storage_options: of the storage that the table is on.
+        progress: called with the rows written so far.
+        options: table options for this run.
+    """
+    table, executor = Table.open(path, branch, storage_options), SparkExecutor(spark)
+    return table.rescale(bucket_num, partitions, dry_run=dry_run, executor=executor, progress=progress, options=options)
 
 
 def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type

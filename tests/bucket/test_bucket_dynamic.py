@@ -4,12 +4,13 @@ target."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -20,6 +21,7 @@ from paimon_pyds.errors import CommitConflictError, CorruptFileError, OptionErro
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write import TableWriter
 from support.dynamic_buckets import bucket_keys
+from support.effort import LONG
 from support.fixtures import table_path
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), ("v", pa.int64())])
@@ -172,6 +174,7 @@ def _jobs(draw: st.DrawFn) -> list[tuple[str, list[list[int]]]]:
     return draw(st.lists(st.tuples(kind, st.lists(keys, min_size=1, max_size=3)), min_size=1, max_size=5))
 
 
+@settings(max_examples=settings().max_examples if LONG else 15)
 @given(jobs=_jobs(), target=st.sampled_from([3, 10, 1000]), initial=st.sampled_from(["1", "3"]))
 def test_a_key_is_in_one_bucket(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[str, list[list[int]]]], target: int, initial: str
@@ -209,9 +212,9 @@ def test_a_map_of_keys_is_a_dict(known: list[list[int]], added: list[list[int]],
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("paimon_pyds.bucket.key_buckets._BLOCK_KEYS", block)
         patch.setattr("paimon_pyds.bucket.key_buckets._FEW_KEYS", block)
-        files = [(300 * bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(known)]
+        files = [(300 * bucket, partial(np.array, hashes, np.int32)) for bucket, hashes in enumerate(known)]
         model = {number: 300 * bucket for bucket, hashes in reversed([*enumerate(known)]) for number in hashes}
-        keys = KeyBuckets.of(iter(files), sum(map(len, known)))
+        keys = KeyBuckets.of(files, sum(map(len, known)))
         for number, hashes in enumerate(added):
             distinct = np.unique(np.array(hashes, np.int32))
             found = keys.find(distinct)
@@ -265,11 +268,16 @@ def test_tasks_that_went_by_different_states_are_no_job(tmp_path: Path) -> None:
 
 def test_a_commit_that_is_made_again_is_one(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", 100)
-    messages = _written(table, [_rows(range(20)), _rows(range(10, 30))], [None, None])
-    first = table.commit(messages)
-    assert table.commit(messages) == first
-    assert _sizes(table) == [30]
-    names = {entry.file_name for entry in table.store.read_index_manifest(first.index_manifest)}
+    for parts, count in ([range(20)], 20), ([range(20), range(10, 30)], 30):
+        messages = _written(table, [_rows(part) for part in parts], [None] * len(parts))
+        first = table.commit(messages)
+        assert table.commit(messages) == first
+        assert _sizes(table) == [count]
+    names = {
+        entry.file_name
+        for snapshot in table.snapshots()
+        for entry in table.store.read_index_manifest(snapshot.index_manifest)
+    }
     assert {path.name for path in (tmp_path / "t" / "index").iterdir()} == names
 
 

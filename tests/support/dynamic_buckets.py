@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
 
 import paimon_pyds as pp
 from paimon_pyds.bucket.hash_index import HashIndex
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.row import hash_rows
+from paimon_pyds.row import EMPTY_ROW, encode_rows, hash_rows
+from paimon_pyds.types import DataType
 
 
 def bucket_keys(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
@@ -31,6 +34,21 @@ def bucket_keys(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
     for key, hashes in _hashes_in_files(table).items():
         assert hashes <= found.get(key, set()), key
     return found
+
+
+def indexed_buckets(table: pp.Table, rows: pa.Table) -> list[int]:
+    """The bucket that the hash index says of each row's key; -1 for none."""
+    schema, places = table.schema, {}
+    for (partition, bucket), hashes in bucket_keys(table).items():
+        places.update(dict.fromkeys(((partition, number) for number in hashes), bucket))
+
+    def columns(names: Sequence[str]) -> tuple[list[pa.Array], list[DataType]]:
+        return [rows[name].combine_chunks() for name in names], [schema.field(name).type for name in names]
+
+    keys = hash_rows(*columns(schema.trimmed_primary_keys)).tolist()
+    by = schema.partition_keys
+    partitions = encode_rows(*columns(by), arity=True).to_pylist() if by else [EMPTY_ROW] * len(keys)
+    return [places.get(place, -1) for place in zip(partitions, keys, strict=True)]
 
 
 def _hashes_in_files(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:

@@ -24,6 +24,7 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.aggregate_model import aggregator
+from support.dynamic_buckets import indexed_buckets
 from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, compare, deduplicate, first_row, merged, rank
 from support.partial_update_model import Group, aggregation, partial_update
 from support.table_model import Column, convert
@@ -423,10 +424,12 @@ def arrow(rows: Sequence[Row], columns: Sequence[Column]) -> pa.Table:
 
 def bucket_numbers(table: pp.Table, model: KeyModel, rows: Sequence[Row]) -> Any:
     """The bucket of each row, one after the other."""
+    if not rows or table.schema.has_dynamic_buckets:
+        return iter(indexed_buckets(table, arrow(rows, model.columns)) if rows else [])
     named = table.options.get("bucket-key")
     names = named.split(",") if named else model.trimmed
     columns = [column for name in names for column in model.columns if column.name == name]
     given = [column.combine_chunks() for column in arrow(rows, columns).columns]
     types = [parse_type(column.type) for column in columns]
     function = table.options.get("bucket-function.type", "default")
-    return iter(bucket_of(given, types, int(table.options["bucket"]), function).tolist() if rows else [])
+    return iter(bucket_of(given, types, int(table.options["bucket"]), function).tolist())
