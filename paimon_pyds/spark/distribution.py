@@ -116,11 +116,11 @@ def _with_dynamic_buckets(df: DataFrame, context: WriteContext) -> DataFrame:
                 found[start:stop] = router.assigned(rows.slice(start, stop - start))[2]
             yield from_numpy(found)
 
-    place = compat.arrow_column(_clear(places), keys.arguments(df), "bigint")
+    place = compat.arrow_column(_clear(places), keys.arguments, "bigint")
     placed = df.withColumn(_PLACE, place).withColumn(_ORDER, F.monotonically_increasing_id())
     spread = compat.repartition_by_number(placed, channels, F.shiftright(_PLACE, 32).cast("int"))
     in_order = spread.sortWithinPartitions(_PLACE, _ORDER)
-    arguments = [(in_order[_PLACE], types.LongType()), *keys.arguments(in_order)]
+    arguments = [(F.col(_PLACE), types.LongType()), *keys.arguments]
     bucket = compat.arrow_column(_clear(buckets), arguments, "int", deterministic=False)
     return in_order.withColumn(BUCKET_COLUMN, bucket).drop(_PLACE, _ORDER)
 
@@ -157,9 +157,10 @@ class KeyColumns:
             check_castable(arrived.type, wanted.type, wanted.name)
         self._conformer = context.conformer(names)
 
-    def arguments(self, df: DataFrame) -> list[tuple[Column, types.DataType]]:
+    @property
+    def arguments(self) -> list[tuple[Column, types.DataType]]:
         """The columns and their types."""
-        return [(df[_quoted(field.name)], field.dataType) for field in self.given.values()]
+        return [(_column(field.name), field.dataType) for field in self.given.values()]
 
     def rows(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
         """Rows of all the table's columns that were named, from arrays of the given ones."""
@@ -171,14 +172,14 @@ def partition_columns(df: DataFrame, context: WriteContext) -> list[Column]:
     """The columns of a DataFrame that the table is partitioned by."""
     names = df.columns
     found = [find_name(names, name) for name in context.schema.partition_keys]
-    return [df[_quoted(names[at])] for at in found if at is not None]
+    return [_column(names[at]) for at in found if at is not None]
 
 
 def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     fields = [context.schema.field(name) for name in context.schema.bucket_keys]
     keys = KeyColumns(df, context, context.schema.bucket_keys)
     if str(context.options.get("bucket-function.type")).lower() == "mod":
-        for column, type_ in keys.arguments(df):
+        for column, type_ in keys.arguments:
             if isinstance(type_, _WHOLE_NUMBERS):
                 count = F.lit(int(context.options.get("bucket")))
                 return F.pmod(F.coalesce(column.cast("bigint"), F.lit(0)), count).cast("int")
@@ -193,8 +194,9 @@ def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     if not keys.given:
         defaults = [pa.repeat(default_value(field), 1) for field in fields]
         return F.lit(numbers(pa.RecordBatch.from_arrays(defaults, schema=arrow_schema(fields)))[0].as_py())
-    return compat.arrow_column(_clear(buckets), keys.arguments(df), "int")
+    return compat.arrow_column(_clear(buckets), keys.arguments, "int")
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _column(name: str) -> Column:
+    """By name only: Connect asks its server about a column of a DataFrame."""
+    return F.col("`" + name.replace("`", "``") + "`")
