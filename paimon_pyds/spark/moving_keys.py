@@ -73,7 +73,7 @@ def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[Da
     def key_bytes(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return clear_iterator(_key_bytes(keys.rows(arrays), context.schema) for arrays in batches)
 
-    key = compat.arrow_column(key_bytes, keys.arguments(df), "binary")
+    key = compat.arrow_column(key_bytes, keys.arguments, "binary")
     both = df.withColumn(_KEY, key).withColumn(_ORDER, F.monotonically_increasing_id())
     if snapshot is not None:
         both = both.unionByName(_known_keys(df, places), allowMissingColumns=True)
