@@ -47,12 +47,14 @@ class KeyPlaces:
         snapshot: the state; None for a table without rows.
         replaced: which of some partitions go with the operation: what is in them counts for nothing, and in the others
             there may be no key of its rows. None where none go.
+        only_new: whether keys that are somewhere are refused.
     """
 
     store: TableStore
     schema: TableSchema
     snapshot: Snapshot | None
     replaced: Callable[[Sequence[bytes]], set[bytes]] | None = None
+    only_new: bool = False
 
     @classmethod
     def of(cls, store: TableStore, context: WriteContext, snapshot: Snapshot | None) -> KeyPlaces:
@@ -77,7 +79,7 @@ class KeyPlaces:
 
         Raises:
             PaimonError: one of them is in two places.
-            UnsupportedError: one is in a partition that is not replaced, where some are.
+            UnsupportedError: one is where `replaced` or `only_new` say that there may be none.
             CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
         """
         found = None if self.snapshot is None or not keys.num_rows else self._rows(keys)
@@ -93,6 +95,13 @@ class KeyPlaces:
             raise self.twice(_named(keys.slice(int(numbers[np.argmax(np.bincount(numbers)[numbers] > 1)]), 1)))
         parts = self.schema.partition_fields
         partitions = encode_rows([rows.column(f.name) for f in parts], [f.type for f in parts], arity=True)
+        if self.only_new and len(numbers):
+            raise UnsupportedError(
+                f"the key {_named(keys.slice(int(numbers[0]), 1))} of a row to insert is in the table, and the merge "
+                "moves rows between partitions, perhaps that one too",
+                path=self.store.root,
+                hint="let the rows match by all columns of the primary key, and no other condition",
+            )
         if self.replaced is not None:
             return self._none_elsewhere(keys, partitions, numbers)
         where = from_numpy(at)
