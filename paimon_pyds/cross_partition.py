@@ -43,6 +43,8 @@ from paimon_pyds.write.placement import NewBuckets, Placement, Places
 from paimon_pyds.write.writer import joined_batches
 
 _KEYS_AT_ONCE = 1 << 17
+_ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
+"""Rows whose keys are looked for together."""
 
 
 def write_rows(
@@ -89,7 +91,7 @@ def placed_rows(
             if fitting.num_rows:
                 sorter.add(fitting)
         last: tuple[pa.RecordBatch, PartitionBucket | None] | None = None
-        for rows in joined_batches(sorter.sorted()):
+        for rows in joined_batches(sorter.sorted(), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
             distinct, numbers = _distinct(rows.select([field.name for field in keys]))
             found = places.find(distinct)
             if last is not None and _equal(last[0], distinct):

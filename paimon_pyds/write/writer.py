@@ -69,15 +69,23 @@ class _Gathered:
         return self.batches[0] if len(self.batches) == 1 else one_batch(pa.Table.from_batches(self.batches))
 
 
-def joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them."""
+def joined_batches(
+    batches: Iterable[pa.RecordBatch], rows: int = _GATHER_ROWS, size: int = _ROUTE_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them.
+
+    Args:
+        batches: of any size.
+        rows: how many make a batch worth a visit.
+        size: bytes that do so.
+    """
     part = _Gathered()
     for batch in batches:
         if part.batches and part.size + batch.nbytes > _BUFFER_BYTES:
             yield part.joined()
             part = _Gathered()
         part.add(batch)
-        if part.rows >= _GATHER_ROWS or part.size >= _ROUTE_BYTES:
+        if part.rows >= rows or part.size >= size:
             yield part.joined()
             part = _Gathered()
     if part.batches:
