@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.clock import cpu_seconds, median_of, timed
+from benchmarks.clock import cpu_seconds, held_mib, median_of, peak_mib, timed
 from benchmarks.data import SQL_COLUMNS, batches
 from benchmarks.key_runs import LATER_RUNS, LATER_SHARE, key_runs
 from benchmarks.registry import case, copy_of, ours, rust, rust_sql, size_of
@@ -41,6 +41,10 @@ _UPSERT_SHARE = 40
 """One row of so many gets a new version in each upsert."""
 
 
+_BUCKET_KEYS = 2_000_000
+_FOUND_AT_ONCE = 131_072
+
+
 def section(bench: Bench) -> None:
     """All rows of the section."""
     keys = bench.rows // _FIRST_SHARE
@@ -67,8 +71,10 @@ def section(bench: Bench) -> None:
             ("ours_merged", arguments), ("rust_merged", arguments),
         )  # fmt: skip
     _beside_pypaimon(bench, keys, rows, paths["deduplicate"])
+    _dynamic_buckets(bench)
     _found_keys(bench)
     _compacted(bench)
+    _rescaled(bench)
     _modes(bench)
 
 
@@ -84,6 +90,24 @@ def _beside_pypaimon(bench: Bench, keys: int, rows: int, merged: str) -> None:
     bench.once(merge, "≤ 0.033×", ours_read, "pypaimon", theirs)
 
 
+def _dynamic_buckets(bench: Bench) -> None:
+    """Of a table with ``bucket=-1``: new keys, those that it has, and the memory that finding them takes."""
+    keys = bench.rows // 2
+    for known in (False, True):
+        bench.compare(
+            f"write {keys:,} rows with {'known' if known else 'new'} keys to dynamic buckets", "≤ 1.0×",
+            ("ours_dynamic_write", {"path": bench.path("dynamic_ours"), "keys": keys, "known": known}),
+            ("rust_dynamic_write", {"path": bench.path("dynamic_rust"), "keys": keys, "known": known}),
+        )  # fmt: skip
+    found = bench.run("ours_assigner", path=bench.path("dynamic_index"), keys=bench.rows)
+    if found:
+        bench.add(
+            f"find the buckets of {bench.rows:,} keys", f"{found['seconds']:.3f} s",
+            f"{found['bytes']:.1f} bytes a key, {found['most']:.1f} at most", "", "≤ 10 bytes",
+            f"{found['peak_mib']:.0f} MiB",
+        )  # fmt: skip
+
+
 def _compacted(bench: Bench) -> None:
     """Full compaction, as rows that a core merges in a second: ours and Java Paimon's of copies of one table."""
     path, rows = bench.path("keys_compacted"), bench.rows
@@ -93,6 +117,19 @@ def _compacted(bench: Bench) -> None:
     if found and java:
         what = f"full compaction of {rows:,} rows in {1 + LATER_RUNS} runs, CPU time"
         bench.once(what, "≤ 1.0×", found, "Java", java)
+
+
+def _rescaled(bench: Bench) -> None:
+    """From 4 to 16 buckets, and a full compaction of the same rows, by CPU time."""
+    rows = bench.rows
+    for what, runs in (("1 run", 1), (f"{1 + LATER_RUNS} runs", 1 + LATER_RUNS)):
+        path = bench.path(f"keys_rescaled_{runs}")
+        bench.run("ours_found_table", path=path, rows=rows, runs=runs, options={"bucket": "4"})
+        rescaled = bench.run("ours_rescale", path=path, rows=rows)
+        rewritten = bench.run("ours_compaction", path=path, rows=rows)
+        if rescaled and rewritten:
+            case = f"rescale {rows:,} rows in {what} from 4 to 16 buckets: against full compaction, CPU time"
+            bench.once(case, "≤ 1.2×", rescaled, "compact", rewritten)
 
 
 def _found_keys(bench: Bench) -> None:
@@ -196,9 +233,87 @@ def ours_compaction(path: str, rows: int) -> dict[str, Any]:
 
     table = pp.Table.open(copy_of(path, "keys_compacted_ours"))
     before = cpu_seconds()
-    elapsed, summary = timed(lambda: table.compact(full=True))
+    elapsed, summary = timed(lambda: table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"}))
     assert summary.rows == rows
     return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
+
+
+@case
+def ours_rescale(path: str, rows: int) -> dict[str, Any]:
+    """Seconds of CPU time; the table stays as it is."""
+    import paimon_pyds as pp
+
+    table = pp.Table.open(copy_of(path, "keys_rescaled_ours"))
+    before = cpu_seconds()
+    elapsed, summary = timed(lambda: table.rescale(16))
+    assert summary.rows == rows
+    return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
+
+
+def _dynamic_runs(keys: int) -> list[pa.RecordBatch]:
+    """The same keys twice, in no order."""
+    rng = np.random.default_rng(8)
+    runs = (next(batches(keys, keys, seed=seed)) for seed in range(2))
+    return [run.set_column(0, run.schema.field(0), pa.array(rng.permutation(keys))) for run in runs]
+
+
+@case
+def ours_dynamic_write(path: str, keys: int, known: bool) -> dict[str, Any]:
+    import paimon_pyds as pp
+
+    shutil.rmtree(path, ignore_errors=True)
+    first, second = _dynamic_runs(keys)
+    table = pp.Table.create(path, first.schema, ["id"])
+    seconds = timed(lambda: table.append([first]))[0]
+    return {"seconds": timed(lambda: ours(path).append([second]))[0] if known else seconds}
+
+
+@case
+def rust_dynamic_write(path: str, keys: int, known: bool) -> dict[str, Any]:
+    first, second = _dynamic_runs(keys)
+    _rust_new(path, "deduplicate", buckets=-1)
+    seconds = timed(lambda: _rust_append(path, first))[0]
+    return {"seconds": timed(lambda: _rust_append(path, second))[0] if known else seconds}
+
+
+@case
+def ours_assigner(path: str, keys: int) -> dict[str, Any]:
+    """Seconds to read a hash index and find all its keys; bytes of memory for each, afterwards and at most."""
+    import paimon_pyds as pp
+    from paimon_pyds.bucket.assigner import PartitionedRows
+    from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare
+    from paimon_pyds.bucket.hash_index import HashIndex
+    from paimon_pyds.metadata.partition import PartitionBucket
+    from paimon_pyds.options import TableOptions
+    from paimon_pyds.row import EMPTY_ROW, hash_rows
+
+    shutil.rmtree(path, ignore_errors=True)
+    table = pp.Table.create(path, pa.schema([pa.field("id", pa.int64(), False)]), ["id"])
+    types = [table.schema.field("id").type]
+
+    def rows(start: int, stop: int) -> pa.RecordBatch:
+        return pa.record_batch({"id": np.arange(start, min(keys, stop))})
+
+    index = HashIndex(table.store, table.schema, ())
+    entries = []
+    for bucket in range(-(-keys // _BUCKET_KEYS)):
+        first = bucket * _BUCKET_KEYS
+        hashes = hash_rows(rows(first, first + _BUCKET_KEYS).columns, types)
+        entries.append(index.write(PartitionBucket(EMPTY_ROW, bucket), [hashes], [])[0])
+    assigner = DynamicBuckets(table.schema, TableOptions({}), HashIndex(table.store, table.schema, entries), KeyShare())
+
+    def find() -> None:
+        for start in range(0, keys, _FOUND_AT_ONCE):
+            batch = rows(start, start + _FOUND_AT_ONCE)
+            assigner.assign(PartitionedRows(batch, [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)))
+
+    held, peak = held_mib(), peak_mib()
+    seconds = timed(find)[0]
+    return {
+        "seconds": seconds,
+        "bytes": (held_mib() - held) * 2**20 / keys,
+        "most": (peak_mib() - peak) * 2**20 / keys,
+    }
 
 
 @case
@@ -226,12 +341,12 @@ def ours_keys_table(path: str, keys: int, engine: str) -> None:
         _rust_append(path, run)
 
 
-def _rust_new(path: str, engine: str) -> None:
+def _rust_new(path: str, engine: str, buckets: int = 2) -> None:
     shutil.rmtree(path, ignore_errors=True)
     context, name = rust_sql(path)
     context.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
     columns = SQL_COLUMNS.replace("id BIGINT", "id BIGINT NOT NULL")
-    options = f"'bucket'='2', 'merge-engine'='{engine}'"
+    options = f"'bucket'='{buckets}', 'merge-engine'='{engine}'"
     context.sql(f"CREATE TABLE {name} ({columns}, PRIMARY KEY (id)) WITH ({options})")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -20,16 +21,19 @@ from paimon_pyds.errors import (
     OptionError,
     PaimonError,
     SchemaError,
+    UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
-from paimon_pyds.sql import casts
+from paimon_pyds.row import decode_row
+from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
 from paimon_pyds.types import DataField, Kind
@@ -50,7 +54,8 @@ def append(
         options: over the table's own.
         progress: called with the number of rows taken so far.
     """
-    return commit_messages(store, [_written(store, data, options, progress)], options=options, fresh=True)
+    message, changes = _written(store, data, options, progress)
+    return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +101,65 @@ def overwrite(
         progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    message = _written(store, data, options, progress)
-    return commit_messages(store, [message], overwrite=mode, options=options, fresh=True)
+    message, changes = _written(store, data, options, progress, mode)
+    return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
-    store: TableStore, data: Any, options: Mapping[str, str] | None, progress: Progress | None
-) -> CommitMessage:
-    with TableWriter(write_context(store, options)) as writer:
-        for batch in as_batches(data):
+    store: TableStore,
+    data: Any,
+    options: Mapping[str, str] | None,
+    progress: Progress | None,
+    mode: OverwriteMode | None = None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    snapshot = store.latest_snapshot()
+    context = write_context(store, options, overwrite=mode is not None)
+    if context.schema.crosses_partitions:
+        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
+    with TableWriter(context) as writer:
+        for batch in _reporting(data, progress):
             writer.write(batch)
-            if progress is not None:
-                progress(writer.rows_written)
-        return writer.prepare_commit()
+        return writer.prepare_commit(), None
+
+
+def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    """The batches of data; ``progress`` is told how many rows have been taken."""
+    rows = 0
+    for batch in as_batches(data):
+        yield batch
+        rows += batch.num_rows
+        if progress is not None:
+            progress(rows)
+
+
+def _written_by_key(
+    store: TableStore,
+    snapshot: Snapshot | None,
+    context: WriteContext,
+    batches: Iterator[pa.RecordBatch],
+    mode: OverwriteMode | None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    from paimon_pyds.cross_partition import Unmoved, write_rows  # other tables do without looking for keys
+    from paimon_pyds.query.key_places import KeyPlaces
+
+    schema = context.schema
+    if mode is None:
+        places = KeyPlaces.of(store, context, snapshot)
+        message = write_rows(context, batches, places)
+        guard = Unmoved(places, [message]).check
+        return message, RowChanges(Operation.WRITE, guard)
+    if mode.partition is None and not mode.dynamic:
+        return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
+    if mode.dynamic:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that a dynamic "
+            "overwrite leaves",
+            hint="name the partitions, overwrite the whole table, or append the rows",
+        )
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
+    places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
+    message = write_rows(context, batches, places)
+    return message, RowChanges(Operation.OVERWRITE, Unmoved(places, [message]).check)
 
 
 def commit_messages(
@@ -139,14 +190,22 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
+    schema = store.latest_schema()
+    table_options = TableOptions({**schema.options, **(options or {})})
+    indexes: list[str] = []
+    parts: Sequence[str] = ()
 
     def remove() -> None:
+        discard(store.io, indexes)
         if fresh or _surely_not_committed(store, buckets):
-            abort_messages(store, messages)
+            abort_messages(store, [*messages, CommitMessage(buckets)])
 
     with removing_unpublished(remove):
+        buckets = _in_real_buckets(store, table_options, buckets, options)
+        if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            parts = hash_parts(buckets)
         first, compaction = increments_of(buckets)
-        schema = store.latest_schema()
         if overwrite is not None:
             check_mode(schema, overwrite)
             replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
@@ -157,21 +216,76 @@ def commit_messages(
             first = replace(first, operation=changes.operation, guard=changes.guard)
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
-        table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
+    discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
+    _tidy_up(store, snapshot, buckets, options)
+    return snapshot
+
+
+def _makes_buckets(options: TableOptions) -> bool:
+    """Whether rows of a batch get their buckets when it is committed, and as many as they need."""
+    return bool(options.get("bucket") == POSTPONE_BUCKET and options.get("postpone.batch-write-fixed-bucket"))
+
+
+def _in_real_buckets(
+    store: TableStore, typed: TableOptions, buckets: tuple[BucketFiles, ...], options: Mapping[str, str] | None
+) -> tuple[BucketFiles, ...]:
+    if not _makes_buckets(typed) or all(bucket.bucket != POSTPONE_BUCKET for bucket in buckets):
+        return buckets
+    from paimon_pyds.compact.postpone import with_real_buckets  # other tables do without
+
+    return with_real_buckets(store, buckets, options)
+
+
+def _tidy_up(
+    store: TableStore, snapshot: Snapshot, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
+) -> None:
+    """What follows a commit: each a snapshot of its own, and a warning where it fails."""
+    schema = store.schema(snapshot.schema_id)
     if schema.primary_keys:
         from paimon_pyds.compact.compact import compact_written  # neither is for other tables
 
         compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+        typed = TableOptions({**schema.options, **(options or {})})
+        if _makes_buckets(typed):
+            _enlarge(store, schema, typed, buckets, options)
     elif snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)
-    return snapshot
+
+
+def _enlarge(
+    store: TableStore,
+    schema: TableSchema,
+    typed: TableOptions,
+    buckets: Sequence[BucketFiles],
+    options: Mapping[str, str] | None,
+) -> None:
+    """Give partitions that a batch has outgrown more buckets: Java does it before, here its rows are committed."""
+    from paimon_pyds.compact.compact import errors_as_warnings
+    from paimon_pyds.compact.postpone import outgrown
+    from paimon_pyds.compact.rescale import RescaleOptions, rescale
+
+    with errors_as_warnings(store):
+        for partition, count in outgrown(typed, buckets).items():
+            rescale(store, RescaleOptions(count, _is_partition(schema, partition), options=options))
+
+
+def _is_partition(schema: TableSchema, partition: bytes) -> Predicate:
+    fields = schema.partition_fields
+    values = decode_row(partition, [field.type for field in fields])
+    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
+    return make_and(
+        *(
+            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
+            for column, value in zip(columns, values, strict=True)
+        )
+    )
 
 
 def _moving(
@@ -181,6 +295,11 @@ def _moving(
 
     move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
     return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
+
+
+def _landed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
+    """Whether this very commit was made before."""
+    return EarlierCommits(store, increments_of(buckets)[0]).find(store.latest_snapshot()) is not None
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
@@ -254,7 +373,7 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
         column = ColumnRef(name)
         leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
     fields = schema.partition_fields
-    exact = [DataField(f.id, f.name, casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
     return bind(make_and(*leaves), exact)
 
 

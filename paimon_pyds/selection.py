@@ -14,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+STRIP_BINS = 120
+"""Parts into which a file's rows are cut to show where the wanted ones lie."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
@@ -100,6 +103,22 @@ class RowSelection:
         if len(inside) == stop - start:
             return RowSelection.ALL
         return RowSelection(inside.shift(-start)) if start else RowSelection(inside)
+
+    def strip(self, row_count: int) -> bytes:
+        """Where the wanted rows of a file of ``row_count`` rows lie: `STRIP_BINS` parts of equal length, in file order.
+
+        A part is 0 when it has no wanted row, else 1 … 255 for few … all of its rows.
+        """
+        if self.positions is None or row_count <= 0:
+            return b"\xff" * STRIP_BINS
+        edges = [row_count * i // STRIP_BINS for i in range(STRIP_BINS + 1)]
+        before = np.array([self.positions.rank(e - 1) if e else 0 for e in edges], np.int64)
+        rows, found = np.diff(edges), np.diff(before)
+        share = found / np.maximum(rows, 1)
+        if row_count < STRIP_BINS:  # parts without a row of their own show that of their neighbour on the left
+            at = (np.arange(STRIP_BINS) * row_count) // STRIP_BINS
+            share = np.array([float(int(row) in self.positions) for row in at])
+        return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()
 
     def __repr__(self) -> str:
         if self.positions is None:

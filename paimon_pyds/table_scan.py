@@ -18,7 +18,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, parse_value
-from paimon_pyds.options.arguments import condition, integer, mapping, text, texts
+from paimon_pyds.options.option import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.travel import (

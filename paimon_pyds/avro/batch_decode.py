@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
-from paimon_pyds.row.layout import LONGER, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.buffers import LONGER, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 _Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import binary_parts, valid_mask
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.row import hash_rows
-from paimon_pyds.row.layout import binary_parts, valid_mask
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, DataType, Kind, arrow_type
 
 

@@ -1,4 +1,4 @@
-"""The commands that write: ``write``, ``delete``, ``update``, ``merge`` and ``compact``."""
+"""The commands that write: ``write``, ``delete``, ``update``, ``merge``, ``compact`` and ``rescale``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
 
-S = TypeVar("S", "RowSummary", "CompactSummary")
+S = TypeVar("S", "RowSummary", "CompactSummary", "RescaleSummary")
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
 _COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
@@ -46,7 +47,7 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
     parser.add_argument("--create", action="store_true", help="create the table when it is missing")
     parser.add_argument("--partition-by", default="", help="partition columns of a created table")
-    parser.add_argument("--primary-key", default="", help="columns of a created table's key; --option bucket=4 with it")
+    parser.add_argument("--primary-key", default="", help="columns of a created table's key")
     parser.set_defaults(run=_write)
 
     parser = add_table_command(commands, "delete", "Delete rows: by deletion vectors where the table has them enabled.")
@@ -78,6 +79,12 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
     parser.set_defaults(run=_compact)
+
+    parser = add_table_command(commands, "rescale", "Write partitions anew with another number of buckets.")
+    parser.add_argument("bucket_num", type=int, nargs="?", help="how many; as many as the option bucket says without")
+    parser.add_argument("--partitions", help=WHERE_PARTITIONS)
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
+    parser.set_defaults(run=_rescale)
 
 
 def _add_merge(commands: Commands) -> None:
@@ -126,7 +133,7 @@ def _write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        from paimon_pyds.explain.data import counted
+        from paimon_pyds.explain.file import counted
 
         print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
 
@@ -204,7 +211,7 @@ def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S],
 
 
 def _rows_text(s: RowSummary) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.snapshot_id is None:
         return "no such row: nothing changed"
@@ -269,7 +276,7 @@ def _compact(arguments: argparse.Namespace) -> None:
 
 
 def _compact_text(s: CompactSummary, due: str) -> str:
-    from paimon_pyds.explain.data import counted
+    from paimon_pyds.explain.file import counted
 
     if s.groups == 0 and s.groups_skipped == 0:
         return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"
@@ -284,6 +291,33 @@ def _compact_text(s: CompactSummary, due: str) -> str:
     return (
         f"snapshot {s.snapshot_id}: {counted(s.files_before, 'file')} became {s.files_after:,} "
         f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {kept}) in {s.seconds:.1f} s{skipped}"
+    )
+
+
+def _rescale(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    with rows_progress("rescaling") as progress:
+        summary = table.rescale(
+            arguments.bucket_num,
+            arguments.partitions,
+            dry_run=arguments.dry_run,
+            options=table_options(arguments),
+            progress=progress,
+        )
+    _show_summary(arguments, summary, _rescale_text)
+
+
+def _rescale_text(s: RescaleSummary) -> str:
+    from paimon_pyds.explain.file import counted
+
+    if not s.partitions:
+        return f"nothing to rescale: {counted(s.bucket_num, 'bucket')} already"
+    what = f"{counted(s.partitions, 'partition')} to {counted(s.bucket_num, 'bucket')}"
+    if s.dry_run:
+        return f"would rescale {what} ({counted(s.files_before, 'file')}, {s.bytes_before:,} bytes)"
+    return (
+        f"snapshot {s.snapshot_id}: rescaled {what}; {counted(s.files_before, 'file')} became {s.files_after:,} "
+        f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {counted(s.rows, 'row')}) in {s.seconds:.1f} s"
     )
 
 

@@ -8,28 +8,26 @@ bucket is not rewritten again and again; and a file is also large when it has ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_pyds.commit import VectorPlace
+from paimon_pyds.compact.clustering import Clusters, sort_spec
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.universal import LevelFile, Steps
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.options.arguments import texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
-from paimon_pyds.sort.keys import STRATEGIES, can_sort
-from paimon_pyds.sort.spill import SPILL_CODECS
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
@@ -47,7 +45,8 @@ class Vector:
 class Group:
     """Files of one bucket that become new ones together, in the order their rows are to have.
 
-    ``steps`` says what becomes of each in a table with a primary key: there some only change their level.
+    ``steps`` says what becomes of each in a table with a primary key: there some only change their level. ``level`` is
+    that of the new files of other tables.
     """
 
     partition: bytes
@@ -55,6 +54,13 @@ class Group:
     total_buckets: int
     files: tuple[LiveFile, ...]
     steps: Steps | None = None
+    level: int = 0
+
+    @staticmethod
+    def of_steps(place: tuple[bytes, int, int], steps: Steps) -> Group:
+        """A group of a table with a primary key; ``place``: its partition, bucket, and number of buckets."""
+        files = (LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
+        return Group(*place, tuple(files), steps)
 
     @property
     def key(self) -> PartitionBucket:
@@ -98,14 +104,15 @@ class Plan:
     vectors: Mapping[str, Vector]
     groups: tuple[Group, ...]
 
-
-def _check_compactable(options: TableOptions) -> None:
-    """Raises UnsupportedError for an append table whose compaction would be wrong."""
-    if options.get("clustering.incremental"):
-        raise UnsupportedError(
-            "a table with clustering.incremental=true can't be compacted: its files have levels of clustering",
-            hint="use Java Paimon for this, or turn the option off",
-        )
+    def rewriting_older(self, numbers: Mapping[int, Collection[int]]) -> Plan:
+        """The same where older files are written anew, too; ``numbers`` of them by the numbers of their groups."""
+        groups = list(self.groups)
+        for number, some in numbers.items():
+            group = groups[number]
+            assert group.steps is not None
+            place = group.partition, group.bucket, group.total_buckets
+            groups[number] = Group.of_steps(place, group.steps.rewriting_older(some))
+        return replace(self, groups=tuple(groups))
 
 
 def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
@@ -121,52 +128,6 @@ def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
         full=full,
         every=bool(options.get("compaction.force-rewrite-all-files")),
     )
-
-
-def _sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
-    """How rows are to be ordered; None for as they are.
-
-    Raises:
-        OptionError: an unknown strategy, partition columns, columns whose values have no order.
-        SchemaError: an unknown column.
-        UnsupportedError: buckets whose rows have an order of their own.
-    """
-    names = [n.strip() for n in order_by.split(",")] if isinstance(order_by, str) else texts("order_by", order_by or ())
-    if order not in STRATEGIES:
-        raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
-    if not names:
-        if order != "order":
-            raise OptionError(f"order={order} needs the columns to order by", hint='such as "a, b"')
-        return None
-    options, schema = context.options, context.schema
-    if int(options.get("bucket")) > 0 and options.get("bucket-append-ordered"):
-        raise UnsupportedError(
-            "rows of fixed buckets can't be ordered while bucket-append-ordered is true: their order is that of writes",
-            hint="set bucket-append-ordered to false where no reader relies on it",
-        )
-    fields = {f.name: f for f in schema.fields}
-    for name in names:
-        if name not in fields:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(fields)}")
-        if name in schema.partition_keys:
-            raise OptionError(f"rows of one partition can't be ordered by its column {name!r}", hint="leave it out")
-        if not can_sort(fields[name]):
-            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {fields[name].type}")
-    if len(set(names)) < len(names):
-        raise OptionError(f"a column is named twice in order_by: {', '.join(names)}")
-    return SortSpec(
-        fields=tuple(fields[name] for name in names),
-        strategy=order,
-        buffer=int(options.get("write-buffer-size")),
-        compression=_codec(str(options.get("spill-compression"))),
-    )
-
-
-def _codec(name: str) -> str:
-    if name.lower() not in SPILL_CODECS:
-        hint = f"it is one of {', '.join(SPILL_CODECS)}"
-        raise OptionError(f"rows can't be spilled with spill-compression={name}", hint=hint)
-    return name.lower()
 
 
 def plan_compaction(
@@ -190,36 +151,67 @@ def plan_compaction(
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
     context = replace(write_context(store, request.options, existing_rows=True), file_source=FILE_SOURCE_COMPACT)
     schema = context.schema
-    _check_compactable(context.options)
-    rules, sort = _pick_rules(context, full=request.full), _sort_spec(context, request.order_by, request.order)
+    rules, clusters = _pick_rules(context, full=request.full), Clusters.of(store, context)
+    sort = None if vectors_only else sort_spec(context, request.order_by, request.order)
     entries = live_in(store, schema, snapshot, request.where, "compact")
+    idle: frozenset[bytes] = frozenset()
+    if clusters is not None and request.where is not None:
+        entries, idle = _with_idle_partitions(store, clusters, snapshot, entries, context)
     vectors = vectors_of(store, schema, snapshot)
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, vectors).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, vectors).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
+        picked: Iterable[tuple[list[LiveFile], int]]
         if vectors_only:
-            picked = [[file] for file in files if file.vector_file is not None]
-        elif sort is not None:
-            picked = [files]
+            picked = [([file], file.level) for file in files if file.vector_file is not None]
+        elif clusters is not None:
+            picked = clusters.pick(files, full=request.full or partition in idle)
+        elif request.order_by:
+            picked = [(files, 0)]
         else:
-            picked = pick_bucket(files, rules) if total > 0 else pick_unaware(files, rules)
-        groups += [Group(partition, bucket, total, tuple(group)) for group in picked]
+            picked = [(group, 0) for group in (pick_bucket if total > 0 else pick_unaware)(files, rules)]
+        groups += [Group(partition, bucket, total, tuple(group), level=level) for group, level in picked]
     return Plan(snapshot, schema, context, sort, entries, vectors, tuple(groups))
 
 
-def _by_bucket(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
+def _with_idle_partitions(
+    store: TableStore, clusters: Clusters, snapshot: Snapshot | None, entries: pa.RecordBatch, context: WriteContext
+) -> tuple[pa.RecordBatch, frozenset[bytes]]:
+    """The entries, and those of other partitions that are to be clustered fully; and which ones these are."""
+    options = context.options
+    if not context.schema.partition_keys or not options.is_set("clustering.history-partition.idle-to-full-sort"):
+        return entries, frozenset()
+    wanted, everything = (
+        set(entries["partition"].unique().to_pylist()),
+        live_in(store, context.schema, snapshot, None, ""),
+    )
+    others: dict[bytes, list[LiveFile]] = {}
+    for (partition, _, _), files in files_by_bucket(everything, {}).items():
+        if partition not in wanted:
+            others.setdefault(partition, []).extend(files)
+    idle = clusters.idle_partitions(others, options, int(time.time() * 1000))
+    kept = pc.is_in(everything["partition"], pa.array([*wanted, *idle], pa.binary()))
+    return everything.filter(kept), idle
+
+
+def files_by_bucket(
+    entries: pa.RecordBatch, vectors: Mapping[str, Vector]
+) -> dict[tuple[bytes, int, int], list[LiveFile]]:
     """Live files by partition, bucket and number of buckets, oldest first."""
-    names = ("partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number")
+    names = (
+        "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number", "level",
+        "schema_id",
+    )  # fmt: skip
     columns = [entries.column(name).to_pylist() for name in names]
     times = entries.column("creation_time").fill_null(0).to_numpy()
     found: dict[tuple[bytes, int, int], list[LiveFile]] = {}
     for at in np.argsort(times, kind="stable").tolist():
-        partition, bucket, total, name, size, rows, sequence = (column[at] for column in columns)
+        partition, bucket, total, name, size, rows, sequence, level, schema_id = (column[at] for column in columns)
         vector = vectors.get(name)
-        file = LiveFile(at, size, rows, sequence)
+        file = LiveFile(at, size, rows, sequence, level=level, schema_id=schema_id, created=int(times[at]))
         if vector is not None:
-            file = LiveFile(at, size, rows, sequence, vector.place.index_file, vector.file.cardinality)
+            file = replace(file, vector_file=vector.place.index_file, deleted=vector.file.cardinality)
         found.setdefault((partition, bucket, total), []).append(file)
     return found
 
@@ -241,7 +233,8 @@ class LiveFile:
     """A live data file. ``at`` is its place among the entries, ``size`` in bytes.
 
     ``vector_file`` names the index file with its deletion vector, None without one; ``deleted`` is how many rows that
-    takes away, None when the manifest does not say. ``sequence`` is its first sequence number.
+    takes away, None when the manifest does not say. ``sequence`` is its first sequence number, ``created`` is in
+    milliseconds; ``level`` is above 0 where incremental clustering has sorted it.
     """
 
     at: int
@@ -250,6 +243,9 @@ class LiveFile:
     sequence: int
     vector_file: str | None = None
     deleted: int | None = 0
+    level: int = 0
+    schema_id: int = 0
+    created: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from paimon_pyds.write.writer import joined_batches
 class CompactTask:
     """Data files of a bucket that become new ones, in this order unless ``sort`` names another. It pickles.
 
-    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``.
+    ``bucket`` has no files yet; the sequence numbers of the new ones begin at ``first_sequence``, they get ``level``.
     """
 
     number: int
@@ -39,12 +39,20 @@ class CompactTask:
     bucket: BucketFiles
     first_sequence: int
     sort: SortSpec | None = None
+    level: int = 0
 
     @property
     def live_rows(self) -> int | None:
         """Rows that are not deleted; None when a manifest does not say how many are."""
         counts = [file.live_row_count for file in self.files]
         return None if None in counts else sum(count or 0 for count in counts)
+
+    def check(self, rows: int) -> None:
+        """Raises CorruptFileError where the files gave another number of rows than the manifests say."""
+        if self.live_rows not in (None, rows):
+            raise CorruptFileError(
+                f"the files of a group gave {rows} rows, the manifests say {self.live_rows}", path=self.bucket.directory
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class CompactResult:
 
     ``gone`` says that one of the old files is not there any more: another commit removed it, and it has expired.
     ``replaced`` are rows of files that stay, by name and position: vectors hide them now, as new files have their keys.
+    ``older`` are the numbers of those among `Group.older` that were written anew.
     """
 
     number: int
@@ -60,6 +69,7 @@ class CompactResult:
     rows: int
     gone: SnapshotNotFoundError | None = None
     replaced: Mapping[str, BitMap] = field(default_factory=dict)
+    older: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,16 @@ def compact_tasks(store: TableStore, plan: Plan) -> list[CompactTask]:
     """A task for each group."""
     spec = read_spec(store, plan)
     return [
-        CompactTask(number, plan.context, spec, found.files, found.bucket, found.group.first_sequence, plan.sort)
+        CompactTask(
+            number,
+            plan.context,
+            spec,
+            found.files,
+            found.bucket,
+            found.group.first_sequence,
+            plan.sort,
+            found.group.level,
+        )
         for number, found in enumerate(group_files(store, plan))
     ]
 
@@ -128,18 +147,18 @@ def compact_one(task: CompactTask) -> CompactResult:
         SchemaError: a value does not fit its column, as NULL in one that became NOT NULL.
         StorageError: a file can't be read or written.
     """
+    return write_rows(task, conformed_rows(task))
+
+
+def write_rows(task: CompactTask, batches: Iterable[pa.RecordBatch]) -> CompactResult:
+    """Write rows (see `conformed`) into new files of a task. On an error they are removed again."""
     threads = WriterThreads()
-    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence)
-    conformer = task.context.conformer()
+    writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence, task.level)
     rows = 0
     try:
-        for batch in _batches(task):
+        for batch in batches:
             rows += batch.num_rows
-            writer.write(conformer.conform(batch))
-        if task.live_rows not in (None, rows):
-            raise CorruptFileError(
-                f"the files of a group gave {rows} rows, the manifests say {task.live_rows}", path=task.bucket.directory
-            )
+            writer.write(batch)
         return CompactResult(task.number, writer.close(), rows)
     except SnapshotNotFoundError as error:
         writer.abort()
@@ -151,14 +170,29 @@ def compact_one(task: CompactTask) -> CompactResult:
         threads.shutdown()
 
 
+def conformed_rows(task: CompactTask) -> Iterator[pa.RecordBatch]:
+    """The live rows of a task as they are written. Raises as `compact_one`."""
+    rows = 0
+    for batch in conformed(task, _batches(task)):
+        rows += batch.num_rows
+        yield batch
+    task.check(rows)
+
+
+def conformed(task: CompactTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows with the columns of ``task.spec`` as they are written."""
+    conformer = task.context.conformer()
+    return map(conformer.conform, joined_batches(batches))
+
+
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
-        return joined_batches(_read(task, task.spec.fields))
+        return read_rows(task, task.spec.fields)
     rows = sum(f.row_count for f in task.files)
-    return joined_batches(sorted_batches(lambda fields: _read(task, fields), task.spec.fields, rows, task.sort))
+    return sorted_batches(lambda fields: read_rows(task, fields), task.spec.fields, rows, task.sort)
 
 
-def _read(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
+def read_rows(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
     """These columns of the rows; all of them, and what else is written, or those of sort keys."""
     whole = fields == task.spec.fields
     spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())

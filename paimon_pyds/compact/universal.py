@@ -9,10 +9,11 @@ ForceUpLevel0Compaction, CompactStrategy, Levels and MergeTreeCompactTask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from paimon_pyds.merge.files import highest_level, looks_up
+from paimon_pyds.merge.files import highest_level
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.options import TableOptions
 
 _TRIGGER = "num-sorted-run.compaction-trigger"
@@ -65,6 +66,7 @@ class UniversalRules:
         lift_level_0: leave no file on level 0 (``compaction.force-up-level-0``; where older versions are looked up).
         rewrite_lifted: a file is rewritten when it leaves level 0, except for the highest level: its rows may have to
             be merged with older ones.
+        rewrite_deletes: so is one with rows that delete others.
         other_formats: levels whose files have another format than those of level 0, and don't take these as they are.
         vectors_hide: a deletion vector hides the older version of each row that leaves level 0, so that no row above
             has to delete others.
@@ -82,6 +84,7 @@ class UniversalRules:
     size_ratio: int = 1
     lift_level_0: bool = False
     rewrite_lifted: bool = False
+    rewrite_deletes: bool = False
     other_formats: frozenset[int] = frozenset()
     vectors_hide: bool = False
     full_interval: int | None = None
@@ -98,17 +101,20 @@ class UniversalRules:
             target_size: of its files, in bytes.
             hour: of the day, 0 to 23, where the writer is.
         """
-        found = looks_up(options)
+        older = OlderVersions.of(options)
         return cls(
             small_size=int(target_size * float(options.get("compaction.small-file-ratio"))),
             trigger=int(options.get(_TRIGGER)),
             highest_level=highest_level(options),
             size_amplification=int(options.get("compaction.max-size-amplification-percent")),
             size_ratio=int(options.get("compaction.size-ratio")) + _offpeak_ratio(options, hour),
-            lift_level_0=bool(_lifts_by_look_up(options) if found else options.get("compaction.force-up-level-0")),
-            rewrite_lifted=found and (options.get("merge-engine") != "deduplicate" or options.is_set("sequence.field")),
-            other_formats=_other_formats(options) if found else frozenset(),
-            vectors_hide=bool(options.get("deletion-vectors.enabled")),
+            lift_level_0=bool(
+                _lifts_by_look_up(options) if older.looked_up else options.get("compaction.force-up-level-0")
+            ),
+            rewrite_lifted=older.change_lifted_rows,
+            rewrite_deletes=older.change_lifted_deletes,
+            other_formats=_other_formats(options) if older.looked_up else frozenset(),
+            vectors_hide=older.hidden,
             full_interval=options.get("compaction.optimization-interval"),
             total_size=options.get("compaction.total-size-threshold"),
             incremental_size=options.get("compaction.incremental-size-threshold"),
@@ -289,6 +295,12 @@ class Steps:
         """All files that go, or change their level: those to rewrite first."""
         return [*(file for rewrite in self.rewrites for section in rewrite for file in section), *self.upgrades]
 
+    def rewriting_older(self, numbers: Collection[int]) -> Steps:
+        """The same where the older files of these numbers are written anew, each on its own level."""
+        rewrites = (((file,),) for number, file in enumerate(self.older) if number in numbers)
+        stay = tuple(file for number, file in enumerate(self.older) if number not in numbers)
+        return replace(self, rewrites=(*self.rewrites, *rewrites), older=stay)
+
 
 def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
     """Which files of a unit are rewritten. Large files whose keys no other has stay, unless rows of them go.
@@ -305,7 +317,7 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
         file = section[0]
         goes = rules.rewrite_all or file.loses_rows or (level == highest and file.has_deletes)
         if not file.level:
-            goes |= rules.vectors_hide and file.has_deletes
+            goes |= rules.rewrite_deletes and file.has_deletes
             goes |= level in rules.other_formats or (rules.rewrite_lifted and level < highest)
         return len(section) == 1 and not goes
 
@@ -335,7 +347,7 @@ def _older(unit: Unit, runs: Sequence[Run]) -> Run:
 def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
     """Sections that are rewritten together: a large file without others of its keys ends those before it."""
     group: list[Run] = []
-    for section in _sections(unit.files):
+    for section in key_sections(unit.files):
         if len(section) > 1 or section[0].size < rules.small_size:
             group.append(section)
             continue
@@ -347,7 +359,7 @@ def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
         yield tuple(group)
 
 
-def _sections(files: Sequence[LevelFile]) -> Iterator[Run]:
+def key_sections(files: Sequence[LevelFile]) -> Iterator[Run]:
     """Files in the order of their keys, those together whose key ranges overlap."""
     section: list[LevelFile] = []
     reached = 0

@@ -20,7 +20,7 @@ from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
-from paimon_pyds.merge.files import levels_fit
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -138,7 +138,8 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
 
 def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None:
     """Raises OptionError where versions of rows lie on several levels that would be read otherwise from now on."""
-    if not new.primary_keys or levels_fit(TableOptions(old.options), TableOptions(new.options)):
+    before, after = (OlderVersions.of(TableOptions(schema.options)) for schema in (old, new))
+    if not new.primary_keys or before.fit(after):
         return
     files = ManifestReader(store).live_files(store.latest_snapshot(), ("partition", "bucket", "level"))
     above = files.select(["partition", "bucket", "level"]).filter(pc.greater(files["level"], 0))

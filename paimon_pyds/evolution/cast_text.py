@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import (
-    INTEGER_BITS,
     INTEGER_KINDS,
+    INTEGER_RANGES,
     UNIT_DIGITS,
     UNITS_PER_SECOND,
     AtomicType,
@@ -101,8 +101,7 @@ def _parse_integer(text: str, type_: AtomicType) -> int:
     if match is None or text in ("", "+", "-"):
         raise _refuse(text, type_)
     value: int = int(match[1] + (match[2] or "0")) if len(match[2]) <= 25 else 2**80
-    bits = INTEGER_BITS[type_.kind]
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+    if value not in INTEGER_RANGES[type_.kind]:
         raise _refuse(text, type_)
     return value
 

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from paimon_pyds.errors import OptionError
 
@@ -29,6 +29,28 @@ class Executor(Protocol):
 
         When a task fails no further one is started, the results of all that were done are given, and then the first
         error is raised: who wrote files knows which to remove.
+        """
+
+
+@runtime_checkable
+class ShufflingExecutor(Executor, Protocol):
+    """One that can also send data from worker to worker."""
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterator[tuple[int, bytes]]],
+        tasks: Sequence[T],
+        gather: Callable[[int, Iterator[bytes]], R],
+        parts: int,
+    ) -> Iterator[R]:
+        """Cut what tasks read into parts, and make a result of each part; for results and errors see `map`.
+
+        Args:
+            split: gives the number of a part and some data of it, in any order and as often as it likes.
+            tasks: what ``split`` is run over.
+            gather: is called once for each part that there is data of, with all of it: in the order of the tasks, and
+                within these as ``split`` gave it.
+            parts: how many there are, numbered from 0 on.
         """
 
 

@@ -13,29 +13,33 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from paimon_pyds.explain.data import Actual, ExplainedFile, ExplainedScan, counted
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.explain.file import (
+    Actual,
+    ExplainedFile,
     PlannedVisit,
+    RunPlan,
+    counted,
     explain_file,
-    in_visiting_order,
-    planned_visits,
-    run_plans,
-    search_text,
 )
 from paimon_pyds.explain.html import to_html, to_page
-from paimon_pyds.explain.text import to_text
+from paimon_pyds.explain.scan import ExplainedScan, to_text
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import Const, computed_parts
+from paimon_pyds.predicate.tree import Const, Predicate, computed_parts
+from paimon_pyds.query.top_n_rows import by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
+from paimon_pyds.read.live_rows import SectionTrace
 from paimon_pyds.redaction import redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.split import PlannedFile
+from paimon_pyds.split import PlannedFile, ReadSpec
 
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not shown."""
 _SHOWN_REASONS = 3
+_FIRST_ROWS = "top n"
 
 
 def explain(
@@ -71,12 +75,13 @@ def explain(
     return Explanation(
         table=table,
         snapshot_id=plan.snapshot_id,
-        predicate="" if predicate is Const.TRUE else to_sql(predicate, shorten=True),
+        predicate=_sql(predicate),
         steps=tuple(steps),
         files=tuple(files),
         skips=plan.skips,
         order=order,
         limit=limit,
+        skew=plan.skew,
         on_rows=tuple(dict.fromkeys(to_sql(part, shorten=True) for part in computed_parts(predicate))),
     )
 
@@ -100,7 +105,7 @@ def explain_run(
         versions = sum(actual.rows for path, actual in by_path.items() if path in merged)
         detail = f"{counted(versions, 'version')} of rows merged; {detail}"
     step = PruneStep("result", len(read), rows, spent, millis, detail)
-    searches = {trace.path: search_text(trace.section) for trace in traces if trace.section is not None}
+    searches = {trace.path: _search_text(trace.section) for trace in traces if trace.section is not None}
     files = tuple(
         replace(
             f,
@@ -137,7 +142,7 @@ def _actual(trace: FileTrace) -> Actual:
 
 def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int) -> list[ExplainedFile]:
     """Asks the files on threads: what takes time is waiting for a storage."""
-    runs = run_plans(plan, footers)
+    runs = _run_plans(plan, footers)
 
     def ask(number: int, file: PlannedFile) -> ExplainedFile:
         embedded, path = plan.index_answers.get(file.name, ()), file.path
@@ -147,6 +152,54 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
         return list(map(ask, range(len(plan.files)), plan.files))
     with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(plan.files))) as pool:
         return list(pool.map(ask, range(len(plan.files)), plan.files))
+
+
+def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
+    """The sorted runs of a plan's files, by path; none for append tables. ``footers``: files to look into, about."""
+    sections: dict[tuple[PartitionBucket, int], list[PlannedFile]] = {}
+    for file in plan.files:
+        if file.run is not None:
+            sections.setdefault((file.bucket_id, file.run.section), []).append(file)
+    whole, merging = _sql(plan.spec.predicate), plan.spec.merging
+    found: dict[str, RunPlan] = {}
+    for number, files in enumerate(sections.values(), 1):
+        levels = [file.run.level for file in files if file.run is not None]
+        runs = levels.count(0) + len(set(levels) - {0})
+        filters: tuple[str, ...] = (whole,)
+        if merging is not None and files[0].merged:
+            filters = (_sql(merging.filter.before), _sql(merging.filter.after))
+            if filters[1] and len(found) < footers:
+                filters = (*filters, _search_text(_section_plan(plan.spec, files)))
+        for file, level in zip(files, levels, strict=True):
+            found[file.path] = RunPlan(level, number, len(files), runs, file.merged, *filters)
+    return found
+
+
+def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
+    from paimon_pyds.read.merged_files import plan_section
+
+    try:
+        return plan_section(spec, files)
+    except FileNotFoundError as error:
+        path = error.filename or files[0].path
+        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
+
+
+def _search_text(section: SectionTrace) -> str:
+    """Which versions of a section's rows are merged, as the filter's part for afterwards allows."""
+    if section.candidates is None or section.reason:
+        return f"all versions are merged: {section.reason or 'a newer version may differ'}"
+    text = f"indexes leave {counted(section.candidates, 'row')} that may make it true"
+    if section.candidate_keys is None:
+        return f"{text}: only versions of their keys are merged"
+    return (
+        f"{text}, {counted(section.candidate_keys, 'candidate key')}: {section.versions:,} of "
+        f"{counted(section.rows, 'version')} fetched, {counted(section.rows_returned, 'row')} kept"
+    )
+
+
+def _sql(predicate: Predicate) -> str:
+    return "" if predicate is Const.TRUE else to_sql(predicate, shorten=True)
 
 
 def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneStep]:
@@ -250,6 +303,28 @@ def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
         return step
     reasons = _first_of([f"{reason} (−{n:,})" for reason, n in found])
     return replace(step, detail=f"{step.detail}: {reasons}" if step.detail else reasons)
+
+
+def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
+    """The files that may hold one of the first rows, by path, in the order in which they are asked."""
+    files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
+    files.sort(key=lambda file: file.merged)
+    return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
+
+
+def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> ScanPlan:
+    """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
+    of them.
+    """
+    files = {file.path: file for file in plan.files}
+    left = tuple(files[path] for path in visits if path in files)
+    left_out = [file for file in plan.files if file.path not in visits]
+    if not left_out:
+        return replace(plan, files=left)
+    reason = "others have enough rows that come before all of theirs"
+    skips = [SkippedFile(file.name, file.row_count, file.size, reason, _FIRST_ROWS) for file in left_out]
+    step = PruneStep(_FIRST_ROWS, len(left), sum(f.row_count for f in left), sum(f.size for f in left))
+    return replace(plan, files=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,33 +1,183 @@
-"""Explaining one data file: its indexes, its deletion vector, how its row groups and pages would be read.
-
-For the first rows in an order also which files statistics leave out, when the others are asked, and by what.
-"""
+"""Explaining one data file: its indexes, its deletion vector, how its row groups and pages would be read; for the first
+rows in an order also when it is asked, and by what."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.data import ExplainedFile, PagePlan, RunPlan, TopNVisit, counted
 from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
-from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.index.evaluate import IndexAnswer, index_answers
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.query.answer import IndexedFile
-from paimon_pyds.query.top_n_rows import best_possible, by_best_value
+from paimon_pyds.query.top_n_rows import best_possible
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
-from paimon_pyds.read.live_rows import LiveRows, SectionTrace
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile, index_answers, row_strip
+from paimon_pyds.read.live_rows import LiveRows
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
 
 _MOST_NAMES = 3
+READ_WHOLE, READ_PART, NOT_NEEDED = "read whole", "read in part", "not needed"
+NOT_SKIPPED = (NOT_NEEDED, READ_PART, READ_WHOLE)
+"""What happens to files that no step left out, in the order of pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagePlan:
+    """How a data file would be read: what its row groups and pages leave, and what is chosen.
+
+    Attributes:
+        rows: positions left after the file's own statistics.
+        groups, groups_total: row groups with such positions, of how many.
+        bytes, whole_bytes: to be asked of the storage for the columns, of what they have in those row groups.
+        pages, pages_total: pages read by themselves, of those in the columns that are read so.
+        pages_micros, group_micros: what both ways were estimated to cost, where there was a choice.
+        choice: ``pages``, ``row groups``, ``pages and row groups``, ``stripes`` or ``blocks`` of other formats, or
+            ``nothing``.
+        why: what else decided, in words.
+        at_most: columns that the filter does not need are read for surviving rows only, so it may be less.
+    """
+
+    rows: int
+    groups: int
+    groups_total: int
+    bytes: int
+    whole_bytes: int
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    choice: str = "nothing"
+    why: str = ""
+    at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopNVisit:
+    """When and how a file is asked for the first rows in an order.
+
+    Attributes:
+        number: 1 for the file that is asked first.
+        bound: no row of the file comes before one for which this SQL is true; empty when statistics do not tell.
+        by: the index that knows the best rows, ``statistics`` for a file with one value; empty when there is none.
+        reads: whether sort columns are read, all of them or those of the rows that ``by`` leaves.
+    """
+
+    number: int
+    bound: str
+    by: str
+    reads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Where a file of a table with a primary key stands among the sorted runs of its bucket, and what that means.
+
+    Attributes:
+        level: 0 for files as writers leave them, then higher as they are compacted.
+        section: numbers the sections of the plan; no key is in two of them.
+        files, runs: files of the section that are read, and the sorted runs that these make.
+        merged: whether its rows are merged with those of the section's other files; else it is read raw.
+        before: the part of the filter that acts on the file itself, as SQL.
+        after: the part that waits until rows are merged, as a newer version may hide a row that it keeps.
+        search: which versions of rows are merged because of that, in words.
+    """
+
+    level: int
+    section: int
+    files: int
+    runs: int
+    merged: bool
+    before: str
+    after: str = ""
+    search: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds.
+
+    Of a file whose rows are merged, ``rows`` are those that were given to merging.
+    """
+
+    rows: int
+    rows_decoded: int
+    bytes: int
+    requests: int
+    pages: int
+    pages_total: int
+    groups: int
+    millis: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedFile:
+    """What indexes, deletions and pages said of one file that planning left.
+
+    ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
+    were taken off; ``strip`` shows where they lie (`RowSelection.strip`). ``pages`` is None for a
+    file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with
+    a primary key. ``spared``: the scan was run, and had all its rows without reading the file. Times in milliseconds.
+    """
+
+    path: str
+    size: int
+    rows: int
+    rows_kept: int
+    index_bytes: int
+    reason: str
+    rows_after_index: int = 0
+    index_answers: tuple[IndexAnswer, ...] = ()
+    strip: bytes = b""
+    pages: PagePlan | None = None
+    actual: Actual | None = None
+    top_n: TopNVisit | None = None
+    run: RunPlan | None = None
+    spared: bool = False
+    index_millis: float = 0.0
+    pages_millis: float = 0.0
+
+    @property
+    def rows_to_read(self) -> int:
+        """Positions left after all steps that were looked at."""
+        return self.rows_kept if self.pages is None else self.pages.rows
+
+    @property
+    def outcome(self) -> str:
+        """The step that left the file out, or how much of it is read."""
+        if self.rows and not self.rows_after_index:
+            return "side index"
+        if self.rows and not self.rows_kept:
+            return "deletion vectors"
+        if self.rows and not self.rows_to_read:
+            return "pages"
+        if self.spared:
+            return NOT_NEEDED
+        if self.top_n is not None and not self.top_n.reads:
+            return READ_PART
+        return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def human_bytes(size: int) -> str:
+    """A size for people."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
 def explain_file(
@@ -46,7 +196,7 @@ def explain_file(
         file: one of its files.
         embedded: what its embedded index said when it was planned.
         visit: when it is asked for the first rows in an order.
-        run: its place among the sorted runs, see `run_plans`.
+        run: its place among the sorted runs.
         footer: look into the data file's footer and page indexes too.
 
     Raises:
@@ -72,7 +222,7 @@ def _explain(
     file, rows, trace = live.file, live.file.row_count, live.trace
     if live.matches_none:
         reason = "no row of this file's schema can match"
-        return ExplainedFile(file.path, file.size, rows, 0, 0, reason, strip=row_strip(RowSelection.NONE, rows))
+        return ExplainedFile(file.path, file.size, rows, 0, 0, reason, strip=RowSelection.NONE.strip(rows))
     start = time.perf_counter()
     kept = live.candidates.count(rows)
     answers = embedded + tuple(a for result in trace.index_results for a in index_answers(result.trace, rows))
@@ -92,7 +242,7 @@ def _explain(
         reason="; ".join(_reasons(answers, after_index - kept)),
         rows_after_index=after_index,
         index_answers=answers,
-        strip=row_strip(live.candidates, rows),
+        strip=live.candidates.strip(rows),
         pages=pages,
         top_n=top_n,
         index_millis=(indexes_asked - start) * 1000,
@@ -188,57 +338,6 @@ def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
     return "; ".join([*by_name, *reasons])
 
 
-def run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
-    """The sorted runs of a plan's files, by path; none for append tables. ``footers``: files to look into, about."""
-    sections: dict[tuple[PartitionBucket, int], list[PlannedFile]] = {}
-    for file in plan.files:
-        if file.run is not None:
-            sections.setdefault((file.bucket_id, file.run.section), []).append(file)
-    whole, merging = _sql(plan.spec.predicate), plan.spec.merging
-    found: dict[str, RunPlan] = {}
-    for number, files in enumerate(sections.values(), 1):
-        levels = [file.run.level for file in files if file.run is not None]
-        runs = levels.count(0) + len(set(levels) - {0})
-        filters: tuple[str, ...] = (whole,)
-        if merging is not None and files[0].merged:
-            filters = (_sql(merging.filter.before), _sql(merging.filter.after))
-            if filters[1] and len(found) < footers:
-                filters = (*filters, search_text(_section_plan(plan.spec, files)))
-        for file, level in zip(files, levels, strict=True):
-            found[file.path] = RunPlan(level, number, len(files), runs, file.merged, *filters)
-    return found
-
-
-def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
-    from paimon_pyds.read.merged_files import plan_section
-
-    try:
-        return plan_section(spec, files)
-    except FileNotFoundError as error:
-        path = error.filename or files[0].path
-        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
-
-
-def search_text(section: SectionTrace) -> str:
-    """Which versions of a section's rows are merged, as the filter's part for afterwards allows."""
-    if section.candidates is None or section.reason:
-        return f"all versions are merged: {section.reason or 'a newer version may differ'}"
-    text = f"indexes leave {counted(section.candidates, 'row')} that may make it true"
-    if section.candidate_keys is None:
-        return f"{text}: only versions of their keys are merged"
-    return (
-        f"{text}, {counted(section.candidate_keys, 'candidate key')}: {section.versions:,} of "
-        f"{counted(section.rows, 'version')} fetched, {counted(section.rows_returned, 'row')} kept"
-    )
-
-
-def _sql(predicate: Predicate) -> str:
-    return "" if predicate is Const.TRUE else to_sql(predicate, shorten=True)
-
-
-STEP = "top n"
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedVisit:
     """One of the files that are asked for the first rows, one after the other; ``number`` counts from 1."""
@@ -268,25 +367,3 @@ class PlannedVisit:
         if best.key is None:
             return to_sql(Leaf(Op.IS_NULL, column))
         return to_sql(Leaf(Op.EQ, column, (scalar_to_internal(key.codec.values([best.key])[0]),)))
-
-
-def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
-    """The files that may hold one of the first rows, by path, in the order in which they are asked."""
-    files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
-    files.sort(key=lambda file: file.merged)
-    return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
-
-
-def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> ScanPlan:
-    """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
-    of them.
-    """
-    files = {file.path: file for file in plan.files}
-    left = tuple(files[path] for path in visits if path in files)
-    left_out = [file for file in plan.files if file.path not in visits]
-    if not left_out:
-        return replace(plan, files=left)
-    reason = "others have enough rows that come before all of theirs"
-    skips = [SkippedFile(file.name, file.row_count, file.size, reason, STEP) for file in left_out]
-    step = PruneStep(STEP, len(left), sum(f.row_count for f in left), sum(f.size for f in left))
-    return replace(plan, files=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))

@@ -14,7 +14,7 @@ from paimon_pyds.errors import ExpressionError, PredicateError, suggest
 from paimon_pyds.expression.cast import can_cast, constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
-from paimon_pyds.sql import casts, values
+from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
 from paimon_pyds.types import (
@@ -138,7 +138,7 @@ class Binder:
 
     def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:
         for step in steps:
-            node = self._part(at, node, Constant(casts.STRING, pa.scalar(step), Literal(step, casts.STRING)))
+            node = self._part(at, node, Constant(tree.STRING, pa.scalar(step), Literal(step, tree.STRING)))
         return node
 
     def _item(self, item: Item) -> Node:
@@ -212,7 +212,7 @@ class Binder:
     def condition(self, node: Node) -> Node:
         """The node as a condition. Raises LookupError when it is none."""
         if node.type is None:
-            return Constant(casts.BOOLEAN, pa.scalar(None, pa.bool_()))
+            return Constant(tree.BOOLEAN, pa.scalar(None, pa.bool_()))
         if node.type.kind is not Kind.BOOLEAN:
             hint = "; double quotes make a string" if node.type.kind in STRING_KINDS else ""
             raise LookupError(f"a condition is wanted, this is a {type_text(node.type)}{hint}")

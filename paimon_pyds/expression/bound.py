@@ -20,7 +20,7 @@ from paimon_pyds.expression.coercion import NUMBERS, Type, normal
 from paimon_pyds.expression.nodes import Column, Node, columns, type_text
 from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import Computed, Predicate
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression, Literal, Value
@@ -170,7 +170,7 @@ def bind_condition(
 
 def checked_condition(bound: BoundExpression) -> BoundExpression:
     """The expression itself. Raises ExpressionError when it is no condition."""
-    if bound._arrow is None and bound.type is not None and bound.type.kind is not casts.BOOLEAN.kind:
+    if bound._arrow is None and bound.type is not None and bound.type.kind is not tree.BOOLEAN.kind:
         raise ExpressionError(f"{bound.text} is a {bound.type.kind.value}, a condition is wanted")
     return bound
 

@@ -26,7 +26,7 @@ from paimon_pyds.expression.arrays import (
     wide,
 )
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
-from paimon_pyds.sql import casts, values
+from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
@@ -132,12 +132,12 @@ def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
         storage = pa.int32() if kind is Kind.TIME else pa.int64()
 
         def parsed(text: str) -> int:
-            return casts.literal_nanos(casts.cast_literal(Literal(text, casts.STRING), target, zone)) // unit
+            return casts.literal_nanos(casts.cast_literal(Literal(text, tree.STRING), target, zone)) // unit
 
         return by_distinct(array, parsed, storage).view(wanted)
 
     def value(text: str) -> object:
-        return casts.cast_literal(Literal(text, casts.STRING), target, zone).value
+        return casts.cast_literal(Literal(text, tree.STRING), target, zone).value
 
     if kind is Kind.DATE:
         return by_distinct(array, value, pa.int32()).view(wanted)
@@ -202,7 +202,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
 
 
 def _rounded(value: float, target: AtomicType) -> Decimal:
-    literal: Decimal = casts.cast_literal(Literal(value, casts.DOUBLE), target, "UTC").value
+    literal: Decimal = casts.cast_literal(Literal(value, tree.DOUBLE), target, "UTC").value
     return literal
 
 
@@ -238,7 +238,7 @@ def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str)
     counts = filled(array.view(pa.int64()))
     if target.kind in INTEGER_KINDS:
         whole = pa.array(counts // factor, pa.int64(), mask=~valid(array))
-        return _to_integer(whole, casts.LONG, target, zone)
+        return _to_integer(whole, tree.LONG, target, zone)
     if target.kind is Kind.DECIMAL:
         digits = UNIT_DIGITS[timestamp_unit(source)]
         return from_unscaled(rescale(counts, digits, target.scale or 0), valid(array), target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     BINARY_KINDS,
@@ -39,9 +39,9 @@ _MIN_SCALE = 6
 def normal(type_: DataType) -> DataType:
     """The type without length and nullability, timestamps and times with their precision."""
     if type_.kind in STRING_KINDS:
-        return casts.STRING
+        return tree.STRING
     if type_.kind in BINARY_KINDS:
-        return casts.BYTES
+        return tree.BYTES
     if type_.kind is Kind.TIME:
         return AtomicType(Kind.TIME, precision=3)
     if type_.kind in TIMESTAMP_KINDS and isinstance(type_, AtomicType) and type_.precision is None:
@@ -113,14 +113,14 @@ def common_type(a: Type, b: Type) -> Type:
 
 def _with_text(other: AtomicType) -> AtomicType:
     if other.kind in INTEGER_KINDS:
-        return casts.LONG
-    return casts.DOUBLE if other.kind in NUMBERS else other
+        return tree.LONG
+    return tree.DOUBLE if other.kind in NUMBERS else other
 
 
 def _numeric(a: DataType, b: DataType) -> DataType:
     if Kind.DECIMAL in (a.kind, b.kind):
         if a.kind in FLOAT_KINDS or b.kind in FLOAT_KINDS:
-            return casts.DOUBLE
+            return tree.DOUBLE
         left, right = as_decimal(a), as_decimal(b)
         scale = max(left.scale or 0, right.scale or 0)
         whole = max((t.precision or 0) - (t.scale or 0) for t in (left, right))

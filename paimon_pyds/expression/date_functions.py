@@ -13,13 +13,13 @@ from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, AtomicType, Kind, arrow_type
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-_INT, _DATE = casts.INT, casts.DATE
+_INT, _DATE = tree.INT, tree.DATE
 _FIELDS = {
     "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,
     "dayofyear": pc.day_of_year, "weekofyear": pc.iso_week, "hour": pc.hour, "minute": pc.minute, "second": pc.second,

@@ -26,7 +26,7 @@ from paimon_pyds.expression.nodes import (
 )
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def _arithmetic(operator: str) -> Resolve:
         if Kind.DECIMAL in kinds and not kinds & FLOAT_KINDS:
             return _decimals(binder, operator, a, b)
         if operator == "/":
-            a, b = (binder.coerce(node, casts.DOUBLE) for node in (a, b))
-            return Apply(casts.DOUBLE, operators.divide, (a, b))
+            a, b = (binder.coerce(node, tree.DOUBLE) for node in (a, b))
+            return Apply(tree.DOUBLE, operators.divide, (a, b))
         a, b = binder.common([a, b])
         if a.type is None:
-            a, b = binder.coerce(a, casts.DOUBLE), binder.coerce(b, casts.DOUBLE)
+            a, b = binder.coerce(a, tree.DOUBLE), binder.coerce(b, tree.DOUBLE)
         return Apply(a.type, operators.math, (a, b), (operator,))
 
     return resolve
@@ -78,7 +78,7 @@ def _number(binder: Binder, node: Node, other: Node) -> Node:
         return node
     if node.type.kind in STRING_KINDS:
         integers = other.type is not None and other.type.kind in INTEGER_KINDS
-        return binder.cast(node, casts.LONG if integers else casts.DOUBLE)
+        return binder.cast(node, tree.LONG if integers else tree.DOUBLE)
     if node.type.kind not in NUMBERS:
         raise LookupError(f"a number is wanted, not a {type_text(node.type)}")
     return node
@@ -108,9 +108,9 @@ def _integer_divide(binder: Binder, arguments: list[Node]) -> Node:
         assert isinstance(a.type, AtomicType) and isinstance(b.type, AtomicType)
         whole = AtomicType(Kind.DECIMAL, precision=38, scale=0)
         divided = Apply(whole, operators.decimal_math, (a, b), ("div", a.type, b.type, whole))
-        return binder.cast(divided, casts.LONG)
-    a, b = (binder.coerce(node, casts.LONG) for node in (a, b))
-    return Apply(casts.LONG, operators.integer_divide, (a, b))
+        return binder.cast(divided, tree.LONG)
+    a, b = (binder.coerce(node, tree.LONG) for node in (a, b))
+    return Apply(tree.LONG, operators.integer_divide, (a, b))
 
 
 def _negative(binder: Binder, arguments: list[Node]) -> Node:
@@ -151,15 +151,15 @@ def _comparison(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         a, b = _comparable(binder, arguments)
         if a.type is None:
-            return Constant(casts.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
+            return Constant(tree.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
         length = char_length((a, b))
         if length is not None:
             a, b = without_blanks(binder, (a, b))
             if operator not in ("=", "<>", "<=>"):
-                return Apply(casts.BOOLEAN, operators.compare_padded, (a, b), (operator, length))
+                return Apply(tree.BOOLEAN, operators.compare_padded, (a, b), (operator, length))
         if operator == "<=>":
-            return Apply(casts.BOOLEAN, operators.null_safe, (a, b))
-        return Apply(casts.BOOLEAN, operators.compare, (a, b), (operator,))
+            return Apply(tree.BOOLEAN, operators.null_safe, (a, b))
+        return Apply(tree.BOOLEAN, operators.compare, (a, b), (operator,))
 
     return resolve
 
@@ -181,30 +181,30 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     given = binder.common(arguments)
     type_ = given[0].type
     if type_ is None:
-        return Constant(casts.BOOLEAN, pa.scalar(None, pa.bool_()))
+        return Constant(tree.BOOLEAN, pa.scalar(None, pa.bool_()))
     if char_length(given) is not None:
         given = without_blanks(binder, given)
     listed = [item.value for item in given[1:] if isinstance(item, Constant)]
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
-        parts = [Apply(casts.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
-        return Logic(casts.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
+        parts = [Apply(tree.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
+        return Logic(tree.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
     values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
-    return Apply(casts.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
+    return Apply(tree.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
 def _logic(every: bool) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        return Logic(casts.BOOLEAN, tuple(binder.condition(node) for node in arguments), every)
+        return Logic(tree.BOOLEAN, tuple(binder.condition(node) for node in arguments), every)
 
     return resolve
 
 
 def _not(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(casts.BOOLEAN, pc.invert, (binder.condition(arguments[0]),))
+    return Apply(tree.BOOLEAN, pc.invert, (binder.condition(arguments[0]),))
 
 
 def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
-    return lambda binder, arguments: Apply(casts.BOOLEAN, kernel, tuple(arguments))
+    return lambda binder, arguments: Apply(tree.BOOLEAN, kernel, tuple(arguments))
 
 
 # ------------------------------------------------------------------------------------------------------------ choices
@@ -224,7 +224,7 @@ def _nullif(binder: Binder, arguments: list[Node]) -> Node:
 
 
 def _nvl2(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.choice([Apply(casts.BOOLEAN, pc.is_valid, (arguments[0],))], arguments[1:])
+    return binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (arguments[0],))], arguments[1:])
 
 
 def _extreme(operator: str) -> Resolve:

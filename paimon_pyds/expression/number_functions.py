@@ -24,13 +24,13 @@ from paimon_pyds.expression.arrays import (
 )
 from paimon_pyds.expression.coercion import NUMBERS
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-_DOUBLE = casts.DOUBLE
+_DOUBLE = tree.DOUBLE
 _MOST_DIGITS = 400
 _EXACT_CONTEXT = Context(prec=2 * _MOST_DIGITS, traps=[InvalidOperation])
 
@@ -74,8 +74,8 @@ def _whole(up: bool) -> Resolve:
             result = AtomicType(Kind.DECIMAL, precision=digits, scale=0)
             return Apply(result, _whole_decimal, (node,), (up, type_.scale or 0, result))
         if type_.kind in INTEGER_KINDS:
-            return binder.coerce(node, casts.LONG)
-        return Apply(casts.LONG, _whole_double, (binder.coerce(node, _DOUBLE),), (up,))
+            return binder.coerce(node, tree.LONG)
+        return Apply(tree.LONG, _whole_double, (binder.coerce(node, _DOUBLE),), (up,))
 
     return resolve
 
@@ -114,7 +114,7 @@ def _round(binder: Binder, arguments: list[Node]) -> Node:
 def _digits(binder: Binder, arguments: list[Node]) -> int:
     if len(arguments) == 1:
         return 0
-    digits = binder.coerce(arguments[1], casts.INT)
+    digits = binder.coerce(arguments[1], tree.INT)
     if not isinstance(digits, Constant) or not digits.value.is_valid:
         raise LookupError("the number of digits must be a literal")
     # Beyond that nothing changes: no number has a digit there, and powers of ten that large take all memory.
@@ -204,6 +204,6 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     "ln": Function((1, 1), _logarithm(pc.ln)),
     "log10": Function((1, 1), _logarithm(pc.log10)),
     "log2": Function((1, 1), _logarithm(pc.log2)),
-    "isnan": Function((1, 1), typed(_is_nan, casts.BOOLEAN, _DOUBLE)),
+    "isnan": Function((1, 1), typed(_is_nan, tree.BOOLEAN, _DOUBLE)),
     "nanvl": Function((2, 2), _nanvl),
 }

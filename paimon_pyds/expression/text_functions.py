@@ -27,14 +27,14 @@ from paimon_pyds.expression.arrays import (
 )
 from paimon_pyds.expression.nodes import ANY, Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.predicate.like import like_parts, like_regex
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
-_INT, _TEXT, _BOOLEAN = casts.INT, casts.STRING, casts.BOOLEAN
-_TEXT, _BOOLEAN = casts.STRING, casts.BOOLEAN
+_INT, _TEXT, _BOOLEAN = tree.INT, tree.STRING, tree.BOOLEAN
+_TEXT, _BOOLEAN = tree.STRING, tree.BOOLEAN
 _REFERENCE = re.compile(r"\\(?P<kept>.)|\$(?P<group>[0-9])(?![0-9])|(?P<wrong>[\\$])|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
@@ -175,7 +175,7 @@ def _python(*arguments: Any) -> pa.Array:
 
 def _concat(binder: Binder, arguments: list[Node]) -> Node:
     if all(node.type is not None and node.type.kind in BINARY_KINDS for node in arguments):
-        return Apply(casts.BYTES, _joined, tuple(arguments))
+        return Apply(tree.BYTES, _joined, tuple(arguments))
     return Apply(_TEXT, _joined, tuple(binder.coerce(node, _TEXT) for node in arguments))
 
 
@@ -215,7 +215,7 @@ def _digest(function: Callable[..., str | None]) -> Resolve:
         data, *bits = arguments
         if data.type is not None and data.type.kind not in BINARY_KINDS | STRING_KINDS:
             raise LookupError(f"a text or bytes are wanted, not a {type_text(data.type)}")
-        given = (binder.cast(data, casts.BYTES), *(binder.coerce(node, _INT) for node in bits))
+        given = (binder.cast(data, tree.BYTES), *(binder.coerce(node, _INT) for node in bits))
         return Apply(_TEXT, _python, given, (function, arrow_type(_TEXT)))
 
     return resolve

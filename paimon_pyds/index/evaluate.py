@@ -11,7 +11,7 @@ An embedded index is known by all its bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, KeyC
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
+from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
@@ -35,6 +36,7 @@ DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192
 _BYTES_PER_CHECKSUM = 1024 // 4
 EMPTY = "empty"
+_SHOWN_POSITIONS = 8
 
 _READERS: dict[str, Callable[[ByteSource, KeyCodec, ByteCache], IndexReader]] = {
     BLOOM_FILTER: lambda source, codec, cache: BloomReader(source, codec),
@@ -62,6 +64,47 @@ class LeafTrace(NamedTuple):
     index_type: str | None
     result: RowSelection
     bytes_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAnswer:
+    """What one index of a file said to one leaf of the filter.
+
+    Attributes:
+        leaf: the leaf as SQL, in the file's own schema.
+        column: the column as the index container names it.
+        index: the index's type; ``empty`` when the column holds NULLs only; None when no index could answer.
+        rows: how many rows it keeps of the file's ``of``.
+        positions: the first of the kept positions, a few; none when all rows are kept.
+        strip: where they lie, see `RowSelection.strip`.
+        bytes_read: what the storage was asked for.
+    """
+
+    leaf: str
+    column: str
+    index: str | None
+    rows: int
+    of: int
+    positions: tuple[int, ...]
+    strip: bytes
+    bytes_read: int
+
+
+def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
+    """What an evaluation on a file of ``row_count`` rows said to each leaf."""
+    return tuple(
+        IndexAnswer(
+            leaf=to_sql(leaf.leaf, shorten=True),
+            column=leaf.column,
+            index=leaf.index_type,
+            rows=leaf.result.count(row_count),
+            of=row_count,
+            positions=() if leaf.result.positions is None else tuple(leaf.result.positions[:_SHOWN_POSITIONS]),
+            strip=leaf.result.strip(row_count),
+            bytes_read=leaf.bytes_read,
+        )
+        for leaf in trace
+    )
 
 
 class IndexResult(NamedTuple):

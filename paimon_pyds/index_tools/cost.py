@@ -23,7 +23,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known
-from paimon_pyds.options.arguments import condition, integer, mapping
+from paimon_pyds.options.option import condition, integer, mapping
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import build
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.expression.arrays import NARROW, decimal_array, rescale, unscaled
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid
-from paimon_pyds.row.layout import build
 
 _Numbers = npt.NDArray[Any]
 

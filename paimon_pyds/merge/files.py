@@ -37,26 +37,6 @@ def hides_level_0(options: TableOptions) -> bool:
     return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
 
 
-def looks_up(options: TableOptions) -> bool:
-    """Whether compactions look up what runs that they leave alone hold of the keys that come from level 0.
-
-    So the version of the lowest level above 0 has in it what higher ones hold. (Java: CoreOptions.needLookup.)
-    """
-    wanted = options.get("deletion-vectors.enabled") or options.get("force-lookup")
-    return bool(wanted) or options.get("merge-engine") == "first-row" or options.get("changelog-producer") == "lookup"
-
-
-def levels_fit(before: TableOptions, after: TableOptions) -> bool:
-    """Whether rows that were compacted by one state of a table's options, to several levels above 0, are the same read
-    by the other: where older versions are looked up, the one of the lowest level has in it what others hold.
-    """
-    vectors = "deletion-vectors.enabled"
-    newest_counts = before.get("merge-engine") == "deduplicate" and before.get("sequence.field") is None
-    if newest_counts or looks_up(before) == looks_up(after):
-        return bool(before.get(vectors)) == bool(after.get(vectors))
-    return False
-
-
 def highest_level(options: TableOptions) -> int:
     """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
     levels = options.get("num-levels")

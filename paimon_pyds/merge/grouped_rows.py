@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, is_true
-from paimon_pyds.row.layout import build
+from paimon_pyds.buffers import build, from_numpy, is_true
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]

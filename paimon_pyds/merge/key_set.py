@@ -14,15 +14,17 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, to_numpy
 from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import PredicateError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
+from paimon_pyds.predicate.compare import compare_char
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
-from paimon_pyds.types import FLOAT_KINDS, DataField, Kind
+from paimon_pyds.types import FLOAT_KINDS, AtomicType, DataField, Kind
 
-_NOT_LISTED = FLOAT_KINDS | {Kind.CHAR}
-"""Types whose values may be equal as keys and differ in statistics: zeros of both signs, blanks at the end."""
 _FEW = 1024
 """So many keys are compared with all rows of a batch."""
+_MOST_FORMS = 1 << 16
+"""Texts with different numbers of blanks at their end that files are asked for."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +113,47 @@ def _among(rows: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Flags:
 
 
 def one_of(field: DataField, values: pa.Array) -> Predicate:
-    """What a leaf can say of a column that has one of some values: true for all such rows, and maybe for others."""
-    if field.type.kind in _NOT_LISTED:
-        return Const.TRUE
+    """What leaves can say of a column that has one of some values: true for all such rows, and maybe for others."""
     order, again = sorted_rows([values])
     values = values.take(from_numpy(order[np.append(True, ~again)]))
+    literals = _literals(values)
+    if literals is None:
+        return Const.TRUE
+    ref = ColumnRef(field.name, (), field.type, field.id)
+    if field.type.kind is Kind.CHAR:
+        return _one_of_char(ref, literals)
+    return Leaf(Op.IN if len(literals) > 1 else Op.EQ, ref, literals)
+
+
+def between(field: DataField, values: pa.Array) -> Predicate:
+    """The same of one that is no less than the first and no greater than the last of some values in their order."""
+    ends = _literals(pa.concat_arrays([values.slice(0, 1), values.slice(len(values) - 1)]))
+    if ends is None or field.type.kind is Kind.CHAR or field.type.kind in FLOAT_KINDS:
+        return Const.TRUE
+    ref = ColumnRef(field.name, (), field.type, field.id)
+    return make_and(Leaf(Op.GE, ref, ends[:1]), Leaf(Op.LE, ref, ends[1:]))
+
+
+def _literals(values: pa.Array) -> tuple[Any, ...] | None:
+    """Values as leaves have them; None where texts are not UTF-8, as Java allows."""
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
     try:
-        literals = tuple(values.to_pylist())
-    except UnicodeDecodeError:  # not UTF-8, as Java allows
+        return tuple(values.to_pylist())
+    except UnicodeDecodeError:
+        return None
+
+
+def _one_of_char(ref: ColumnRef, texts: Sequence[str]) -> Predicate:
+    """The same of CHAR, where files and their indexes may differ in the blanks at the end (`compare_char`): few texts
+    with any number of them, many by the least and the greatest."""
+    assert isinstance(ref.type, AtomicType)
+    length = max(ref.type.length or 1, *map(len, texts))
+    try:
+        if len(texts) * length <= _MOST_FORMS:
+            return compare_char(Op.IN, ref, texts, ref.type)
+        filled = [text.ljust(length) for text in texts]
+        ends = ((Op.GE, min(filled)), (Op.LE, max(filled)))
+        return make_and(*(compare_char(op, ref, (text,), ref.type) for op, text in ends))
+    except PredicateError:  # of so many characters that forms of one text are too many
         return Const.TRUE
-    ref = ColumnRef(field.name, (), field.type, field.id)
-    return Leaf(Op.IN if len(literals) > 1 else Op.EQ, ref, literals)

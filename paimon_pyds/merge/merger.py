@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.merge.changelog import Changelog
-from paimon_pyds.merge.engine import FirstRow
 from paimon_pyds.merge.engine_options import merge_engine, sequence_fields
-from paimon_pyds.merge.files import looks_up
 from paimon_pyds.merge.key_values import LEVEL, SEQUENCE_NUMBER, VALUE_KIND, key_column
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.merge.versions import Versions, sort_versions
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -44,7 +43,7 @@ class RowMerger:
         self.keys = tuple(key_column(name) for name in schema.trimmed_primary_keys)
         self._sequence = sequence_fields(schema)
         self._engine = merge_engine(schema)
-        self._by_level = looks_up(TableOptions(schema.options)) and not isinstance(self._engine, FirstRow)
+        self._by_level = OlderVersions.of(TableOptions(schema.options)).lowest_level_counts
         self._keeps_single = keeps_single
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ row form for the few that survive, and for commits. The Avro schemas of all meta
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, one_array, scalar
+from paimon_pyds.buffers import one_array, scalar
 
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
@@ -291,26 +291,6 @@ RUN_COLUMNS = (
 )  # fmt: skip
 """What a write looks at of a bucket's files: its writer, its commit and the choice of what to compact after it read the
 same columns, so that a manifest is parsed once."""
-
-
-def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
-    """Entries as columns of `ENTRY_SCHEMA`, in the same order."""
-    rows = [
-        (
-            e.kind, e.partition, e.bucket, e.total_buckets,
-            f.file_name, f.file_size, f.row_count, f.min_key, f.max_key,
-            f.key_stats.min_values, f.key_stats.max_values, f.key_stats.null_counts,
-            f.value_stats.min_values, f.value_stats.max_values, f.value_stats.null_counts,
-            f.min_sequence_number, f.max_sequence_number, f.schema_id, f.level, f.extra_files, f.creation_time,
-            f.delete_row_count, f.embedded_index, f.file_source, f.value_stats_cols, f.external_path, f.first_row_id,
-            f.write_cols,
-        )
-        for e in entries
-        for f in (e.file,)
-    ]  # fmt: skip
-    columns = zip(*rows, strict=True) if rows else [()] * len(ENTRY_SCHEMA)
-    arrays = [array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)
 
 
 def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:

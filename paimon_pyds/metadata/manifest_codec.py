@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,15 @@ from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, MANIFEST_VERSION, FileKind, entry_schema
+from paimon_pyds.metadata.manifest import (
+    ENTRY,
+    ENTRY_PATHS,
+    ENTRY_SCHEMA,
+    MANIFEST_VERSION,
+    FileKind,
+    ManifestEntry,
+    entry_schema,
+)
 from paimon_pyds.metadata.record_codec import Misfit, check_version
 
 _ONE_BY_ONE = 48
@@ -321,3 +329,23 @@ def _guess_starts(schema: Record, data: npt.NDArray[np.uint8], first: dict[str, 
     if lead:
         at = at[data[at - 1] == 2] - 1  # the branch of the record, 1
     return np.asarray(at, np.int64)
+
+
+def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
+    """Entries as columns of `ENTRY_SCHEMA`, in the same order."""
+    rows = [
+        (
+            e.kind, e.partition, e.bucket, e.total_buckets,
+            f.file_name, f.file_size, f.row_count, f.min_key, f.max_key,
+            f.key_stats.min_values, f.key_stats.max_values, f.key_stats.null_counts,
+            f.value_stats.min_values, f.value_stats.max_values, f.value_stats.null_counts,
+            f.min_sequence_number, f.max_sequence_number, f.schema_id, f.level, f.extra_files, f.creation_time,
+            f.delete_row_count, f.embedded_index, f.file_source, f.value_stats_cols, f.external_path, f.first_row_id,
+            f.write_cols,
+        )
+        for e in entries
+        for f in (e.file,)
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True) if rows else [()] * len(ENTRY_SCHEMA)
+    arrays = [array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENTRY_SCHEMA)

@@ -79,6 +79,21 @@ class TableSchema:
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @property
+    def crosses_partitions(self) -> bool:
+        """Whether a key may be in any partition, and moves between them: ``bucket=-1``, and the primary key does not
+        hold all partition columns."""
+        return self._keeps_buckets and not set(self.partition_keys) <= set(self.primary_keys)
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether hash index files say which bucket a key is in (``bucket=-1``, all partition columns in the key)."""
+        return self._keeps_buckets and not self.crosses_partitions
+
+    @property
+    def _keeps_buckets(self) -> bool:
+        return bool(self.primary_keys) and self.options.get("bucket", "-1").strip() == "-1"
+
+    @property
     def bucket_keys(self) -> tuple[str, ...]:
         """The columns that decide a row's bucket: option ``bucket-key``, else the trimmed primary key."""
         return comma_separated(self.options.get("bucket-key", "")) or self.trimmed_primary_keys

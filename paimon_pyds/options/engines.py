@@ -1,4 +1,4 @@
-"""Options of primary keys, compaction, streams, catalogs and maintenance: nothing in them changes an append table.
+"""Options of primary keys, compaction, streams, catalogs and maintenance: none changes the rows of an append table.
 
 Defaults are those of Java Paimon's CoreOptions.
 """
@@ -113,19 +113,22 @@ _OVERWRITES = _group("overwritten files are lifted by compactions only", primary
     ("overwrite-upgrade", _B, "true", "level of overwritten files"),
 ])  # fmt: skip
 
-_OTHER_BUCKETS = _group("tables with a primary key are written to fixed buckets only", primary_key_only=True, rows=[
-    ("dynamic-bucket.target-row-num", _L, "2000000", "rows of a dynamic bucket"),
-    ("dynamic-bucket.initial-buckets", _N, None, "buckets at the start"),
-    ("dynamic-bucket.max-buckets", _N, "-1", "most buckets"),
-    ("dynamic-bucket.assigner-parallelism", _N, None, "tasks that assign buckets"),
-    ("cross-partition-upsert.index-ttl", _T, None, "how long keys are remembered"),
-    ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads of the bootstrap"),
+_POSTPONED = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("postpone.batch-write-fixed-bucket", _B, "true", "batch writes choose buckets at once"),
-    ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "tasks of such a write"),
-    ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "load before more buckets"),
+    ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "buckets that such a write makes, at most"),
+    ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "how many times too few: then more"),
     ("postpone.default-bucket-num", _N, None, "buckets of a new partition"),
-    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket"),
-    ("postpone.target-size-per-bucket", _M, "1 gb", "size of a bucket"),
+    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket, to tell how many there are to be"),
+    ("postpone.target-size-per-bucket", _M, "1 gb", "the same by size, where rows are not set"),
+])  # fmt: skip
+
+_KEYS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
+    ("dynamic-bucket.target-row-num", _L, "2000000", "keys of a dynamic bucket"),
+    ("dynamic-bucket.initial-buckets", _N, None, "buckets of a new partition"),
+    ("dynamic-bucket.max-buckets", _N, "-1", "most buckets of a partition"),
+    ("dynamic-bucket.assigner-parallelism", _N, None, "assigners of a job"),
+    ("cross-partition-upsert.index-ttl", _T, None, "age of files whose keys a write does not look for"),
+    ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads that look for keys"),
 ])  # fmt: skip
 
 _NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", primary_key_only=True, rows=[
@@ -144,21 +147,24 @@ _LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
 ])  # fmt: skip
 
 _MERGE_RUNS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
-    ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
     ("compaction.force-up-level-0", _B, "false", "a compaction leaves nothing on level 0"),
     ("force-lookup", _B, "false", "compactions look older versions up, and leave nothing on level 0"),
     ("lookup-compact", _E, "radical", "gentle: what is looked up may stay on level 0 until runs are merged anyway"),
     ("lookup-compact.max-interval", _N, None, "compactions of one writer, of which each here is the first, until then"),
-    ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("compaction.offpeak.start.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak.end.hour", _N, "-1", "quiet hours"),
     ("compaction.offpeak-ratio", _N, "0", "size ratio in quiet hours"),
     ("compaction.optimization-interval", _T, None, "how often all runs are merged"),
     ("compaction.total-size-threshold", _M, None, "size of a bucket below which all runs are merged"),
     ("compaction.incremental-size-threshold", _M, None, "size of newer runs above which all are merged"),
+    ("full-compaction.delta-commits", _N, None, "each batch write is followed by a full compaction"),
+])  # fmt: skip
+
+_RUNS = _group("", status=Status.HONOURED, rows=[
+    ("compaction.max-size-amplification-percent", _N, "200", "percent of the oldest run that is too much"),
+    ("compaction.size-ratio", _N, "1", "percent that a run may be larger than those before it"),
     ("num-sorted-run.compaction-trigger", _N, "5", "sorted runs that are worth a compaction"),
     ("num-levels", _N, None, "levels of the merge tree"),
-    ("full-compaction.delta-commits", _N, None, "each batch write is followed by a full compaction"),
 ])  # fmt: skip
 
 _COMPACTION = _group("belongs to the memory of Java's writers, or to compaction jobs of its own", [
@@ -168,16 +174,25 @@ _COMPACTION = _group("belongs to the memory of Java's writers, or to compaction 
     ("spill-compression.zstd-level", _N, "1", "of spilled data"),
     ("page-size", _M, "64 kb", "memory pages of Java"),
     ("cache-page-size", _M, "64 kb", "memory pages of Java"),
-    ("sort-compaction.range-strategy", _E, "size", "ranges of a sort"),
-    ("sort-compaction.local-sample.magnification", _N, "1000", "sample of a sort"),
-    ("zorder.var-length-contribution", _N, "8", "bytes of a string in a z-order"),
+])  # fmt: skip
+
+_CLUSTERING = _group("", status=Status.HONOURED, rows=[
     ("clustering.columns", _S, None, "columns that files are sorted by"),
     ("clustering.strategy", _S, "auto", "order, zorder or hilbert"),
     ("clustering.incremental", _B, "false", "cluster bit by bit"),
     ("clustering.incremental.mode", _E, "global-sort", "how"),
-    ("clustering.incremental.optimize-write", _B, "false", "cluster on write"),
     ("clustering.history-partition.limit", _N, "5", "old partitions at once"),
     ("clustering.history-partition.idle-to-full-sort", _T, None, "age of old partitions"),
+])  # fmt: skip
+
+_CLUSTERED_WRITES = _group("rows are clustered by compactions; writers leave them in their order", [
+    ("clustering.incremental.optimize-write", _B, "false", "cluster on write"),
+])  # fmt: skip
+
+_CURVES = _group("curves run over ranks of values, by a sample of the rows, and ranges have as many rows each", [
+    ("sort-compaction.range-strategy", _E, "size", "ranges of a sort"),
+    ("sort-compaction.local-sample.magnification", _N, "1000", "sample of a sort"),
+    ("zorder.var-length-contribution", _N, "8", "bytes of a string in a z-order"),
 ])  # fmt: skip
 
 _EXPIRY = _group("commits here expire and tag nothing; these are operations of their own", [
@@ -284,6 +299,7 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_OTHER_BUCKETS, *_NOT_COMPACTED, *_LOOK_UPS,
-    *_MERGE_RUNS, *_COMPACTION, *_EXPIRY, *_STREAMS, *_CATALOGS, *_GLOBAL_INDEX
+    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
+    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CLUSTERED_WRITES, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_GLOBAL_INDEX,
 )  # fmt: skip

@@ -10,7 +10,6 @@ from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
-from paimon_pyds.predicate.literal_bounds import domain
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -24,11 +23,12 @@ from paimon_pyds.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.sql import casts, values
+from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
     INTEGER_KINDS,
+    INTEGER_RANGES,
     NESTED_KINDS,
     REFUSED_KINDS,
     STRING_KINDS,
@@ -153,9 +153,9 @@ class TableBinder:
         literal = _literal(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
-        stored = casts.STRING if type_.kind is Kind.CHAR else type_
+        stored = tree.STRING if type_.kind is Kind.CHAR else type_
         try:
-            equal = compare(Op.EQ, ColumnRef(at.name, at.path, stored), literal, self._zone)
+            equal = self._comparison(Op.EQ, ColumnRef(at.name, at.path, stored), literal)
         except PredicateError as error:
             raise PredicateError(f"keys of {at}: {error.message}", hint=error.hint) from None
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
@@ -187,11 +187,23 @@ class TableBinder:
                 return self._in(leaf.op, column, literals)
             if len(literals) != 1 or leaf.op not in _COMPARISONS:
                 raise PredicateError(f"{leaf.op.value} takes one literal, not {len(literals)}")
-            return compare(leaf.op, column, literals[0], self._zone)
+            return self._comparison(leaf.op, column, literals[0])
         except PredicateError as error:
             if error.message.startswith("column "):
                 raise
             raise PredicateError(f"column {column}: {error.message}", hint=error.hint) from None
+
+    def _comparison(self, op: Op, column: ColumnRef, literal: Literal, *, as_double: bool = False) -> Predicate:
+        """As `compare` gives it; most literals are values of the column's type, with smaller and larger ones."""
+        type_, given, value = column.type, literal.type, literal.value
+        if type_ is not None and given is not None and value is not None and not as_double:
+            if type_.kind is Kind.VARCHAR and given.kind in STRING_KINDS:
+                return Leaf(op, column, (str(value),))
+            if type_.kind in INTEGER_KINDS and given.kind in INTEGER_KINDS:
+                held = INTEGER_RANGES[type_.kind]
+                if held[0] < value < held[-1]:
+                    return Leaf(op, column, (value,))
+        return compare(op, column, literal, self._zone, as_double=as_double)
 
     def _in(self, op: Op, column: ColumnRef, literals: list[Literal]) -> Predicate:
         """IN as OR of equalities, NOT IN as AND of inequalities; those with one value each are gathered again."""
@@ -230,7 +242,7 @@ class TableBinder:
         others: list[Predicate] = []
         unequal = Leaf(Op.IS_NOT_NULL, column)
         for literal in literals:
-            part = compare(single, column, literal, self._zone, as_double=as_double and type_.kind in NUMBERS)
+            part = self._comparison(single, column, literal, as_double=as_double and type_.kind in NUMBERS)
             if isinstance(part, Leaf) and part.op is single:
                 gathered.setdefault(sort_key(part.literals[0]), part.literals[0])
             elif part is not Const.FALSE and part != unequal:
@@ -265,8 +277,8 @@ def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object
         return None
     if kinds is STRING_KINDS:
         return {literal.value: literal.value for literal in literals}
-    low, high = domain(type_)
-    return {literal.value: literal.value for literal in literals if low <= literal.value <= high}
+    held = INTEGER_RANGES[type_.kind]
+    return {literal.value: literal.value for literal in literals if literal.value in held}
 
 
 def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
@@ -288,7 +300,7 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
         case And(children) | Or(children):
             return type(predicate)(tuple(bind_as_written(c, fields, timezone=timezone) for c in children))
         case Leaf(op, column, literals) if op in _KEPT_AS_WRITTEN:
-            plain = [replace(f, type=casts.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+            plain = [replace(f, type=tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
             alone = [bind(Leaf(Op.EQ, column, (literal,)), plain, timezone=timezone) for literal in literals]
             values: list[Any] = [part.literals[0] for part in alone if isinstance(part, Leaf) and part.op is Op.EQ]
             bound = bind(Leaf(Op.IS_NOT_NULL, column), fields)

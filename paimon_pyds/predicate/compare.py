@@ -38,11 +38,6 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     assert isinstance(type_, AtomicType)
     if literal.value is None:
         return Const.UNKNOWN
-    integers = literal.type is not None and literal.type.kind in INTEGER_KINDS and type_.kind in INTEGER_KINDS
-    if integers and not as_double:
-        low, high = domain(type_)
-        if low < literal.value < high:
-            return Leaf(op, column, (literal.value,))
     if type_.kind is Kind.CHAR:
         return compare_char(op, column, (str(bytes_or_text(literal, type_)),), type_)
     if type_.kind in STRING_KINDS or type_.kind in BINARY_KINDS:

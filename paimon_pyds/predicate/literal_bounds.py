@@ -26,8 +26,8 @@ from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
     FLOAT_KINDS,
-    INTEGER_BITS,
     INTEGER_KINDS,
+    INTEGER_RANGES,
     NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
@@ -54,8 +54,7 @@ def domain(type_: DataType) -> tuple[int, int]:
     """The smallest and the largest step of a column's type."""
     kind = type_.kind
     if kind in INTEGER_KINDS:
-        half = 1 << (INTEGER_BITS[kind] - 1)
-        return -half, half - 1
+        return INTEGER_RANGES[kind][0], INTEGER_RANGES[kind][-1]
     match kind:
         case Kind.BOOLEAN:
             return 0, 1

@@ -17,10 +17,10 @@ from paimon_pyds.predicate.compare import compare_literals
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
-from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, names
+from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
 from paimon_pyds.types import STRING_KINDS, DataField, fields_named
 
 MAX_GROWTH = 16
@@ -135,7 +135,7 @@ class _NormalForm:
             raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
         text = wanted.sql.format(self._source.text[node.start : node.stop])
         if wanted in (Wanted.NOT_TRUE, Wanted.NOT_FALSE):
-            value = Value(Literal(wanted is Wanted.NOT_TRUE, casts.BOOLEAN), start=node.start, stop=node.stop)
+            value = Value(Literal(wanted is Wanted.NOT_TRUE, tree.BOOLEAN), start=node.start, stop=node.stop)
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
         if wanted is not Wanted.TRUE:
             node = Call("NOT", (node,), start=node.start, stop=node.stop)
@@ -171,12 +171,12 @@ class _NormalForm:
                 return self._is_null(node.arguments[0], wanted)
             if node.function == "isnan" and len(node.arguments) == 1:
                 column = self._column(node.arguments[0])
-                return None if column is None else self._same(column, Literal(float("nan"), casts.DOUBLE), wanted)
+                return None if column is None else self._same(column, Literal(float("nan"), tree.DOUBLE), wanted)
             if node.function in _TEXT_FUNCTIONS:
                 return self._text_test(node, wanted)
         column = self._column(node)
         if column is not None:
-            return self._leaf(Leaf(Op.EQ, column, (Literal(True, casts.BOOLEAN),)), wanted)
+            return self._leaf(Leaf(Op.EQ, column, (Literal(True, tree.BOOLEAN),)), wanted)
         return self._constant_condition(node, wanted)
 
     def _constant_condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
@@ -333,7 +333,7 @@ class _NormalForm:
         literal = self._constant(key)
         if literal is None or literal.value is None:
             return None
-        plain = literal.type in (casts.STRING, casts.INT, casts.LONG)
+        plain = literal.type in (tree.STRING, tree.INT, tree.LONG)
         return ColumnRef(column.name, (*column.path, MapKey(literal.value if plain else literal)))
 
     def _constant(self, node: Expression) -> Literal | None:
@@ -371,7 +371,7 @@ class _NormalForm:
             if node.function == "positive":
                 return inner
             negated = -inner.value
-            return casts.integer(negated) if isinstance(negated, int) else Literal(negated, inner.type)
+            return integer(negated) if isinstance(negated, int) else Literal(negated, inner.type)
         return None
 
 

@@ -349,7 +349,7 @@ class StatisticsEvaluation:
         """What `may_match` gives."""
         match predicate:
             case Leaf():
-                return self._may_leaf(predicate)
+                return self._may_leaf(predicate, _rules_out_nan(predicate))
             case And(children):
                 plain = {c.column for c in children if isinstance(c, Leaf) and _rules_out_nan(c)}
                 return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)

@@ -22,8 +22,9 @@ from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
+from paimon_pyds.merge.grouped_rows import Positions
 from paimon_pyds.merge.key_set import KeySet, one_of
-from paimon_pyds.merge.order_codes import Codes, order_codes, sorted_rows
+from paimon_pyds.merge.order_codes import order_codes, sorted_rows
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -75,15 +76,13 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
     firsts = order[np.append(True, ~again)] if len(order) else order  # equal keys keep the order they are in
     wanted = given.take(from_numpy(firsts))
     starts = range(0, len(firsts), _KEYS_AT_ONCE)
-    parts = [_found(scan, _Keys(schema, wanted.slice(start, _KEYS_AT_ONCE), schemas)) for start in starts]
+    parts = [_found(scan, SortedKeys(schema, wanted.slice(start, _KEYS_AT_ONCE), schemas)) for start in starts]
     if not parts:
         return scan.arrow_schema.empty_table()
     found = pa.concat_tables(parts)
     rows = one_batch(found.select([*schema.primary_keys]))
-    of_keys, of_rows = _codes(fields, wanted, rows)
-    numbers = np.searchsorted(of_keys, of_rows)
-    kept = np.flatnonzero(of_keys.take(numbers, mode="clip") == of_rows)
-    order = kept[np.argsort(firsts[numbers[kept]], kind="stable")]
+    kept, numbers = matching(fields, wanted, rows)
+    order = kept[np.argsort(firsts[numbers], kind="stable")]
     return found.take(from_numpy(order)).select(range(len(scan.arrow_schema)))
 
 
@@ -101,25 +100,40 @@ def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
     return one_batch(pa.Table.from_batches(parts, arrow_schema(fields)))
 
 
-def _found(scan: Scan, keys: _Keys) -> pa.Table:
+def _found(scan: Scan, keys: SortedKeys) -> pa.Table:
     """The rows, with the columns of the scan, and after them those of the key that are not among these."""
     plan = scan.where_bound(keys.predicate).plan()
-    columns = plan.spec.fields
-    missing = tuple(field for field in keys.fields if field not in columns)
-    filtered = tuple(field for field in plan.spec.filter_fields if field not in (*columns, *missing))
-    spec = replace(with_filter(plan.spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
-    reads = (_rows_of(spec, files, here) for files, here in keys.by_section(plan.files))
-    threads = os.cpu_count() or 1
-    batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of))
-    found = pa.Table.from_batches(batches, result_schema(spec))
+    found = rows_with_keys(plan.spec, plan.files, keys)
     if scan.predicate is not Const.TRUE:
         found = found.filter(matches(scan.predicate, one_batch(found)))
-    own, last = len(columns), found.num_columns
-    hidden = range(own, own + len(missing))
-    return found.select([*range(own), *range(last - len(spec.metadata_columns), last), *hidden])
+    own, hidden = len(plan.spec.fields), found.num_columns - len(plan.spec.metadata_columns)
+    missing = sum(field not in plan.spec.fields for field in keys.fields)
+    return found.select([*range(own), *range(hidden, found.num_columns), *range(own, own + missing)])
 
 
-def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: _Keys) -> Generator[pa.RecordBatch, None, None]:
+def rows_with_keys(
+    spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys, threads: int | None = None
+) -> pa.Table:
+    """The rows of a plan that have one of some keys; where blanks at the end of these don't count, maybe others.
+
+    They have the columns of the plan, those of the key that are not among these, those of its filter, and metadata.
+
+    Args:
+        spec: of the plan.
+        files: of the plan.
+        keys: those wanted.
+        threads: sections that are read at a time at most; by default one for each core.
+    """
+    columns = spec.fields
+    missing = tuple(field for field in keys.fields if field not in columns)
+    filtered = tuple(field for field in spec.filter_fields if field not in (*columns, *missing))
+    spec = replace(with_filter(spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
+    reads = (_rows_of(spec, section, here) for section, here in keys.by_section(files))
+    batches = list(in_order(reads, threads=threads or os.cpu_count() or 1, held=_HELD_BYTES, size=_bytes_of))
+    return pa.Table.from_batches(batches, result_schema(spec))
+
+
+def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys) -> Generator[pa.RecordBatch, None, None]:
     """The rows of a section that have one of some keys; where blanks at the end of these don't count, maybe others."""
     fields = tuple(keys.schema.field(name) for name in keys.schema.trimmed_primary_keys)
     if any(field.type.kind is Kind.CHAR for field in fields):
@@ -139,8 +153,7 @@ def _bytes_of(batch: pa.RecordBatch) -> int:
 
 
 def _one_of(field: DataField, values: pa.Array) -> Predicate:
-    listed = one_of(field, values)
-    return _bound(Op.IN, field, values) if listed is Const.TRUE and field.type.kind is Kind.CHAR else listed
+    return _bound(Op.IN, field, values) if field.type.kind is Kind.CHAR else one_of(field, values)
 
 
 def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:
@@ -149,18 +162,23 @@ def _bound(op: Op, field: DataField, values: pa.Array) -> Predicate:
     return bind(Leaf(op, column, tuple(scalar_to_internal(value) for value in values)), (field,))
 
 
-def _codes(fields: Sequence[DataField], keys: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[Codes, Codes]:
-    """Numbers of keys and of rows that compare as their keys do. Blanks at the end of CHAR values don't count."""
+def matching(fields: Sequence[DataField], keys: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[Positions, Positions]:
+    """The rows that have one of some keys, which are in their order, and the number of that key.
+
+    Blanks at the end of CHAR values don't count.
+    """
     columns = []
     for field in fields:
         column = pa.concat_arrays([batch.column(field.name) for batch in (keys, rows)])
         columns.append(pc.utf8_rtrim(column, " ") if field.type.kind is Kind.CHAR else column)
     of_keys, of_rows = np.split(order_codes(columns), [keys.num_rows])
-    return of_keys, of_rows
+    numbers = np.searchsorted(of_keys, of_rows)
+    kept = np.flatnonzero(of_keys.take(numbers, mode="clip") == of_rows) if len(of_keys) else numbers[:0]
+    return kept, numbers[kept]
 
 
 @dataclass(frozen=True)
-class _Keys:
+class SortedKeys:
     """Distinct keys in their order, with the columns of the primary key."""
 
     schema: TableSchema
@@ -177,7 +195,7 @@ class _Keys:
         pairs = zip(self.fields, self.rows.columns, strict=True)
         return make_and(*(_one_of(field, pc.unique(column)) for field, column in pairs))
 
-    def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
+    def by_section(self, files: Sequence[PlannedFile]) -> Iterator[tuple[list[PlannedFile], SortedKeys]]:
         """The sections that may hold some of the keys, each with these; files of a section lie in one bucket."""
         in_buckets: dict[tuple[PartitionBucket, int], list[list[PlannedFile]]] = {}
         for section in sections(files):
@@ -187,7 +205,7 @@ class _Keys:
             if here.rows.num_rows:
                 yield from here._by_range(of_bucket)
 
-    def _of_bucket(self, id_: PartitionBucket, total: int) -> _Keys:
+    def _of_bucket(self, id_: PartitionBucket, total: int) -> SortedKeys:
         """The keys that lie in a bucket of a partition, if anywhere."""
         kept = np.ones(self.rows.num_rows, np.bool_)
         fields = self.schema.partition_fields
@@ -199,7 +217,7 @@ class _Keys:
             kept &= buckets == id_.bucket
         return self._taken(np.flatnonzero(kept))
 
-    def _taken(self, positions: Any) -> _Keys:
+    def _taken(self, positions: Any) -> SortedKeys:
         return replace(self, rows=self.rows.take(from_numpy(positions)))
 
     def _buckets(self, total: int) -> Any:
@@ -211,7 +229,7 @@ class _Keys:
         function = TableOptions(self.schema.options).get("bucket-function.type")
         return bucket_of(columns, [field.type for field in fields], total, function)
 
-    def _by_range(self, of_bucket: list[list[PlannedFile]]) -> Iterator[tuple[list[PlannedFile], _Keys]]:
+    def _by_range(self, of_bucket: list[list[PlannedFile]]) -> Iterator[tuple[list[PlannedFile], SortedKeys]]:
         """Sections with the keys between the least and the greatest key of each."""
         ranges = self._ranges(of_bucket)
         if ranges is None:

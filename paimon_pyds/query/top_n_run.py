@@ -27,7 +27,7 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.index.slices import first_of
-from paimon_pyds.options.arguments import integer
+from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.query.answer import IndexedFile, Tally
 from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter

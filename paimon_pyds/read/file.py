@@ -22,9 +22,10 @@ from paimon_pyds.buffers import is_true
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, ReadCounters
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, make_or
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
@@ -34,6 +35,7 @@ ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
 """So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+_NUMBERS = KEY_VALUE_FIELDS[0]
 _PER_WANTED = 4
 """With a limit, rows that are tried at first for each one wanted."""
 
@@ -111,9 +113,26 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
             raise CorruptFileError(
                 f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
             )
+        if spec.sequence_gaps is not None and file.path in spec.sequence_gaps:
+            _check_numbers(reader, spec.sequence_gaps[file.path], file)
         yield reader
     finally:
         reader.close()
+
+
+def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
+    """Raises CorruptFileError where the file's statistics say that sequence numbers don't lie between two others."""
+    column = ColumnRef(_NUMBERS.name, (), _NUMBERS.type, _NUMBERS.id)
+    outside = make_or(Leaf(Op.LE, column, (gap[0],)), Leaf(Op.GE, column, (gap[1],)))
+    unknown = Leaf(Op.LT, column, (-(2**63),))
+    if not file.row_count or reader.prune(outside).is_none or not reader.prune(unknown).is_none:
+        return
+    raise CorruptFileError(
+        f"the file's sequence numbers do not all lie between {gap[0]} and {gap[1]}, as the manifests say of this file "
+        "and of others with its keys: which rows are newer is not known",
+        path=file.path,
+        hint="compact the table with full=True: that goes by the numbers in the files",
+    )
 
 
 class FileReading:

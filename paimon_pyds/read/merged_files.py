@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.changed_rows import changed_rows
-from paimon_pyds.merge.files import OLDER, looks_up, rank_keys
+from paimon_pyds.merge.files import OLDER
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
@@ -30,6 +30,7 @@ from paimon_pyds.merge.key_values import (
     without_deletes,
 )
 from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.options import TableOptions
@@ -38,6 +39,7 @@ from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
+from paimon_pyds.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
@@ -249,7 +251,7 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
+        system = KEY_VALUE_FIELDS[1:] if self.sequence_gaps else KEY_VALUE_FIELDS
         return replace(
             self.spec,
             schemas=with_key_values(self.spec.schemas),
@@ -259,41 +261,25 @@ class _Section:
             metadata_columns=(),
             merging=None,
             read_ahead=self.batch_bytes,
+            sequence_gaps=self.sequence_gaps,
         )
 
     @cached_property
     def runs(self) -> list[list[int]]:
         """The numbers of the files of each sorted run, the oldest run first."""
-        files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
-        for number, file in enumerate(self.files):
-            assert file.run is not None
-            level = file.run.level
-            run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
-            files_of.setdefault(run, []).append(number)
-        runs = [files_of[key] for key in sorted(files_of)]
-        if len(runs) < len(self.files):
-            least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
-            ranks = rank_keys(least, self.merging.schema)
-            if ranks is not None:
-                runs = [sorted(run, key=ranks.__getitem__) for run in runs]
-        return runs
+        return sorted_runs(self.files, self.merging.schema)
 
     @cached_property
-    def in_sequence(self) -> bool:
-        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
-        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+    def sequence_gaps(self) -> dict[str, tuple[int, int]]:
+        """As the function of that name gives them, where sequence numbers are not read; empty where they are."""
         numbered = self.numbered or any(field.name == SEQUENCE_NUMBER for field in self.spec.fields)
-        if numbered or len(ranges) < len(self.files):
-            return False
-        first = [min(ranges[number][0] for number in run) for run in self.runs]
-        last = [max(ranges[number][1] for number in run) for run in self.runs]
-        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
+        return {} if numbered else sequence_gaps(self.files, self.runs)
 
     @cached_property
     def gives_levels(self) -> bool:
         """Whether rows say which level they lie on: of those above 0 that may be of the same key one counts."""
         above = {file.run.level for file in self.files if file.run is not None and file.run.level}
-        return self.levels or (len(above) > 1 and looks_up(TableOptions(self.merging.schema.options)))
+        return self.levels or (len(above) > 1 and OlderVersions.of(TableOptions(self.merging.schema.options)).looked_up)
 
     @property
     def open_runs(self) -> int:
@@ -341,7 +327,7 @@ class _Section:
             wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
-        same = np.full(rows, run) if self.in_sequence else None
+        same = np.full(rows, run) if self.sequence_gaps else None
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
             if wanted is None:

@@ -1,7 +1,8 @@
-"""BinaryRows → Arrow columns."""
+"""BinaryRows → Arrow columns, and where the parts of a BinaryRow lie."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,24 +10,71 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, one_array
+from paimon_pyds.buffers import Words, array, binary_parts, build, one_array, slices, unaligned_words
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.row.layout import (
-    FIXED,
-    Form,
-    Words,
-    binary_parts,
-    build,
-    form_of,
-    header_words,
-    slices,
-    unaligned_words,
-)
-from paimon_pyds.types import DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
+from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 
 _Mask = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.int64]
 _LOW_32 = np.uint64(0xFFFFFFFF)
+INLINE_LIMIT = 7
+"""Texts of up to this many bytes lie in the 8 bytes of their field."""
+
+_COMPACT_DECIMAL = 18
+_COMPACT_TIMESTAMP = 3
+
+
+class Form(enum.Enum):
+    """How a type lies in a row."""
+
+    FIXED = "the value in the field"
+    DECIMAL = "the unscaled value in the field"
+    BIG_DECIMAL = "16 reserved bytes in the variable part"
+    MILLIS = "milliseconds in the field"
+    NANOS = "nanoseconds of the millisecond in the field, milliseconds in the variable part"
+    BYTES = "inline, or in the variable part"
+
+
+FIXED: dict[Kind, np.dtype[np.generic]] = {
+    Kind.BOOLEAN: np.dtype("u1"),
+    Kind.TINYINT: np.dtype("u1"),
+    Kind.SMALLINT: np.dtype("<u2"),
+    Kind.INT: np.dtype("<u4"),
+    Kind.DATE: np.dtype("<u4"),
+    Kind.TIME: np.dtype("<u4"),
+    Kind.FLOAT: np.dtype("<u4"),
+    Kind.BIGINT: np.dtype("<u8"),
+    Kind.DOUBLE: np.dtype("<u8"),
+}
+"""Unsigned carrier of each fixed-width kind: its bits are those of the value, the rest of the field is zero."""
+
+_BYTES_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})
+
+
+def form_of(type_: DataType) -> Form:
+    """How values of a type lie in a row.
+
+    Raises:
+        UnsupportedError: nested types, VARIANT, BLOB, VECTOR; neither keys nor statistics have them.
+    """
+    if isinstance(type_, AtomicType):
+        if type_.kind in FIXED:
+            return Form.FIXED
+        if type_.kind in _BYTES_KINDS:
+            return Form.BYTES
+        if type_.kind is Kind.DECIMAL:
+            return Form.DECIMAL if (type_.precision or 0) <= _COMPACT_DECIMAL else Form.BIG_DECIMAL
+        if type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+            return Form.MILLIS if (type_.precision or 0) <= _COMPACT_TIMESTAMP else Form.NANOS
+    raise UnsupportedError(
+        f"columns of type {type_.kind.value} can't be partition, bucket or primary keys",
+        hint="use another column as key",
+    )
+
+
+def header_words(fields: int) -> int:
+    """8-byte words taken by the header byte and the null bits of a row."""
+    return (fields + 8 + 63) // 64
 
 
 class DecodedColumn(NamedTuple):

@@ -10,19 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, one_array
+from paimon_pyds.buffers import Words, array, binary_parts, one_array, unaligned_words, valid_mask
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.row.layout import (
-    FIXED,
-    INLINE_LIMIT,
-    Form,
-    Words,
-    binary_parts,
-    form_of,
-    header_words,
-    unaligned_words,
-    valid_mask,
-)
+from paimon_pyds.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
 EMPTY_ROW = bytes(12)

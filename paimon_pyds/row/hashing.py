@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Words
 from paimon_pyds.row.encode import row_words
-from paimon_pyds.row.layout import Words
 from paimon_pyds.types import DataType
 
 _SEED = np.uint32(42)
@@ -32,6 +32,19 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
         words, starts = row_words([column.slice(start, _CHUNK) for column in columns], types)
         out[start : start + _CHUNK] = _murmur(words, starts)
     return out.view(np.int32)
+
+
+def hash_row(row: bytes) -> int:
+    """The hash code of a row in manifest form (arity + BinaryRow)."""
+    words = np.frombuffer(row, "<u8", offset=4)
+    return int(_murmur(words, np.array([0, len(words)])).view(np.int32)[0])
+
+
+def hash_ints(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The hash code of rows of one INT, without their null bits: that is Spark's function ``hash``, too."""
+    state = np.full(len(values), _SEED)
+    _mix(state, values.view(np.uint32))
+    return _finish(state, np.ones(len(values), np.int64)).view(np.int32)
 
 
 def _murmur(words: Words, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:

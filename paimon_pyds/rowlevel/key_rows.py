@@ -40,6 +40,7 @@ from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
@@ -50,7 +51,7 @@ from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, Split
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 
 Progress = Callable[[int], None]
@@ -122,9 +123,16 @@ def check_keys(schema: TableSchema, values: Mapping[str, BoundExpression], same:
         values: a column may be set to itself, its name with a prefix or without.
         same: columns that a condition says are set to what they are: rows are compared with it later.
     """
-    for name in schema.primary_keys:
-        if name in values and name not in same and values[name].column not in (name, f"target.{name}"):
+    for name in (*schema.primary_keys, *schema.partition_keys):
+        if name not in values or name in same or values[name].column in (name, f"target.{name}"):
+            continue
+        if name in schema.primary_keys:
             raise _key_set(name)
+        if not schema.crosses_partitions or TableOptions(schema.options).get("merge-engine") != "deduplicate":
+            raise UnsupportedError(
+                f"column {name} can't be updated: rows of this table stay in their partition",
+                hint="delete the row, and append it anew",
+            )
 
 
 def _key_set(name: str) -> UnsupportedError:
@@ -187,17 +195,20 @@ def _with_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
     return rows.append_column(VALUE_KIND, from_numpy(np.full(rows.num_rows, kind, np.int8)))
 
 
-def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-    """New versions of rows as they are to be written: with the keys that the rows have, to the last bit.
+def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataField]) -> pa.RecordBatch:
+    """New versions of rows as they are to be written: with the keys that the rows have, to the last bit. Zeros of both
+    signs are equal, and so are texts of CHAR but for blanks at their end.
 
     Raises:
         UnsupportedError: they have other ones.
     """
-    for name in keys:
-        at = versions.schema.get_field_index(name)
-        if not pc.all(pc.equal(versions.column(at), rows.column(name)), min_count=0).as_py():
-            raise _key_set(name)
-        versions = versions.set_column(at, versions.schema.field(at), rows.column(name))
+    for key in keys:
+        at = versions.schema.get_field_index(key.name)
+        both = versions.column(at), rows.column(key.name)
+        new, old = (pc.utf8_rtrim(values, " ") for values in both) if key.type.kind is Kind.CHAR else both
+        if not pc.all(pc.equal(new, old), min_count=0).as_py():
+            raise _key_set(key.name)
+        versions = versions.set_column(at, versions.schema.field(at), rows.column(key.name))
     return _with_kind(versions, UPDATE_AFTER)
 
 
@@ -290,7 +301,8 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 def _write(task: _Task) -> Versions:
     """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
     found = Versions(rows_read=task.split.row_count)
-    with TableWriter(task.context, 0) as writer:
+    schema, place = task.context.schema, task.split.files[0].bucket_id
+    with TableWriter(task.context, 0, bucket=place.bucket) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)
@@ -298,6 +310,10 @@ def _write(task: _Task) -> Versions:
                 deletes = int(np.count_nonzero(is_retract(part.column(VALUE_KIND))))
                 found.deleted += deletes
                 found.updated += part.num_rows - deletes
+                if schema.crosses_partitions:
+                    from paimon_pyds.cross_partition import with_moves  # other tables do without
+
+                    part = with_moves(part, schema, place)
                 writer.write(part)
         found.messages.append(writer.prepare_commit())
     return found
@@ -345,7 +361,12 @@ def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | Non
     assert edits.operation is not None
     guard = _Guard(target, edits.reads)
     if edits.emptied is None:
-        changes = RowChanges(edits.operation, guard.check)
+
+        def check(latest: Snapshot | None, schema: TableSchema) -> None:
+            for one in (guard.check, *edits.checks):
+                one(latest, schema)
+
+        changes = RowChanges(edits.operation, check)
         return commit_messages(target.store, edits.messages, options=target.given, changes=changes, fresh=True), 0
     partitions = target.entries["partition"]
     gone = edits.emptied.replaced(partitions.unique().to_pylist())
@@ -379,7 +400,8 @@ class _Guard:
     def _changes(self, snapshot: Snapshot) -> bool:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
         and then those in new files."""
-        if snapshot.commit_kind.keeps_rows:
+        postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
+        if snapshot.commit_kind.keeps_rows and not postponed:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
         planner = _planner(self.base, keys, _KINDS)

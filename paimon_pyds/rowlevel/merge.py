@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
@@ -28,7 +29,8 @@ from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.expression.join import JoinCondition, SourceKeys, split_join
-from paimon_pyds.metadata.snapshot import Operation
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
 from paimon_pyds.read.file import ROW_INDEX, read_file
@@ -132,6 +134,7 @@ class _Merge:
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
         self._messages: list[CommitMessage] = []
+        self._checks: list[Callable[[Snapshot | None, TableSchema], None]] = []
         self._removed: list[RemovedRows] = []
         self._kept: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
@@ -154,6 +157,7 @@ class _Merge:
             reads=self._predicate,
             # A row that matches and stays as it is has kept a row of the source from being inserted.
             kept=self._kept if self._inserts else {},
+            checks=self._checks,
         )
 
     def _change(self, executor: Executor, progress: Progress | None) -> None:
@@ -178,7 +182,12 @@ class _Merge:
         target = self._target
         schema = target.schema
         plan = key_rows.plan_rows(target, self._predicate, self._fields())
-        change = _KeyMerge(schema.fields, schema.primary_keys, self._rules, key_rows.Deletes.of(schema))
+        change = _KeyMerge(
+            schema.fields,
+            [schema.field(name) for name in schema.primary_keys],
+            self._rules,
+            key_rows.Deletes.of(schema),
+        )
         found = key_rows.write_versions(target, plan, change, executor, progress)
         self._messages += found.messages
         self._unmatched[found.matched] = False
@@ -215,9 +224,26 @@ class _Merge:
         """Write the rows that the insert clauses make of rows of the source without a match; how many these are."""
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
-        if batches:
-            self._messages.append(write_rows(self._target.write_context(), batches, 1))
+        if batches and self._target.schema.crosses_partitions:
+            self._insert_by_key(batches)
+        elif batches:
+            self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
         return sum(batch.num_rows for batch in batches)
+
+    def _insert_by_key(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Write new rows to where their keys are. What moves a key can't be known of by what inserts it."""
+        from paimon_pyds.cross_partition import Unmoved
+        from paimon_pyds.cross_partition import write_rows as write_by_key
+        from paimon_pyds.query.key_places import KeyPlaces
+
+        target, rules = self._target, self._rules
+        context = target.write_context()
+        changed = {n for clause in (*rules.matched, *rules.by_source) for n in clause.values or ()}
+        moving = not changed.isdisjoint(target.schema.partition_keys)
+        places = KeyPlaces.of(target.store, context, target.snapshot)
+        message = write_by_key(context, batches, replace(places, only_new=moving), 1)
+        self._messages.append(message)
+        self._checks.append(Unmoved(places, [message]).check)
 
 
 def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
@@ -252,7 +278,7 @@ class _KeyMerge:
     """A `paimon_pyds.rowlevel.key_rows.RowChange`: what the clauses make of rows with all their ``fields``."""
 
     fields: Sequence[DataField]
-    keys: Sequence[str]
+    keys: Sequence[DataField]
     rules: MergeRules
     deletes: Deletes
 

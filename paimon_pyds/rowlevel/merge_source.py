@@ -16,8 +16,8 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import (
-    INTEGER_BITS,
     INTEGER_KINDS,
+    INTEGER_RANGES,
     STRING_KINDS,
     AtomicType,
     DataField,
@@ -99,9 +99,8 @@ def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | N
     common = key.source.type
     assert isinstance(common, AtomicType)
     if type_.kind in INTEGER_KINDS and common.kind in INTEGER_KINDS:
-        half = 1 << (INTEGER_BITS[type_.kind] - 1)
-        wide = values.cast(pa.int64())
-        return wide.filter(pc.and_(pc.greater_equal(wide, -half), pc.less_equal(wide, half - 1)))
+        wide, held = values.cast(pa.int64()), INTEGER_RANGES[type_.kind]
+        return wide.filter(pc.and_(pc.greater_equal(wide, held[0]), pc.less_equal(wide, held[-1])))
     if type_.kind is Kind.VARCHAR and common.kind in STRING_KINDS:
         return values
     if type_.kind is Kind.DATE and common.kind is Kind.DATE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.writing import check_instant_writers, write_context
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -27,7 +27,7 @@ from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.scan.travel import TableState, snapshots_after
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
@@ -90,6 +90,7 @@ class RowEdits:
         reads: true for every row that could have made a difference, wherever it lies.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
         emptied: partitions of a table with a primary key that go as a whole.
+        checks: as `Increment.guard`, of what was looked for besides what ``reads`` keeps.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -102,6 +103,7 @@ class RowEdits:
     reads: Predicate = Const.TRUE
     kept: Mapping[int, BitMap] = field(default_factory=dict)
     emptied: Overwrite | None = None
+    checks: Sequence[Callable[[Snapshot | None, TableSchema], None]] = ()
 
     @property
     def added(self) -> Sequence[CommitMessage]:
@@ -165,16 +167,7 @@ class RowTarget:
 
     def later_snapshots(self, latest: Snapshot | None) -> list[Snapshot] | None:
         """Those that follow this one up to another; None where it does not follow from this one, or some are gone."""
-        if self.snapshot == latest:
-            return []
-        first = 0 if self.snapshot is None else self.snapshot.id
-        if latest is None or latest.id <= first:
-            return None  # rolled back
-        try:
-            since = [*map(self.store.snapshot, range(max(first, 1), latest.id)), latest]
-        except SnapshotNotFoundError:
-            return None
-        return None if self.snapshot is not None and since.pop(0) != self.snapshot else since
+        return snapshots_after(self.store, self.snapshot, latest)
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
@@ -186,11 +179,12 @@ class RowTarget:
         check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)
-        return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
+        indexes = (self.snapshot and self.snapshot.index_manifest) or ""
+        return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own, index_manifest=indexes)
 
     def moving_context(self, total_buckets: int) -> WriteContext:
         """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
-        return replace(self.write_context(total_buckets), existing_rows=True)
+        return replace(self.write_context(total_buckets), existing_rows=True, index_manifest=None)
 
     # ----------------------------------------------------------------------------------------------------- vectors
 

@@ -39,14 +39,13 @@ from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
 from paimon_pyds.metadata.manifest import ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
-from paimon_pyds.metadata.partition import FileKey
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
-from paimon_pyds.scan.prune import ask_embedded, bucket_mask, left_out, statistics_mask
-from paimon_pyds.scan.result import IndexAnswer, PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
@@ -63,7 +62,7 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """The entries that a step keeps of some, and what to tell of it."""
-_NOT_COMPACTED = "batch reads see it when it is compacted"
+_NOT_COMPACTED = "hidden from batch reads until it is compacted"
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 
@@ -107,9 +106,7 @@ class Planner:
         self.steps: list[PruneStep] = []
         self.skips: list[SkippedFile] = []
         self.clock = time.perf_counter()
-        self.selections: dict[FileKey, bytes] = {}
-        self.index_answers: dict[str, tuple[IndexAnswer, ...]] = {}
-        self.rows_left_out = 0
+        self.embedded = EmbeddedAnswers(np.zeros(0, np.bool_))
         self.rows_in_doubt = False
         self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
         self.unmerged = self.merge_filter(request.predicate).before
@@ -121,7 +118,9 @@ class Planner:
 
     def plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
-        entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
+        entries = self.pruned(self.entries(), ("partitions", self.by_partition))
+        skew = bucket_skew(entries) if request.explain else None
+        entries = self.pruned(entries, ("buckets", self.by_bucket))
         if self.schema.primary_keys:
             entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
@@ -133,8 +132,9 @@ class Planner:
             schema_id=self.schema.id,
             steps=tuple(self.steps),
             skips=tuple(self.skips),
-            index_answers=self.index_answers,
+            index_answers=self.embedded.index_answers,
             limit=request.limit,
+            skew=skew,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
@@ -179,8 +179,9 @@ class Planner:
 
     def merge_filter(self, predicate: Predicate) -> MergeFilter:
         """The parts of a predicate that act before and after versions of a row are merged."""
-        are_merged = not isinstance(self.request.between, Additions)
-        return merge_filter(predicate, merge_keys(self.schema) if are_merged else None)
+        if not self.schema.primary_keys or isinstance(self.request.between, Additions):
+            return MergeFilter(predicate)
+        return merge_filter(predicate, merge_keys(self.schema))
 
     def merging(self) -> Merging:
         """How the rows of these files are merged."""
@@ -192,7 +193,7 @@ class Planner:
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
         now = time.perf_counter()
-        rows = _total(entries, "row_count") - self.rows_left_out
+        rows = _total(entries, "row_count") - self.embedded.rows_left_out
         size = _total(entries, "file_size")
         self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
         self.clock = now
@@ -290,7 +291,7 @@ class Planner:
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.buckets_of(self.request.predicate, entries)
-        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), "bucket key")
+        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), buckets_text(entries, mask))
 
     def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
         """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
@@ -341,11 +342,9 @@ class Planner:
             merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
             return evolution.devolve(self.unmerged if merged else self.request.predicate)
 
-        answers = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
-        self.selections, self.index_answers = answers.selections, answers.index_answers
-        self.rows_left_out = answers.rows_left_out
-        self.skips += answers.skips
-        keep = answers.keep
+        self.embedded = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
+        self.skips += self.embedded.skips
+        keep = self.embedded.keep
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
@@ -373,7 +372,7 @@ class Planner:
         elif isinstance(between, Difference) and is_older(entries):
             snapshot = between.start
         deletions = deletion_files(self.store, self.schema, snapshot)
-        return FileDetails(deletions, self.selections, self.bounds(entries))
+        return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
 
     def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None]:
         """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""

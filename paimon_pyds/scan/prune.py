@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
-from paimon_pyds.scan.result import IndexAnswer, SkippedFile, index_answers
+from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.types import (
     FLOAT_KINDS,
     STRING_KINDS,
@@ -40,6 +40,9 @@ from paimon_pyds.types import (
     arrow_type,
     timestamp_unit,
 )
+
+if TYPE_CHECKING:
+    from paimon_pyds.index.evaluate import IndexAnswer
 
 _MAX_KEYS = 4_096
 
@@ -257,7 +260,7 @@ def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableS
         schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
             of what they were hashed as, even where their files are rewritten.
     """
-    if TableOptions(schema.options).get("bucket") <= 0 or not schema.bucket_keys:
+    if TableOptions(schema.options).get("bucket") in (-1, 0) or not schema.bucket_keys:
         return None
     fields = [schema.field(name) for name in schema.bucket_keys]
     if any(f.type.kind in FLOAT_KINDS for f in fields):
@@ -332,7 +335,7 @@ def ask_embedded(
     Raises:
         CorruptFileError: an index is damaged.
     """
-    from paimon_pyds.index.evaluate import open_embedded_index  # planning imports no more than it needs
+    from paimon_pyds.index.evaluate import index_answers, open_embedded_index  # planning imports no more than it needs
 
     embedded = entries.column("embedded_index")
     answers = EmbeddedAnswers(np.ones(entries.num_rows, dtype=bool))

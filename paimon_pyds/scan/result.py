@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.formats import traits_of
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.selection import STRIP_BINS
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
-    from paimon_pyds.index.evaluate import LeafTrace
+    from paimon_pyds.index.evaluate import IndexAnswer
 
+_SHOWN_BUCKETS = 4
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 
@@ -48,6 +51,78 @@ class SkippedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """The least, the median and the greatest of some sizes, and how many times their mean the greatest is."""
+
+    least: int
+    median: int
+    greatest: int
+    ratio: float
+
+    @classmethod
+    def of(cls, sizes: npt.NDArray[np.int64]) -> Spread:
+        """That of sizes, of which there is one at least."""
+        mean, greatest = float(sizes.mean()), int(sizes.max())
+        return cls(int(sizes.min()), int(np.median(sizes)), greatest, greatest / mean if mean else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSkew:
+    """How evenly rows lie in buckets: each is read, written and compacted by one task.
+
+    Attributes:
+        buckets: how many, those without a file included where their number is fixed.
+        partitions: how many have them.
+        rows, bytes: of the data files of a bucket.
+        profile: rows of the buckets, the largest first; of many as many as a picture has room for.
+    """
+
+    buckets: int
+    partitions: int
+    rows: Spread
+    bytes: Spread
+    profile: tuple[int, ...]
+
+
+def bucket_skew(entries: pa.RecordBatch) -> BucketSkew | None:
+    """How evenly the files of manifest entries lie in buckets; None where there is one bucket, or no such thing."""
+    numbers = to_numpy(entries.column("bucket")).astype(np.int64)
+    inside = numbers >= 0
+    if not inside.any():
+        return None
+    totals = to_numpy(entries.column("total_buckets"))[inside]
+    if max(totals.max(), numbers.max()) < 1:  # no buckets, or one in each partition
+        return None
+    coded = entries.column("partition").dictionary_encode()
+    partitions = to_numpy(coded.indices)[inside].astype(np.int64)
+    _, bucket_at = np.unique((partitions << 32) + numbers[inside], return_inverse=True)
+    known = np.zeros(len(coded.dictionary), np.int64)
+    np.maximum.at(known, partitions, totals)
+    found = int(bucket_at.max()) + 1
+    count = max(found, int(known.sum()))
+    if count < 2:
+        return None
+    rows, size = (
+        np.bincount(bucket_at, to_numpy(entries.column(name))[inside], count).astype(np.int64)
+        for name in ("row_count", "file_size")
+    )
+    ranked = np.sort(rows)[::-1]
+    shown = ranked[np.linspace(0, count - 1, min(count, STRIP_BINS)).astype(np.int64)]
+    return BucketSkew(count, len(np.unique(partitions)), Spread.of(rows), Spread.of(size), tuple(shown.tolist()))
+
+
+def buckets_text(entries: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> str:
+    """``bucket 3 of 16``: the buckets of the entries that a filter keeps."""
+    numbers, totals = to_numpy(entries.column("bucket"))[mask], np.unique(to_numpy(entries.column("total_buckets")))
+    kept = np.unique(numbers).tolist()
+    if len(totals) > 1:
+        return f"{len(kept)} bucket{'' if len(kept) == 1 else 's'} of partitions of {totals[0]} to {totals[-1]}"
+    if not 0 < len(kept) <= _SHOWN_BUCKETS:
+        return f"{len(kept)} of {totals[0]} buckets"
+    return f"bucket{'' if len(kept) == 1 else 's'} {', '.join(map(str, kept))} of {totals[0]}"
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPlan:
     """A plan: what to read of one snapshot. ``snapshot_id`` is None for a table that was never written."""
 
@@ -60,6 +135,8 @@ class ScanPlan:
     limit: int | None = None
     index_answers: Mapping[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
     """What embedded indexes said, by the name of the file; noted only for an explanation."""
+    skew: BucketSkew | None = None
+    """How evenly rows lie in the buckets of the partitions that are read; noted only for an explanation."""
     rows_in_doubt: bool = False
     """Whether the snapshot counts other rows than its manifests: only data files can tell then."""
     target_split_size: int = 128 << 20
@@ -138,66 +215,3 @@ def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:
         step = round(step / _GROUP_ROWS) * _GROUP_ROWS
     for start in range(0, file.row_count, step):
         yield file._replace(window=(start, min(start + step, file.row_count)))
-
-
-STRIP_BINS = 120
-"""Parts into which a file's rows are cut to show where the kept ones lie."""
-_SHOWN_POSITIONS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class IndexAnswer:
-    """What one index of a file said to one leaf of the filter.
-
-    Attributes:
-        leaf: the leaf as SQL, in the file's own schema.
-        column: the column as the index container names it.
-        index: the index's type; ``empty`` when the column holds NULLs only; None when no index could answer.
-        rows: how many rows it keeps of the file's ``of``.
-        positions: the first of the kept positions, a few; none when all rows are kept.
-        strip: where they lie, see `row_strip`.
-        bytes_read: what the storage was asked for.
-    """
-
-    leaf: str
-    column: str
-    index: str | None
-    rows: int
-    of: int
-    positions: tuple[int, ...]
-    strip: bytes
-    bytes_read: int
-
-
-def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnswer, ...]:
-    """What an evaluation on a file of ``row_count`` rows said to each leaf."""
-    return tuple(
-        IndexAnswer(
-            leaf=to_sql(leaf.leaf, shorten=True),
-            column=leaf.column,
-            index=leaf.index_type,
-            rows=leaf.result.count(row_count),
-            of=row_count,
-            positions=() if leaf.result.positions is None else tuple(leaf.result.positions[:_SHOWN_POSITIONS]),
-            strip=row_strip(leaf.result, row_count),
-            bytes_read=leaf.bytes_read,
-        )
-        for leaf in trace
-    )
-
-
-def row_strip(selection: RowSelection, row_count: int) -> bytes:
-    """Where the selected rows of a file lie: `STRIP_BINS` parts of equal length, in file order.
-
-    A part is 0 when it has no selected row, else 1 … 255 for few … all of its rows.
-    """
-    if selection.positions is None or row_count <= 0:
-        return b"\xff" * STRIP_BINS
-    edges = [row_count * i // STRIP_BINS for i in range(STRIP_BINS + 1)]
-    before = np.array([selection.positions.rank(e - 1) if e else 0 for e in edges], np.int64)
-    rows, found = np.diff(edges), np.diff(before)
-    share = found / np.maximum(rows, 1)
-    if row_count < STRIP_BINS:  # parts without a row of their own show that of their neighbour on the left
-        at = (np.arange(STRIP_BINS) * row_count) // STRIP_BINS
-        share = np.array([float(int(row) in selection.positions) for row in at])
-    return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()

@@ -32,7 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
-from paimon_pyds.options.arguments import integer, mapping
+from paimon_pyds.options.option import integer, mapping
 from paimon_pyds.scan.auto_tags import tag_and_before
 
 TIME_TRAVEL_OPTIONS = (
@@ -54,6 +54,21 @@ class TableState:
 
     snapshot: Snapshot | None
     schema: TableSchema
+
+
+def snapshots_after(store: TableStore, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot] | None:
+    """Those that follow one (None: the table was never written) up to another; None where the other does not follow
+    from it, or some are gone."""
+    if base == latest:
+        return []
+    first = 0 if base is None else base.id
+    if latest is None or latest.id <= first:
+        return None  # rolled back
+    try:
+        since = [*map(store.snapshot, range(max(first, 1), latest.id)), latest]
+    except SnapshotNotFoundError:
+        return None
+    return None if base is not None and since.pop(0) != base else since
 
 
 def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, str]) -> TableState:

@@ -233,11 +233,39 @@ def _sample(
         spec: the order.
     """
     wanted = min(_SAMPLE_ROWS, int(spec.limit / 8 / max(1.0, _bytes_per_row(first))))
-    share = min(1.0, wanted / max(1, rows))
-    chance = np.random.default_rng((_SEED, rows))
-    chosen = [first[0].slice(0, 1)]
-    chosen += [batch.take(pa.array(np.flatnonzero(chance.random(batch.num_rows) < share))) for batch in keys]
-    return chosen
+    return [first[0].slice(0, 1), *_chosen(keys, wanted / max(1, rows), rows)]
+
+
+def _chosen(keys: Iterator[pa.RecordBatch], share: float, seed: int) -> Iterator[pa.RecordBatch]:
+    """About so large a share of the rows, the same ones each time."""
+    chance = np.random.default_rng((_SEED, seed))
+    for batch in keys:
+        yield batch.take(pa.array(np.flatnonzero(chance.random(batch.num_rows) < share)))
+
+
+def _each(batch: pa.RecordBatch, step: int) -> pa.RecordBatch:
+    return batch if step == 1 else batch.take(pa.array(np.arange(0, batch.num_rows, step)))
+
+
+def key_sample(keys: Iterator[pa.RecordBatch], rows: int, spec: SortSpec, parts: int = 1) -> pa.RecordBatch | None:
+    """Key columns of some rows of one part of what is to be sorted; None where it has no rows.
+
+    Args:
+        keys: the key columns of all rows of the part.
+        rows: of all parts together, at most.
+        spec: the order; samples of all parts take an eighth of its buffer, at most.
+        parts: how many there are.
+    """
+    chosen: list[pa.RecordBatch] = []
+    size, step = 0, 1
+    for batch in _chosen(keys, _SAMPLE_ROWS / max(1, rows), rows):
+        chosen.append(_each(batch, step))
+        size += chosen[-1].nbytes
+        if size > spec.limit // 8 // parts:  # keys are large: half of them do
+            step *= 2
+            chosen = [_each(one_batch(pa.Table.from_batches(chosen)), 2)]
+            size = chosen[0].nbytes
+    return one_batch(pa.Table.from_batches(chosen)) if chosen else None
 
 
 def merge_sorted(

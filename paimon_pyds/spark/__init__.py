@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_pyds.spark.distribution import bucket as bucket
     from paimon_pyds.spark.functions import compact as compact
     from paimon_pyds.spark.functions import delete as delete
     from paimon_pyds.spark.functions import merge as merge
+    from paimon_pyds.spark.functions import rescale as rescale
     from paimon_pyds.spark.functions import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.functions import update as update
     from paimon_pyds.spark.functions import write as write
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "PaimonDataSource",
     "PaimonPydsDataSource",
+    "bucket",
     "compact",
     "delete",
     "merge",
     "register",
+    "rescale",
     "rewrite_file_index",
     "update",
     "write",
@@ -38,7 +42,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
     import importlib
 
-    module = "source" if name in _OF_SOURCE else "functions"
+    module = "source" if name in _OF_SOURCE else "distribution" if name == "bucket" else "functions"
     return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
 
 

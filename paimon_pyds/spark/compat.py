@@ -6,6 +6,7 @@ Importing this module costs nothing over pyspark's own data source API: no pyarr
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ from pyspark.sql.datasource import DataSourceReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    ArrowFunction = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
@@ -77,3 +81,86 @@ def time_type(precision: int) -> Any | None:
 
     kind = getattr(types, "TimeType", None)
     return None if kind is None else kind(min(precision, 6))
+
+
+def arrow_column(
+    function: ArrowFunction, arguments: Sequence[tuple[Column, DataType]], returns: str, *, deterministic: bool = True
+) -> Column:
+    """A function of Arrow arrays over columns of Spark.
+
+    Spark 4.0 has only functions of pandas, whose numbers can't be NULL and whose timestamps end in 2262: there each
+    argument that is a number travels as 64 bits and whether it is NULL.
+
+    Args:
+        function: gets the rows of a task, batch by batch, as arrays of the arguments' types; gives one for each batch.
+        arguments: columns and their types.
+        returns: the type of the result, as Spark writes it.
+        deterministic: whether a row's result depends on that row only.
+    """
+    from pyspark.sql import functions as F
+
+    if hasattr(F, "arrow_udf"):
+        import pyarrow as pa
+
+        def of_arrow(batches: Iterator[Any]) -> Iterator[Any]:
+            return function(batch if isinstance(batch, tuple) else (batch,) for batch in batches)
+
+        several = Iterator[tuple[pa.Array, ...]] if len(arguments) > 1 else Iterator[pa.Array]
+        of_arrow.__annotations__ = {"batches": several, "return": Iterator[pa.Array]}
+        made = F.arrow_udf(of_arrow, returns)
+        return (made if deterministic else made.asNondeterministic())(*(column for column, _ in arguments))
+    from pyspark.sql.types import StructField, StructType
+
+    fields = [StructField(str(i), type_) for i, (_, type_) in enumerate(arguments)]
+    sent = [part for column, type_ in arguments for part in (_without_nulls(column, type_), F.isnull(column))]
+    made = _pandas_function(function, target_schema(StructType(fields)).types, returns)
+    return (made if deterministic else made.asNondeterministic())(*sent)
+
+
+def _without_nulls(column: Column, type_: DataType) -> Column:
+    """Numbers, and days and microseconds since 1970 for what isn't text, bytes or a decimal."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types
+
+    if isinstance(type_, types.DateType):
+        column = F.unix_date(column)
+    elif isinstance(type_, types.TimestampType):
+        column = F.unix_micros(column)
+    elif isinstance(type_, types.TimestampNTZType):
+        seconds = (
+            F.unix_date(column.cast("date")).cast("bigint") * 86_400 + F.hour(column) * 3600 + F.minute(column) * 60
+        )
+        column = seconds * 1_000_000 + (F.extract(F.lit("SECOND"), column) * 1_000_000).cast("bigint")
+    elif isinstance(type_, types.BooleanType):
+        return F.coalesce(column, F.lit(False))
+    elif not isinstance(type_, types.IntegralType | types.FractionalType) or isinstance(type_, types.DecimalType):
+        return column
+    return F.coalesce(column, F.lit(0))
+
+
+def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], returns: str) -> Any:
+    import pyarrow as pa
+    from pandas import Series  # noqa: TID251 - Spark 4.0 has no other functions of columns
+    from pyspark.sql import functions as F
+
+    stored = [pa.int64() if pa.types.is_timestamp(t) else pa.int32() if pa.types.is_date(t) else t for t in wanted]
+
+    def arrays(series: tuple[Any, ...]) -> tuple[pa.Array, ...]:
+        parts = zip(series[::2], series[1::2], stored, wanted, strict=True)
+        return tuple(
+            pa.array(values.to_numpy(), storage, mask=nulls.to_numpy(), from_pandas=False).view(type_)
+            for values, nulls, storage, type_ in parts
+        )
+
+    def of_pandas(batches: Iterator[Any]) -> Iterator[Any]:
+        return (Series(found.to_numpy(zero_copy_only=False)) for found in function(map(arrays, batches)))
+
+    of_pandas.__annotations__ = {"batches": Iterator[tuple[Series, ...]], "return": Iterator[Series]}
+    return F.pandas_udf(of_pandas, returns)
+
+
+def repartition_by_number(df: DataFrame, partitions: int, number: Column) -> DataFrame:
+    """The rows shuffled so that those of each number, 0 … partitions-1, are in one partition; from 4.1 just these."""
+    if hasattr(df, "repartitionById"):
+        return df.repartitionById(partitions, number)
+    return df.repartition(partitions, number)

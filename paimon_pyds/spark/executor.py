@@ -8,18 +8,32 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
+from paimon_pyds.row.hashing import hash_ints
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_PIECE = 16 << 10
+"""Bytes of a row that carries data: Spark hands 10,000 rows to Python at a time, unless it is set otherwise."""
+_PIECES = pa.schema(
+    [("slot", pa.int32()), ("part", pa.int32()), ("source", pa.int32()), ("number", pa.int64()), ("last", pa.bool_()),
+     ("data", pa.binary())]
+)  # fmt: skip
+_PIECES_DDL = "slot int, part int, source int, number long, last boolean, data binary"
+_FAILED = -1
+"""The part of an error."""
 _TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 _RESULTS = "number int, ok boolean, result binary"
 
@@ -49,20 +63,66 @@ class SparkExecutor:
         """
         if not tasks:
             return
+        done = self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
+        yield from _results(done)
+        _check_once(done["number"], len(tasks))
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterator[tuple[int, bytes]]],
+        tasks: Sequence[T],
+        gather: Callable[[int, Iterator[bytes]], R],
+        parts: int,
+    ) -> Iterator[R]:
+        """See `paimon_pyds.execution.executor.ShufflingExecutor`. Results come when all parts are done.
+
+        The data travels as rows of 16 KiB at most, which Spark sorts, and spills where it must.
+
+        Args:
+            split: cuts what a task reads.
+            tasks: plain data.
+            gather: makes a result of a part.
+            parts: how many there are.
+        """
+        if not tasks:
+            return
+        slots = _slots(min(parts, self._partitions))
+        pieces = self._spread(tasks).mapInArrow(partial(_split_tasks, split, slots), _PIECES_DDL)
+        gathered = pieces.repartition(len(slots), "slot").sortWithinPartitions("part", "source", "number")
+        yield from _results(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS).toArrow())
+
+    def _spread(self, tasks: Sequence[Any]) -> DataFrame:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
-        spread = frame.repartition(min(self._partitions, len(tasks)))
-        done = spread.mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
-        failure: BaseException | None = None
-        for ok, result in zip(done["ok"].to_pylist(), done["result"].to_pylist(), strict=True):
-            value = pickle.loads(result)  # noqa: S301 - made by the tasks of this very call
-            if ok:
-                yield value
-            else:
-                failure = failure or value
-        if failure is not None:
-            raise failure
-        _check_once(done["number"], len(tasks))
+        return frame.repartition(min(self._partitions, len(tasks)))
+
+
+def _results(done: pa.Table) -> Iterator[Any]:
+    """What tasks gave; then the first error is raised.
+
+    Raises:
+        PaimonError: of a task.
+    """
+    failure: BaseException | None = None
+    for ok, result in zip(done["ok"].to_pylist(), done["result"].to_pylist(), strict=True):
+        value = pickle.loads(result)  # noqa: S301 - made by the tasks of this very call
+        if ok:
+            yield value
+        else:
+            failure = failure or value
+    if failure is not None:
+        raise failure
+
+
+def _slots(count: int) -> npt.NDArray[np.int64]:
+    """A number for each of so many partitions that Spark's hash sends there, so that none has two and none is empty."""
+    candidates = 16 * count
+    while True:
+        partitions = hash_ints(np.arange(candidates, dtype=np.int32)).astype(np.int64) % count
+        found, first = np.unique(partitions, return_index=True)
+        if len(found) == count:
+            return first
+        candidates *= 2
 
 
 def _check_once(numbers: pa.ChunkedArray, tasks: int) -> None:
@@ -79,18 +139,79 @@ def _run_tasks(function: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]
     """What each Spark task runs: the function over its rows, until it fails."""
     for batch in batches:
         for number, task in zip(batch.column("number"), batch.column("task"), strict=True):
-            ok = True
-            try:
-                value = function(pickle.loads(task.as_py()))  # noqa: S301 - made on the driver for this task
-            except StorageError:
-                raise
-            except PaimonError as error:
-                ok, value = False, error
-            columns = [
-                pa.array([number.as_py()], pa.int32()),
-                pa.array([ok]),
-                pa.array([pickle.dumps(value)], pa.binary()),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
+            ok, value = _attempt(function, pickle.loads(task.as_py()))  # noqa: S301 - made on the driver
+            yield _result(number.as_py(), ok, value)
             if not ok:
                 return
+
+
+def _attempt(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
+    """Whether work ended well, and what came of it: its result, or what it says of the data."""
+    try:
+        return True, work(*arguments)
+    except StorageError:
+        raise
+    except PaimonError as error:
+        return False, error
+
+
+def _result(number: int, ok: bool, value: object) -> pa.RecordBatch:
+    columns = [pa.array([number], pa.int32()), pa.array([ok]), pa.array([pickle.dumps(value)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
+
+
+def _split_tasks(
+    split: Callable[[Any], Iterator[tuple[int, bytes]]],
+    slots: npt.NDArray[np.int64],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Before the shuffle: the data of tasks, cut into rows that Spark can hold many of."""
+    for batch in batches:
+        for source, task in zip(batch.column("number").to_pylist(), batch.column("task").to_pylist(), strict=True):
+            number = 0
+            data = split(pickle.loads(task))  # noqa: S301 - made on the driver for this task
+            while True:
+                ok, found = _attempt(next, data, None)
+                if found is None:
+                    break
+                part, whole = found if ok else (_FAILED, pickle.dumps(found))
+                pieces = [whole[at : at + _PIECE] for at in range(0, max(1, len(whole)), _PIECE)]
+                count = len(pieces)
+                columns = [
+                    pa.array([int(slots[part % len(slots)])] * count, pa.int32()),
+                    pa.array([part] * count, pa.int32()),
+                    pa.array([source] * count, pa.int32()),
+                    pa.array(range(number, number + count), pa.int64()),
+                    pa.array([False] * (count - 1) + [True]),
+                    pa.array(pieces, pa.binary()),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=_PIECES)
+                number += count
+                if not ok:
+                    return
+
+
+def _gather_parts(
+    gather: Callable[[int, Iterator[bytes]], Any], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """After the shuffle: a result for each part, until one fails."""
+    names = ("part", "last", "data")
+    rows = (row for batch in batches for row in zip(*(batch.column(n).to_pylist() for n in names), strict=True))
+    for part, pieces in groupby(rows, itemgetter(0)):
+        data = _joined(pieces)
+        if part == _FAILED:
+            yield _result(part, False, pickle.loads(next(data)))  # noqa: S301 - made by a task of this very call
+            return
+        ok, value = _attempt(gather, part, data)
+        yield _result(part, ok, value)
+        if not ok:
+            return
+
+
+def _joined(pieces: Iterator[tuple[int, bool, bytes]]) -> Iterator[bytes]:
+    whole: list[bytes] = []
+    for _, last, data in pieces:
+        whole.append(data)
+        if last:
+            yield b"".join(whole)
+            whole.clear()

@@ -20,19 +20,32 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.commit.earlier import check_same_table
+from paimon_pyds.commit.key_hashes import check_new_keys
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
+from paimon_pyds.cross_partition import Unmoved
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    OptionError,
+    PaimonError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable, restore_case
+from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
-from paimon_pyds.spark.options import WriteOptions
+from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
+from paimon_pyds.storage import open_file_io
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
@@ -117,28 +130,48 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         incoming: what batches are converted to: the DataFrame's columns under the table's names and types.
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
+        assigned: whether rows bring their dynamic buckets along, all of a bucket to one task.
     """
 
     def __init__(
-        self, context: WriteContext, incoming: pa.Schema, external: ExternalPaths, how: Mapping[str, Any]
+        self,
+        context: WriteContext,
+        incoming: pa.Schema,
+        external: ExternalPaths,
+        how: Mapping[str, Any],
+        *,
+        assigned: bool = False,
     ) -> None:
         super().__init__(context, PaimonCommitMessage, external)
         self._incoming = incoming
         self._how = how
+        self._assigned = assigned
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
         """Write a task's rows into new files. Nothing is visible until `commit`; on an error they are removed."""
-        with TableWriter(self._context, compat.task_index()) as writer:
+        bucket = BUCKET_COLUMN if self._assigned else None
+        with TableWriter(self._context, compat.task_index(), bucket=bucket) as writer:
             for batch in iterator:
                 renamed = batch.rename_columns(self._incoming.names)
                 writer.write(conform_batch(renamed, self._incoming))
             return PaimonCommitMessage(writer.prepare_commit())
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
-        Table(self._store()).commit(
-            [m.message for m in messages if m.message is not None], options=self._context.dynamic_options, **self._how
-        )
+        written = [m.message for m in messages if m.message is not None]
+        if self._context.schema.crosses_partitions and not self._how["overwrite"]:
+            self._publish_moved(written)
+            return
+        if self._assigned and not self._context.schema.crosses_partitions:
+            check_new_keys(self._store(), self._context.schema, [b for message in written for b in message.buckets])
+        Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
+
+    def _publish_moved(self, messages: Sequence[CommitMessage]) -> None:
+        """Append rows that were placed by where their keys were in a snapshot, which is named instead of a manifest."""
+        store, named = self._store(), self._context.index_manifest
+        places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
+        changes = RowChanges(Operation.WRITE, Unmoved(places, messages).check)
+        commit_messages(store, messages, changes=changes, options=self._context.dynamic_options)
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
@@ -153,20 +186,54 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         column = _exact(options.row_kinds, schema.fieldNames(), "rowkind-column")
         options = replace(options, row_kinds=column)
     table, dynamic = _table(schema, options)
-    context = table.write_context(dynamic)
-    fields = context.schema.fields
+    context = table.write_context(dynamic, overwrite=overwrite)
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)
-    names = _renamed(schema.fieldNames(), fields, table.path, options.row_kinds)
-    source = compat.target_schema(schema)
-    targets = {f.name: f for f in arrow_schema(fields)}
+    others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
-        targets.setdefault(options.row_kinds, pa.field(options.row_kinds, pa.string()))
-    for name, column in zip(names, source, strict=True):
-        check_castable(column.type, targets[name].type, name)
-    incoming = pa.schema([targets[name] for name in names])
+        others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
+    _check_placed(context.schema, options, overwrite=overwrite)
+    incoming = incoming_columns(schema, context, others)
+    if options.assigned is not None:
+        context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
-    return PaimonWriter(context, incoming, table.store.external, how)
+    return PaimonWriter(context, incoming, table.store.external, how, assigned=options.assigned is not None)
+
+
+def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
+    """What the columns of a DataFrame are converted to, in their order, under the table's names.
+
+    Args:
+        schema: the DataFrame's.
+        context: the table as it is written to.
+        others: columns that may be among them and are none of the table's.
+
+    Raises:
+        SchemaError: columns that do not fit the table.
+    """
+    names = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
+    targets = {**others, **{f.name: f for f in arrow_schema(context.schema.fields)}}
+    for name, column in zip(names, compat.target_schema(schema), strict=True):
+        check_castable(column.type, targets[name].type, name)
+    return pa.schema([targets[name] for name in names])
+
+
+def _check_placed(schema: TableSchema, options: WriteOptions, *, overwrite: bool) -> None:
+    """Refuse rows whose keys may be in any partition unless they come with the place that they go to."""
+    if not schema.crosses_partitions:
+        return
+    if overwrite and (options.partition is not None or options.dynamic):
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that an "
+            "overwrite of some leaves",
+            hint="overwrite the whole table, or append; Table.overwrite(rows, partition) looks for the keys",
+        )
+    if options.assigned is None:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: a row goes to where its key is, or that row has to "
+            "go, and tasks of a plain df.write don't see all rows of a key",
+            hint="paimon_pyds.spark.write(df, path) shuffles rows by key and joins them with where their keys are",
+        )
 
 
 def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
@@ -176,6 +243,7 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
     except TableNotFoundError:
         if not options.create or options.branch not in (None, "main"):
             raise
+        _check_placed(_new_schema(schema, options), options, overwrite=False)
         try:
             created = _created(schema, options)
             return created, dynamic_options(created, replace(options, table={}))
@@ -185,21 +253,32 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
-    fields = tuple(f for f in fields_from_spark(schema) if f.name != options.row_kinds)
-    names = [f.name for f in fields]
-    partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
-    primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
-    own = restore_case(options.table, names)
-    check_writable(TableSchema(0, fields, len(fields), partition_by, primary_key, own))  # else it would stay, empty
+    new = _new_schema(schema, options)
+    check_writable(new)  # else it would stay, empty
     return Table.create(
         options.path,
-        fields,
-        primary_key=primary_key,
-        partition_by=partition_by,
-        options=own,
+        new.fields,
+        primary_key=new.primary_keys,
+        partition_by=new.partition_keys,
+        options=new.options,
         comment=options.comment,
         storage_options=options.storage,
     )
+
+
+def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
+    """The schema of the table that a write of these columns makes."""
+    fields = tuple(f for f in fields_from_spark(schema) if f.name not in options.not_stored)
+    names = [f.name for f in fields]
+    partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
+    primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
+    return TableSchema(0, fields, len(fields), partition_by, primary_key, restore_case(options.table, names))
+
+
+def new_context(schema: StructType, options: WriteOptions) -> WriteContext:
+    """The table that a write of these columns makes, as it is written to."""
+    io, root = open_file_io(options.path, options.storage)
+    return WriteContext(io, root, "main", _new_schema(schema, options), index_manifest="")
 
 
 def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
@@ -249,16 +328,16 @@ def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -
         )
 
 
-def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, row_kinds: str | None = None) -> list[str]:
+def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]) -> list[str]:
     """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError.
 
     Args:
         names: the DataFrame's columns.
         fields: the table's.
         table: where it is, for errors.
-        row_kinds: a column of the DataFrame that is none of the table's.
+        others: columns of the DataFrame that are none of the table's.
     """
-    stored = [name for name in names if name != row_kinds]
+    stored = [name for name in names if name not in others]
     found = match_columns(stored, fields, table)
     spelled = {stored[at]: field.name for field, at in zip(fields, found, strict=True) if at is not None}
     return [spelled.get(name, name) for name in names]

@@ -10,12 +10,21 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import values
-from paimon_pyds.sql.tree import Literal
+from paimon_pyds.sql.tree import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    Literal,
+    checked_integer,
+    decimal_literal,
+    integer,
+)
 from paimon_pyds.types import (
     BINARY_KINDS,
-    INTEGER_BITS,
     INTEGER_KINDS,
-    MAX_LENGTH,
     NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
@@ -24,72 +33,10 @@ from paimon_pyds.types import (
     timestamp_unit,
 )
 
-BOOLEAN = AtomicType(Kind.BOOLEAN)
-INT = AtomicType(Kind.INT)
-LONG = AtomicType(Kind.BIGINT)
-FLOAT = AtomicType(Kind.FLOAT)
-DOUBLE = AtomicType(Kind.DOUBLE)
-STRING = AtomicType(Kind.VARCHAR, length=MAX_LENGTH)
-BYTES = AtomicType(Kind.VARBINARY, length=MAX_LENGTH)
-DATE = AtomicType(Kind.DATE)
-
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DECIMAL}
 _NUMERIC_KINDS = _EXACT_KINDS | {Kind.FLOAT, Kind.DOUBLE}
-_SUFFIX_KIND = {"Y": Kind.TINYINT, "S": Kind.SMALLINT, "L": Kind.BIGINT}
 wide = decimal.Context(prec=400, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[decimal.InvalidOperation])
 """Decimal arithmetic that does not round literals of a filter."""
-
-
-def integer(value: int) -> Literal:
-    """An integer literal without suffix: INT, BIGINT, or DECIMAL when it fits neither."""
-    if -(2**31) <= value < 2**31:
-        return Literal(value, INT)
-    if -(2**63) <= value < 2**63:
-        return Literal(value, LONG)
-    return _decimal(Decimal(value))
-
-
-def _decimal(value: Decimal) -> Literal:
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise PredicateError(f"{value} is not a DECIMAL")
-    scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    if precision > 38:
-        raise PredicateError(f"{value!s:.60} has {precision} digits; a DECIMAL has at most 38")
-    if exponent > 0:
-        value = Decimal((sign, digits + (0,) * exponent, 0))
-    return Literal(value, AtomicType(Kind.DECIMAL, precision=precision, scale=scale))
-
-
-def number(text: str, suffix: str, negative: bool = False) -> Literal:
-    """A number as written: its digits, its suffix (L, S, Y, D, F, BD or none), and whether a minus stands before it.
-
-    Raises:
-        PredicateError: the number does not fit the type that it is written as.
-    """
-    signed = f"-{text}" if negative else text
-    plain = text.isdigit()
-    if plain and not suffix:
-        return integer(int(signed) if len(text) < 400 else values.integer_from_text(signed))
-    if suffix in _SUFFIX_KIND:
-        if not plain:
-            raise PredicateError(f"{text}{suffix} is not an integer", hint="the suffixes Y, S and L are for integers")
-        return _checked(values.integer_from_text(signed), AtomicType(_SUFFIX_KIND[suffix]))
-    if suffix == "F":
-        return Literal(_finite(values.float32_from_text(signed), text), FLOAT)
-    if suffix == "D" or (not suffix and "e" in text.lower()):
-        return Literal(_finite(float(signed), text), DOUBLE)
-    value = Decimal(signed)
-    if abs(value.adjusted()) > 100:
-        raise PredicateError(f"{text:.60} does not fit a DECIMAL of 38 digits")
-    return _decimal(value)
-
-
-def _finite(value: float, text: str) -> float:
-    if math.isinf(value):
-        raise PredicateError(f"{text:.60} is too large for its type", hint="write CAST('Infinity' AS DOUBLE)")
-    return value
 
 
 def timestamp_literal(text: str, kind: Kind, zone: str) -> Literal:
@@ -144,7 +91,7 @@ def from_python(value: object) -> Literal:
         case float():
             return Literal(value, DOUBLE)
         case Decimal():
-            return _decimal(value)
+            return decimal_literal(value)
         case str():
             return Literal(value, STRING)
         case bytes() | bytearray():
@@ -196,7 +143,7 @@ def cast_literal(literal: Literal, target: AtomicType, zone: str) -> Literal:
 def _from_text(text: str, target: AtomicType, zone: str) -> Literal | None:
     kind = target.kind
     if kind in INTEGER_KINDS:
-        return _checked(values.integer_from_text(text), target)
+        return checked_integer(values.integer_from_text(text), target)
     match kind:
         case Kind.BOOLEAN:
             return Literal(values.boolean_from_text(text), BOOLEAN)
@@ -236,18 +183,11 @@ def _from_number(literal: Literal, target: AtomicType) -> Literal | None:
     if isinstance(value, float) and not math.isfinite(value):
         raise PredicateError(f"{value} does not fit {target}")
     if kind in INTEGER_KINDS:
-        return _checked(int(value), target)
+        return checked_integer(int(value), target)
     if kind is Kind.DECIMAL:
         # Java makes a DECIMAL of a double's shortest text, not of its binary value.
         return _rounded(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), target)
     return None
-
-
-def _checked(value: int, target: AtomicType) -> Literal:
-    half = 1 << (INTEGER_BITS[target.kind] - 1)
-    if not -half <= value < half:
-        raise PredicateError(f"{value} does not fit {target.kind.value}")
-    return Literal(value, target)
 
 
 def _rounded(value: Decimal, target: AtomicType) -> Literal:

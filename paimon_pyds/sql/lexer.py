@@ -12,8 +12,8 @@ from typing import NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, PredicateError
 from paimon_pyds.redaction import visible
-from paimon_pyds.sql import casts
-from paimon_pyds.sql.tree import Literal
+from paimon_pyds.sql import casts, tree
+from paimon_pyds.sql.tree import Literal, number
 from paimon_pyds.types import AtomicType, Kind
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -288,17 +288,17 @@ class Cursor:
             return self.number()
         self.next()
         if token.kind == "bytes":
-            return Literal(bytes.fromhex(token.value), casts.BYTES)
+            return Literal(bytes.fromhex(token.value), tree.BYTES)
         text = token.value
         while self.peek().kind == "string":
             text += self.next().value
-        return Literal(text, casts.STRING)
+        return Literal(text, tree.STRING)
 
     def number(self, *, negative: bool = False) -> Literal:
         """Read a number, whose sign has been read before."""
         token = self.next()
         try:
-            return casts.number(token.value, token.suffix, negative)
+            return number(token.value, token.suffix, negative)
         except PredicateError as error:
             raise self.source.error(token.start, error.message, error.hint) from None
 

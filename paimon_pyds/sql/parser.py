@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from paimon_pyds.sql import casts
+from paimon_pyds.sql import tree
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
@@ -25,7 +25,7 @@ _BINARY = {
     "%": (_MULTIPLY, "%"), "DIV": (_MULTIPLY, "div"),
 }  # fmt: skip
 _WORD_LITERALS = {
-    "TRUE": Literal(True, casts.BOOLEAN), "FALSE": Literal(False, casts.BOOLEAN), "NULL": Literal(None, None),
+    "TRUE": Literal(True, tree.BOOLEAN), "FALSE": Literal(False, tree.BOOLEAN), "NULL": Literal(None, None),
 }  # fmt: skip
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 """Names that may stand before a string: DATE '2026-01-31'."""
@@ -51,7 +51,7 @@ def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
 
 
 def _text(value: str) -> Value:
-    return Value(Literal(value, casts.STRING))
+    return Value(Literal(value, tree.STRING))
 
 
 class Parser(Cursor):
@@ -304,7 +304,7 @@ class Parser(Cursor):
         if following.word in (",", ")"):
             if token.kind == "string":
                 self.at += 1
-                return Value(Literal(token.value, casts.STRING), start=token.start, stop=token.stop)
+                return Value(Literal(token.value, tree.STRING), start=token.start, stop=token.stop)
             if token.kind == "number":
                 return Value(self.number(), start=token.start, stop=token.stop)
         return self._expression(_SUFFIX)

@@ -8,11 +8,26 @@ the places in the text, so that errors can point at them and a condition can be 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
-from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.errors import PredicateError
+from paimon_pyds.sql import values
+from paimon_pyds.types import INTEGER_RANGES, MAX_LENGTH, AtomicType, DataType, Kind
+
+BOOLEAN = AtomicType(Kind.BOOLEAN)
+INT = AtomicType(Kind.INT)
+LONG = AtomicType(Kind.BIGINT)
+FLOAT = AtomicType(Kind.FLOAT)
+DOUBLE = AtomicType(Kind.DOUBLE)
+STRING = AtomicType(Kind.VARCHAR, length=MAX_LENGTH)
+BYTES = AtomicType(Kind.VARBINARY, length=MAX_LENGTH)
+DATE = AtomicType(Kind.DATE)
+
+_SUFFIX_KIND = {"Y": Kind.TINYINT, "S": Kind.SMALLINT, "L": Kind.BIGINT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +40,65 @@ class Literal:
 
     value: Any
     type: DataType | None
+
+
+def integer(value: int) -> Literal:
+    """An integer literal without suffix: INT, BIGINT, or DECIMAL when it fits neither."""
+    for type_ in (INT, LONG):
+        if value in INTEGER_RANGES[type_.kind]:
+            return Literal(value, type_)
+    return decimal_literal(Decimal(value))
+
+
+def decimal_literal(value: Decimal) -> Literal:
+    """A DECIMAL literal of as many digits as it needs. Raises PredicateError: more than 38."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise PredicateError(f"{value} is not a DECIMAL")
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > 38:
+        raise PredicateError(f"{value!s:.60} has {precision} digits; a DECIMAL has at most 38")
+    if exponent > 0:
+        value = Decimal((sign, digits + (0,) * exponent, 0))
+    return Literal(value, AtomicType(Kind.DECIMAL, precision=precision, scale=scale))
+
+
+def number(text: str, suffix: str, negative: bool = False) -> Literal:
+    """A number as written: its digits, its suffix (L, S, Y, D, F, BD or none), and whether a minus stands before it.
+
+    Raises:
+        PredicateError: the number does not fit the type that it is written as.
+    """
+    signed = f"-{text}" if negative else text
+    plain = text.isdigit()
+    if plain and not suffix:
+        return integer(int(signed) if len(text) < 400 else values.integer_from_text(signed))
+    if suffix in _SUFFIX_KIND:
+        if not plain:
+            raise PredicateError(f"{text}{suffix} is not an integer", hint="the suffixes Y, S and L are for integers")
+        return checked_integer(values.integer_from_text(signed), AtomicType(_SUFFIX_KIND[suffix]))
+    if suffix == "F":
+        return Literal(_finite(values.float32_from_text(signed), text), FLOAT)
+    if suffix == "D" or (not suffix and "e" in text.lower()):
+        return Literal(_finite(float(signed), text), DOUBLE)
+    value = Decimal(signed)
+    if abs(value.adjusted()) > 100:
+        raise PredicateError(f"{text:.60} does not fit a DECIMAL of 38 digits")
+    return decimal_literal(value)
+
+
+def _finite(value: float, text: str) -> float:
+    if math.isinf(value):
+        raise PredicateError(f"{text:.60} is too large for its type", hint="write CAST('Infinity' AS DOUBLE)")
+    return value
+
+
+def checked_integer(value: int, target: AtomicType) -> Literal:
+    """A literal of a type of integers. Raises PredicateError: it does not fit."""
+    if value not in INTEGER_RANGES[target.kind]:
+        raise PredicateError(f"{value} does not fit {target.kind.value}")
+    return Literal(value, target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from paimon_pyds.types.model import (
     FLOAT_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
+    INTEGER_RANGES,
     MAX_LENGTH,
     NANOS_PER_UNIT,
     NESTED_KINDS,
@@ -51,7 +52,8 @@ from paimon_pyds.types.model import (
 )
 
 __all__ = [
-    "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "MAX_LENGTH", "NANOS_PER_UNIT", "NESTED_KINDS",
+    "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "INTEGER_RANGES", "MAX_LENGTH", "NANOS_PER_UNIT",
+    "NESTED_KINDS",
     "REFUSED_KINDS", "STRING_KINDS", "TIMESTAMP_KINDS", "UNITS_PER_SECOND", "UNIT_DIGITS", "ArrayType", "AtomicType",
     "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType", "arrow_schema", "arrow_type", "fields_named",
     "field_from_json", "field_to_json", "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "is_system_name",

@@ -60,6 +60,8 @@ TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
 REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
+"""The values of each type of integers."""
 UNIT_DIGITS: Mapping[str, int] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Arrow's units of time, by the digits of a second's fraction."""
 UNITS_PER_SECOND: Mapping[str, int] = {unit: 10**digits for unit, digits in UNIT_DIGITS.items()}

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
@@ -59,13 +60,15 @@ def open_bucket_writer(
     """
     if numbers is None:
         return AppendBucketWriter(context, bucket, threads)
-    from paimon_pyds.write.key_writer import KeyBucketWriter  # other tables do without merging
+    from paimon_pyds.write.key_writer import KeyBucketWriter, PostponedRowsWriter  # other tables do without merging
 
+    if bucket.bucket == POSTPONE_BUCKET:
+        return PostponedRowsWriter(context, bucket, threads)
     return KeyBucketWriter(context, bucket, threads, numbers)
 
 
 class AppendBucketWriter:
-    """Writes rows as they come: no keys, level 0, sequence numbers that count the rows.
+    """Writes rows as they come: no keys, sequence numbers that count the rows.
 
     Args:
         context: the table as it is written to.
@@ -73,12 +76,19 @@ class AppendBucketWriter:
         threads: where files are encoded and measured.
         first_sequence: the sequence number of the first row; those of new rows in fixed buckets are given by the
             commit. Rows that bring their row ids along have sequence numbers of their own.
+        level: of the files: above 0 where incremental clustering has sorted their rows.
     """
 
     def __init__(
-        self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads, first_sequence: int = 0
+        self,
+        context: WriteContext,
+        bucket: BucketFiles,
+        threads: WriterThreads,
+        first_sequence: int = 0,
+        level: int = 0,
     ) -> None:
         self._bucket = bucket
+        self._level = level
         names = [field.name for field in context.layout.physical]
         self._sequence_at = names.index(SEQUENCE_NUMBER) if context.layout.trailing else None
         self._first_sequence = first_sequence
@@ -108,7 +118,7 @@ class AppendBucketWriter:
 
     def close(self) -> BucketFiles:
         """See `BucketWriter`."""
-        return replace(self._bucket, files=self._rolling.close())
+        return replace(self._bucket, files=tuple(replace(f, level=self._level) for f in self._rolling.close()))
 
     def abort(self) -> None:
         """See `BucketWriter`."""

@@ -19,8 +19,10 @@ import paimon_pyds as pp
 from paimon_pyds.compact import older_rows
 from paimon_pyds.compact.older_rows import OlderRows
 from paimon_pyds.errors import OptionError
+from paimon_pyds.merge import key_set
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
 from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.types import DataField, parse_type
 from support import key_engines
 from support.effort import LONG
 from support.key_engines import ENGINES as JAVA
@@ -120,6 +122,16 @@ def test_older_rows_take_part_in_merges(tmp_path: Path, engine: str, mode: dict[
     assert _values(table) == {k: sum(k < KEYS >> 3 * number for number in range(4)) for k in range(KEYS)}
     table.compact(full=True)
     assert _values(table) == {k: sum(k < KEYS >> 3 * number for number in range(4)) for k in range(KEYS)}
+
+
+@pytest.mark.parametrize("mode", [VECTORS, {"force-lookup": "true"}, {"changelog-producer": "lookup"}])
+def test_deletes_that_are_ignored_from_now_on_take_no_older_rows_along(tmp_path: Path, mode: dict[str, str]) -> None:
+    table = _make(tmp_path / "t", mode)
+    _append(table, [1], 0, kind="-D")
+    table.alter({"ignore-delete": "true"})
+    table.compact()
+    assert _levels(table)[0] > 0
+    assert _values(table) == dict.fromkeys(range(KEYS), 1)
 
 
 def test_first_rows_stay_and_later_ones_are_dropped(tmp_path: Path) -> None:
@@ -250,6 +262,35 @@ def test_older_files_are_read_in_windows_and_by_pages(tmp_path: Path, monkeypatc
     assert max(sizes) <= 2 * DEFAULT_BATCH_ROWS
     assert sum(trace.rows_returned for trace in traces) >= 200_000
     assert pc.sum(table.scan(columns=["v"]).to_arrow()["v"]).as_py() == 400_000 + 50 + 2 * 200_000
+
+
+@pytest.mark.parametrize("most", [0, 1 << 16])
+@pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT", "CHAR(6)", "CHAR(9)"])
+def test_pages_of_all_types_of_keys_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type_: str, most: int
+) -> None:
+    def rows(keys: range, v: int) -> pa.Table:
+        texts = [f"{k:06d}" for k in keys]
+        return pa.table({"k": texts if "CHAR" in type_ else list(map(float, keys)), "v": [v] * len(keys)})
+
+    fields = [DataField(0, "k", parse_type(f"{type_} NOT NULL")), DataField(1, "v", parse_type("BIGINT"))]
+    options = {"bucket": "1", "write-only": "true", "parquet.page.row.count.limit": "1000", **VECTORS}
+    table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options=options)
+    table.append(rows(range(100_000), 1))
+    table.compact(full=True)
+    monkeypatch.setattr(key_set, "_MOST_FORMS", most)
+    traces, read = list[FileTrace](), older_rows.read_wanted
+
+    def read_noted(spec: Any, keys: Any, file: Any, trace: FileTrace, rows: int) -> Iterator[pa.RecordBatch]:
+        traces.append(trace)
+        return read(spec, keys, file, trace, rows)
+
+    monkeypatch.setattr(older_rows, "read_wanted", read_noted)
+    table.append(rows(range(70_500, 70_600), 2))
+    table.compact()
+    assert sum(trace.counters.bytes_read for trace in traces) < max(live(table)["file_size"].to_pylist()) // 4
+    assert deleted(table) == 100
+    assert pc.sum(table.scan(columns=["v"]).to_arrow()["v"]).as_py() == 100_100
 
 
 # ------------------------------------------------------------------------------------------------------- other commits

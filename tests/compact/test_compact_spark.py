@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from compact_support import VECTORS, data_files, ids, latest, make
+from compact_support import SCHEMA, VECTORS, data_files, ids, latest, live, make, nothing_left_behind, rows
 
+import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.spark import compact
+from paimon_pyds.spark import compact, rescale
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +45,58 @@ def test_what_a_worker_says_of_damage_arrives_and_nothing_is_left(spark: Any, tm
         compact(spark, table.path)
     assert data_files(table) == there
     assert latest(table).id == 5
+
+
+RANGES = {"target-file-size": "4 kb", "source.split.target-size": "6 kb", "source.split.open-file-cost": "1 b"}
+
+
+@pytest.mark.parametrize("order", ["order", "zorder"])
+def test_a_large_partition_is_sorted_by_ranges(spark: Any, tmp_path: Path, order: str) -> None:
+    """The files of one range after another have no value in common, and no row is lost or doubled."""
+    tracked = {"row-tracking.enabled": "true"} if order == "zorder" else {}
+    table = pp.Table.create(tmp_path / "t", SCHEMA, options=VECTORS | RANGES | tracked)
+    for number in range(4):
+        table.append(rows(number * 500, 500))
+    table.delete("id IN (7, 700, 1999)")
+    columns = [*SCHEMA.names, *(["_ROW_ID", "_SEQUENCE_NUMBER"] if tracked else [])]
+    before = table.scan(columns=columns).to_arrow().sort_by("id")
+    by = ["price", "id"] if order == "order" else ["id", "price"]
+    summary = compact(spark, table.path, order_by=by, order=order)
+    assert (summary.groups, summary.rows, summary.rows_dropped) == (1, 1997, 3)
+    assert table.scan(columns=columns).to_arrow().sort_by("id").equals(before)
+    nothing_left_behind(table)
+    parts = [pq.read_table(file.path, columns=by).to_pylist() for file in table.scan().plan().files]
+    assert len(parts) > 4
+    ends = sorted((min(keys), max(keys)) for keys in ([tuple(row[c] for c in by) for row in part] for part in parts))
+    if order == "order":
+        assert all(low[1] < high[0] for low, high in itertools.pairwise(ends))
+        entries = sorted((e["min_sequence_number"], e["max_sequence_number"]) for e in live(table).to_pylist())
+        assert [first for first, _ in entries] == [0, *(last + 1 for _, last in entries[:-1])]
+    else:
+        assert max(c.average_depth for c in table.layout(by).columns) < len(parts) * 0.7
+
+
+def test_a_damaged_file_of_a_large_partition_is_named_and_nothing_is_left(spark: Any, tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", SCHEMA, options=RANGES)
+    for number in range(4):
+        table.append(rows(number * 500, 500))
+    damaged = sorted(Path(table.path).rglob("*.parquet"))[1]
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[:200] + bytes(200) + data[400:])
+    there = data_files(table)
+    with pytest.raises(CorruptFileError):
+        compact(spark, table.path, order_by="price")
+    assert (data_files(table), latest(table).id) == (there, 4)
+
+
+def test_buckets_are_rescaled_by_the_workers(spark: Any, tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 3, {"bucket": "2", "bucket-key": "id"}, partition_by=["day"])
+    seen: list[int] = []
+    summary = rescale(spark, table.path, 6, "day = 1", progress=seen.append)
+    assert (summary.partitions, summary.rows, seen[-1]) == (1, 12, 12)
+    assert latest(table).commit_kind is CommitKind.OVERWRITE
+    assert {f.total_buckets for f in table.scan("day = 1").plan().files} == {6}
+    assert {f.total_buckets for f in table.scan("day = 0").plan().files} == {2}
+    assert sorted(ids(table)) == list(range(30))
+    frame = spark.read.format("paimon_pyds").option("filter", "id = 11").load(table.path)
+    assert frame.count() == 1

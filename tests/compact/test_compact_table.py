@@ -335,12 +335,6 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, call: dict[str, Any], error
     assert latest(table).id == 1
 
 
-def test_tables_whose_meaning_would_be_lost_are_refused_by_name(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", 5, {"clustering.incremental": "true"})
-    with pytest.raises(UnsupportedError, match=r"clustering\.incremental=true can't be compacted"):
-        table.compact()
-
-
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("call", [{"full": True}, {"order_by": "price"}])
 def test_row_ids_survive(tmp_path: Path, format_: str, call: dict[str, Any]) -> None:

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.data import TopNVisit, outcome_counts
 from paimon_pyds.explain.explain import Explanation, explain
-from paimon_pyds.explain.text import interesting
+from paimon_pyds.explain.file import TopNVisit
+from paimon_pyds.explain.scan import interesting, outcome_counts
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.scan.result import STRIP_BINS, row_strip
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.selection import STRIP_BINS, RowSelection
 from support.fixtures import fixture_names, table_path
 
 
@@ -317,7 +316,7 @@ def test_java_tables(name: str) -> None:
 def test_strips(rows: int, picked: set[int], everything: bool) -> None:
     kept = [p for p in picked if p < rows]
     selection = RowSelection.ALL if everything else RowSelection.of(np.array(kept, np.uint32))
-    strip = row_strip(selection, rows)
+    strip = selection.strip(rows)
     assert len(strip) == STRIP_BINS
     mask = np.ones(rows, bool) if everything else np.isin(np.arange(rows), kept)
     for i in range(STRIP_BINS):

@@ -13,12 +13,13 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.explain.data import READ_PART, ExplainedFile, PagePlan, outcome_counts
 from paimon_pyds.explain.explain import Explanation
+from paimon_pyds.explain.file import READ_PART, ExplainedFile, PagePlan
 from paimon_pyds.explain.html import files_bar, joined_strip, row_strips
-from paimon_pyds.explain.text import rows_text, short_path, strip_text
-from paimon_pyds.scan.result import STRIP_BINS, IndexAnswer, PruneStep, SkippedFile, row_strip
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.explain.scan import outcome_counts, rows_text, short_path, strip_text
+from paimon_pyds.index.evaluate import IndexAnswer
+from paimon_pyds.scan.result import PruneStep, SkippedFile
+from paimon_pyds.selection import STRIP_BINS, RowSelection
 
 HOSTILE = "<script>alert('x')</script>&\"'"
 _VOID = {"meta", "br", "hr", "img"}
@@ -56,7 +57,7 @@ class _Checker(HTMLParser):
 
 def _file(number: int, kept: int, rows: int = 1000) -> ExplainedFile:
     selection = RowSelection.of(range(kept))
-    said = IndexAnswer("a = 1", "a", "bitmap", kept, rows, tuple(range(min(kept, 3))), row_strip(selection, rows), 10)
+    said = IndexAnswer("a = 1", "a", "bitmap", kept, rows, tuple(range(min(kept, 3))), selection.strip(rows), 10)
     return ExplainedFile(
         path=f"/wh/t/bucket-0/data-{number:08d}-1111-2222-3333-444444444444-0.parquet",
         size=10_000,
@@ -66,7 +67,7 @@ def _file(number: int, kept: int, rows: int = 1000) -> ExplainedFile:
         reason="",
         rows_after_index=kept,
         index_answers=(said,),
-        strip=row_strip(selection, rows),
+        strip=selection.strip(rows),
         pages=PagePlan(kept, 1, 1, 100, 1000, 1, 10, 20.0, 400.0, "pages"),
     )
 
@@ -185,6 +186,13 @@ def test_what_a_file_holds_follows_its_name(small: pp.Table) -> None:
     assert e.rendered("/x/why.txt") == e.rendered("why") == e.text + "\n"
     assert e.rendered("s3://b/why.HTML").startswith("<!DOCTYPE html>")
     assert json.loads(e.rendered("why.json"))["filter"] == "color = 'red'"
+
+
+def test_a_page_fits_phones(small: pp.Table) -> None:
+    """What is wider than these has a width of its own, and is scrolled by itself."""
+    page = small.explain("color = 'red'").page
+    assert 'name="viewport" content="width=device-width,initial-scale=1"' in page
+    assert page.count("<table") <= page.count('<div style="overflow-x:auto"><div style="min-width:')
 
 
 def test_what_shells_show(small: pp.Table) -> None:

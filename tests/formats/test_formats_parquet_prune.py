@@ -134,6 +134,25 @@ def test_zeros_and_nan(tmp_path: Path) -> None:
 
 
 @row_limits
+@row_limits
+@pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT"])
+def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -> None:
+    """NaN may lie in any page, and is greater than any number; but it is no number of a range that ends."""
+    n = 50_000
+    fields = _fields(type_)
+    path = tmp_path / "a.parquet"
+    values = np.arange(n, dtype=np.float32 if type_ == "FLOAT" else np.float64)
+    _write(path, fields, pa.table({"c0": values}), n, 1024)
+    for text in (
+        "c0 = 40000D",
+        "c0 IN (40000D, 40001D)",
+        "c0 >= 40000D AND c0 < 40100D",
+        "c0 BETWEEN 40000D AND 40001D",
+    ):
+        assert len(_kept(path, text, fields)) <= 2048, text
+    assert len(_kept(path, "c0 >= 49999D", fields)) == n
+
+
 def test_pages_of_nulls(tmp_path: Path) -> None:
     n = 4096
     fields = _fields("INT")

@@ -32,10 +32,9 @@ from paimon_pyds.metadata.manifest import (
     ManifestEntry,
     ManifestFile,
     SimpleStats,
-    entries_to_batch,
     live_entries,
 )
-from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
     decode_manifest_list,

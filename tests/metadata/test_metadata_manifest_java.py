@@ -14,8 +14,8 @@ import pytest
 
 from paimon_pyds.avro.container import read_container
 from paimon_pyds.metadata import manifest_codec
-from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, INDEX_ENTRY, MANIFEST_FILE, entries_to_batch
-from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
+from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, INDEX_ENTRY, MANIFEST_FILE
+from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
     decode_manifest_list,

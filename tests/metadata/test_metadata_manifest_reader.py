@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.metadata.manifest import (
-    ENTRY_SCHEMA,
-    FileKind,
-    ManifestEntry,
-    ManifestFile,
-    entries_to_batch,
-)
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile
+from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions

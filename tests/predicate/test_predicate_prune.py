@@ -242,6 +242,7 @@ def test_nan_is_greatest_and_may_hide_where_it_is_not_counted() -> None:
     assert parquet("d = double('NaN')") == (True, False)
     assert parquet("d < 1.0") == (False, False)
     assert parquet("d <= 2.0") == (True, False)
+    assert parquet("d = 3D") == parquet("d IN (0D, 3D)") == parquet("d = 0D OR d = 3D") == (False, False)
     assert parquet("d BETWEEN 3D AND 9D") == parquet("d >= 3D AND d IN (1D, 4D)") == (False, False)
     assert parquet("d >= 3D AND d <= double('NaN')") == parquet("d > 3D OR d < 0D") == (True, False)
 

@@ -17,8 +17,8 @@ import paimon_pyds as pp
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, SecurityError
-from paimon_pyds.metadata.manifest import DataFile, ManifestFile, entries_to_batch
-from paimon_pyds.metadata.manifest_codec import encode_manifest
+from paimon_pyds.metadata.manifest import DataFile, ManifestFile
+from paimon_pyds.metadata.manifest_codec import encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.manifests import entry_at

@@ -68,6 +68,14 @@ def _bundle() -> Path | None:
     return path if path.is_file() else None
 
 
+def class_path() -> str:
+    """Of Java Paimon, once `Oracle.find` has fetched it."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return f"{_bundle()}:{Path(spec.submodule_search_locations[0]) / 'jars'}/*"
+
+
 requires_java_oracle = pytest.mark.skipif(missing() is not None, reason=missing() or "Java Paimon is at hand")
 """For tests that need Java Paimon. Ask for the fixture `oracle` too: it fetches and compiles what is needed."""
 

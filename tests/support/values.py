@@ -24,9 +24,8 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 Rows = pa.Table | pa.RecordBatch
 
 
-def dumps(value: Any) -> str:
-    """JSON text as the oracle writes it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+"""JSON text as the oracle writes it."""
 
 
 def in_order(lines: Iterable[str]) -> list[str]:

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
 from paimon_pyds.avro.encode import varints
-from paimon_pyds.buffers import fixed_binary
+from paimon_pyds.buffers import fixed_binary, slices
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
-from paimon_pyds.row.layout import slices
 from paimon_pyds.types import (
     BINARY_KINDS,
     INTEGER_KINDS,

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import unaligned_words
+from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
@@ -48,7 +50,6 @@ from paimon_pyds.formats.parquet.pages import (
 from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 from paimon_pyds.formats.threads import all_of
-from paimon_pyds.row.layout import unaligned_words
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -269,6 +270,7 @@ class ColumnPages:
         width, rows = _width(self._picks[0]), self._heads.values
         if not (self._understood and self._plain and width):
             return None
+        self._check_lengths(slice(None), rows * width)
         buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
         found = np.frombuffer(buffer, np.uint8)
         for part, bodies, starts in self._bodies(_BLOCK_BYTES):

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import unaligned_words
+from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.pages import NO_CHECKSUM, PageHead, PageHeads
 from paimon_pyds.formats.parquet.thrift import varint
-from paimon_pyds.row.layout import unaligned_words
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Int64s: TypeAlias = npt.NDArray[np.int64]

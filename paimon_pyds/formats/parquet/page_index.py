@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.encode import join, varints
-from paimon_pyds.buffers import scalar
+from paimon_pyds.buffers import LONGER, scalar, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import (
@@ -35,7 +35,6 @@ from paimon_pyds.formats.parquet.thrift import (
     write_varint,
     zigzag,
 )
-from paimon_pyds.row.layout import LONGER, unaligned_words, unsigned_varints, zigzag_decoded
 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]

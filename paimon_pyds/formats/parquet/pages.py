@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, one_array
+from paimon_pyds.buffers import from_numpy, one_array, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC
@@ -38,7 +38,6 @@ from paimon_pyds.formats.parquet.thrift import (
     decode_struct,
     encode_struct,
 )
-from paimon_pyds.row.layout import unaligned_words, unsigned_varints, zigzag_decoded
 
 _Int64s = npt.NDArray[np.int64]
 Pages: TypeAlias = Sequence[bytes | memoryview]

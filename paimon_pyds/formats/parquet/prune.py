@@ -27,7 +27,7 @@ from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
 from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves, make_and
 from paimon_pyds.predicate.tree import Leaf as Test
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import (
@@ -126,11 +126,11 @@ def _prune_pages(
     def rows_of(part: Predicate) -> BitMap:
         if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
             return everything & pages[part.ranges.column].rows_of(part)
-        if isinstance(part, Test):
-            return everything & pages[part.column].rows_of(part) if part.column in pages else everything
+        if (column := _column_of(part)) is not None:
+            return everything & pages[column].rows_of(part) if column in pages else everything
         if isinstance(part, And):
             found = everything
-            for child in part.children:
+            for child in _by_column(part):
                 found = found & rows_of(child)
                 if not found:
                     break
@@ -140,6 +140,21 @@ def _prune_pages(
         return BitMap() if part in (Const.FALSE, Const.UNKNOWN) else everything
 
     return rows_of(predicate)
+
+
+def _column_of(part: Predicate) -> ColumnRef | None:
+    """The only column of a test, or of tests that are joined by AND."""
+    tests = part.children if isinstance(part, And) else (part,)
+    columns = {test.column if isinstance(test, Test) else None for test in tests}
+    return columns.pop() if len(columns) == 1 else None
+
+
+def _by_column(part: And) -> list[Predicate]:
+    """The parts of an AND, with all tests of a column as one: some rule out the NaN that others must reckon with."""
+    joined: dict[ColumnRef | int, list[Predicate]] = {}
+    for number, child in enumerate(part.children):
+        joined.setdefault(child.column if isinstance(child, Test) else number, []).append(child)
+    return [make_and(*tests) for tests in joined.values()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,29 @@
-"""An explanation as text for a terminal: the funnel, then the files worth a look; many files are summed up."""
+"""How a scan narrows down, as Arrow tables, as plain values, and as text for a terminal: the funnel, then the files
+worth a look; many files are summed up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from paimon_pyds.explain.data import (
+import pyarrow as pa
+
+from paimon_pyds.explain.file import (
     NOT_SKIPPED,
     READ_WHOLE,
     Actual,
     ExplainedFile,
-    ExplainedScan,
     PagePlan,
     RunPlan,
     TopNVisit,
     counted,
     human_bytes,
-    outcome_counts,
 )
+from paimon_pyds.index.evaluate import IndexAnswer
 from paimon_pyds.redaction import redact, visible
+from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
@@ -26,6 +32,89 @@ REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` tells"
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExplainedScan:
+    """How a scan narrows down.
+
+    Attributes:
+        table: the table's path.
+        snapshot_id: the snapshot; None for a table that was never written.
+        predicate: the filter as SQL; empty without one.
+        steps: what was left after each step, the first being the table.
+        files: the files that planning left, in plan order, or in the order in which they are asked for the first rows.
+        skips: the files that planning left out.
+        analyzed: whether the scan was run.
+        order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
+            turn, and no longer than needed, which the steps before ``result`` do not foresee.
+        on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
+        limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
+        skew: how evenly rows lie in the buckets of the partitions that are read; None where there is one bucket.
+    """
+
+    table: str
+    snapshot_id: int | None
+    predicate: str
+    steps: tuple[PruneStep, ...]
+    files: tuple[ExplainedFile, ...]
+    skips: tuple[SkippedFile, ...]
+    analyzed: bool = False
+    order: str = ""
+    limit: int | None = None
+    on_rows: tuple[str, ...] = ()
+    skew: BucketSkew | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
+        first = self.steps[:1]
+        before = [*first, *self.steps[:-1]]
+        numbers = ("files", "rows", "bytes")
+        columns = {"step": pa.array([s.name for s in self.steps], pa.string())}
+        columns |= {f"{n}_before": pa.array([getattr(s, n) for s in before], pa.int64()) for n in numbers}
+        columns |= {n: pa.array([getattr(s, n) for s in self.steps], pa.int64()) for n in numbers}
+        columns["millis"] = pa.array([s.millis for s in self.steps], pa.float64())
+        columns["detail"] = pa.array([s.detail for s in self.steps], pa.string())
+        return pa.table(columns)
+
+    def files_to_arrow(self) -> pa.Table:
+        """A row per file: what happened to it, its rows before and after, and what decided.
+
+        ``leaves`` has what each index said to each leaf of the filter; ``run`` the sorted run that it belongs to;
+        ``pages`` how the file would be read; ``actual`` what reading it took, where the scan was run. Files that
+        planning left out are named without their directory.
+        """
+        rows = [_file_row(f) for f in self.files] + [_skip_row(s) for s in self.skips]
+        return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON; user names, passwords and signatures in addresses are blanked."""
+        return {
+            "table": redact(self.table),
+            "snapshot": self.snapshot_id,
+            "filter": self.predicate,
+            "evaluated_on_rows": list(self.on_rows),
+            "order": self.order,
+            "limit": self.limit,
+            "analyzed": self.analyzed,
+            "buckets": None if self.skew is None else asdict(self.skew),
+            "steps": self.to_arrow().to_pylist(),
+            "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
+            "skipped": [
+                {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
+                for s in self.skips
+            ],
+        }
+
+
+def outcome_counts(explained: ExplainedScan) -> dict[str, int]:
+    """How many files each outcome has, in the order of the steps; what is read comes last."""
+    counted = Counter([s.step or "planning" for s in explained.skips])
+    counted.update(f.outcome for f in explained.files)
+    order = [s.name for s in explained.steps]
+    last = NOT_SKIPPED
+    rank = {name: i for i, name in enumerate([*order, *(n for n in counted if n not in (*order, *last)), *last])}
+    return dict(sorted(counted.items(), key=lambda item: rank[item[0]]))
 
 
 def to_text(e: ExplainedScan) -> str:
@@ -48,12 +137,26 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     for s in e.steps:
         numbers = f"{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}"
         yield f"{s.name:<18}{numbers}   {s.detail[:_WIDEST]}".rstrip()
+    if e.skew is not None:
+        yield ""
+        yield f"Buckets: {skew_text(e.skew)}"
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
         by_outcome = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
         yield f"Files: {', '.join(by_outcome)}"
     yield from _files(e)
+
+
+def skew_text(skew: BucketSkew) -> str:
+    """How evenly rows lie in buckets."""
+    where = f" in {counted(skew.partitions, 'partition')}" if skew.partitions > 1 else ""
+    rows, size = skew.rows, skew.bytes
+    return (
+        f"{skew.buckets:,}{where}; rows {rows.least:,} to {rows.greatest:,}, median {rows.median:,}, "
+        f"the most are {rows.ratio:,.1f} × the mean; bytes {human_bytes(size.least)} to {human_bytes(size.greatest)}, "
+        f"median {human_bytes(size.median)}, {size.ratio:,.1f} ×"
+    )
 
 
 def _files(e: ExplainedScan) -> Iterator[str]:
@@ -206,3 +309,54 @@ def label(path: str, table: str) -> str:
     directory, _, name = short_path(path, table).rpartition("/")
     partition = "/".join(part for part in directory.split("/") if "=" in part)
     return f"{partition} {name.split('…')[0]}".strip()
+
+
+_LEAF = pa.struct(
+    [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
+     ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
+)  # fmt: skip
+_TYPES = {"bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string()}
+
+
+def _struct_of(record: type[RunPlan | TopNVisit | PagePlan | Actual]) -> pa.StructType:
+    return pa.struct([(f.name, _TYPES[str(f.type).removesuffix(" | None")]) for f in fields(record)])
+
+
+_FILE_SCHEMA = pa.schema(
+    [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
+     ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
+     ("run", _struct_of(RunPlan)), ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)),
+     ("actual", _struct_of(Actual))]
+)  # fmt: skip
+
+
+def _without_user(path: str) -> str:
+    return redact(path) if "@" in path or "?" in path else path
+
+
+def _file_row(file: ExplainedFile) -> dict[str, Any]:
+    plain = {name: getattr(file, name) for name in _FILE_SCHEMA.names[:7]}
+    details = {name: getattr(file, name) for name in ("run", "top_n", "pages", "actual")}
+    return {
+        **plain,
+        "leaves": _leaf_rows(file.index_answers),
+        **{name: None if detail is None else asdict(detail) for name, detail in details.items()},
+    }
+
+
+def _skip_row(skip: SkippedFile) -> Mapping[str, Any]:
+    return {
+        "path": skip.path,
+        "outcome": skip.step,
+        "size": skip.size,
+        "rows": skip.row_count,
+        "rows_kept": 0,
+        "index_bytes": 0,
+        "reason": skip.reason,
+        "leaves": _leaf_rows(skip.index_answers),
+    }
+
+
+def _leaf_rows(answers: Sequence[IndexAnswer]) -> list[dict[str, Any]]:
+    names = [field.name for field in _LEAF]
+    return [{name: getattr(a, name) for name in names} | {"positions": list(a.positions)} for a in answers]

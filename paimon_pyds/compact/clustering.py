@@ -1,0 +1,206 @@
+"""How a compaction orders rows, and which files of a table with incremental clustering it takes: Java Paimon's choice.
+
+``clustering.columns`` order the rows of whatever files are rewritten, unless the call names columns of its own. With
+``clustering.incremental`` files have levels, as those of a table with a primary key: what writers leave is on level 0,
+each file a run of its own; the files of a level above were sorted together, and are one run. Runs are picked by number
+and size, so that rows are rewritten a few times rather than by every call.
+
+Source: Paimon documentation, append-table/incremental-clustering; Java: classes IncrementalClusterManager,
+IncrementalClusterStrategy, HistoryPartitionCluster and BucketedAppendClusterManager.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_pyds.compact.universal import LevelFile, Unit, UniversalRules, pick, pick_full, sorted_runs
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.merge.files import highest_level
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import comma_separated, texts
+from paimon_pyds.sort.external import SortSpec
+from paimon_pyds.sort.keys import CURVES, STRATEGIES, can_sort
+from paimon_pyds.sort.spill import SPILL_CODECS
+from paimon_pyds.write import WriteContext
+
+if TYPE_CHECKING:
+    from paimon_pyds.compact.plan import LiveFile
+
+_COLUMNS, _INCREMENTAL = "clustering.columns", "clustering.incremental"
+_FEW_COLUMNS = 5
+"""With fewer columns ``clustering.strategy=auto`` is a z-order."""
+
+
+def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
+    """How rows are to be ordered: as the call says, else by ``clustering.columns``; None for as they are.
+
+    Args:
+        context: the table.
+        order_by: columns, as a sequence or with commas between them.
+        order: ``order``, ``zorder`` or ``hilbert``.
+
+    Raises:
+        OptionError: an unknown strategy, partition columns, columns whose values have no order.
+        SchemaError: an unknown column.
+        UnsupportedError: buckets whose rows have an order of their own.
+    """
+    names = [n.strip() for n in order_by.split(",")] if isinstance(order_by, str) else texts("order_by", order_by or ())
+    if order not in STRATEGIES:
+        raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
+    options = context.options
+    ordered = int(options.get("bucket")) > 0 and options.get("bucket-append-ordered")
+    if not names:
+        if order != "order":
+            raise OptionError(f"order={order} needs the columns to order by", hint='such as "a, b"')
+        return None if ordered else _clustering_spec(context)
+    if options.get(_INCREMENTAL):
+        raise UnsupportedError(
+            f"rows of a table with {_INCREMENTAL}=true are ordered by its {_COLUMNS}, and by no others",
+            hint=f"leave order_by out, or alter {_COLUMNS}: files are ordered by these as they are rewritten",
+        )
+    if ordered:
+        raise UnsupportedError(
+            "rows of fixed buckets can't be ordered while bucket-append-ordered is true: their order is that of writes",
+            hint="set bucket-append-ordered to false where no reader relies on it",
+        )
+    for name in names:
+        if name in context.schema.partition_keys:
+            raise OptionError(f"rows of one partition can't be ordered by its column {name!r}", hint="leave it out")
+    return _spec(context, names, order, "order_by")
+
+
+def _clustering_spec(context: WriteContext) -> SortSpec | None:
+    """The order that the table's options name."""
+    options = context.options
+    names = comma_separated(str(options.get(_COLUMNS) or ""))
+    if not names:
+        if options.get(_INCREMENTAL):
+            raise OptionError(f"{_INCREMENTAL}=true needs {_COLUMNS}", hint=f'set {_COLUMNS}, such as "a,b"')
+        return None
+    strategy = str(options.get("clustering.strategy")).lower()
+    if strategy == "auto":
+        strategy = "order" if len(names) == 1 else CURVES[len(names) >= _FEW_COLUMNS]
+    if strategy not in STRATEGIES:
+        raise OptionError(f"clustering.strategy={strategy}", hint=f"it is auto, {', '.join(STRATEGIES)}")
+    inside = [name for name in names if name not in context.schema.partition_keys]  # the others are constants
+    return _spec(context, inside, strategy, _COLUMNS) if inside else None
+
+
+def _spec(context: WriteContext, names: Sequence[str], strategy: str, argument: str) -> SortSpec:
+    fields = {f.name: f for f in context.schema.fields}
+    for name in names:
+        if name not in fields:
+            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(fields)}")
+        if not can_sort(fields[name]):
+            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {fields[name].type}")
+    if len(set(names)) < len(names):
+        raise OptionError(f"a column is named twice in {argument}: {', '.join(names)}")
+    options = context.options
+    codec = str(options.get("spill-compression")).lower()
+    if codec not in SPILL_CODECS:
+        hint = f"it is one of {', '.join(SPILL_CODECS)}"
+        raise OptionError(f"rows can't be spilled with spill-compression={options.get('spill-compression')}", hint=hint)
+    return SortSpec(tuple(fields[name] for name in names), strategy, int(options.get("write-buffer-size")), codec)
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Picks the files of a table with ``clustering.incremental`` that are sorted anew.
+
+    Attributes:
+        store: the table.
+        columns: its clustering columns.
+        rules: when runs are merged.
+        task_size: bytes of the files that are sorted together at most, with ``local-sort``; None for all.
+    """
+
+    store: TableStore
+    columns: tuple[str, ...]
+    rules: UniversalRules
+    task_size: int | None
+
+    @classmethod
+    def of(cls, store: TableStore, context: WriteContext) -> Clusters | None:
+        """By the table's options; None for a table without incremental clustering.
+
+        Raises:
+            UnsupportedError: buckets whose rows have an order of their own, or deletion vectors.
+        """
+        options = context.options
+        if not options.get(_INCREMENTAL):
+            return None
+        if int(options.get("bucket")) > 0 and (
+            options.get("bucket-append-ordered") or options.get("deletion-vectors.enabled")
+        ):
+            raise UnsupportedError(
+                f"{_INCREMENTAL}=true is for buckets without an order of their own and without deletion vectors",
+                hint="set bucket-append-ordered and deletion-vectors.enabled to false",
+            )
+        rules = UniversalRules(
+            small_size=0,
+            trigger=int(options.get("num-sorted-run.compaction-trigger")),
+            highest_level=highest_level(options),
+            size_amplification=int(options.get("compaction.max-size-amplification-percent")),
+            size_ratio=int(options.get("compaction.size-ratio")),
+            rewrite_all=bool(options.get("compaction.force-rewrite-all-files")),
+        )
+        local = options.get("clustering.incremental.mode") == "local-sort"
+        columns = comma_separated(str(options.get(_COLUMNS) or ""))
+        return cls(store, columns, rules, 2 * context.target_file_size if local else None)
+
+    def pick(self, files: Sequence[LiveFile], *, full: bool) -> Iterator[tuple[list[LiveFile], int]]:
+        """The files of one partition (of one bucket) to sort together, and the level that they get.
+
+        Args:
+            files: all live ones, oldest first.
+            full: all of them, unless they are one run of the highest level, by the columns of today.
+        """
+        by_place = {file.at: file for file in files}
+        runs = sorted_runs([
+            LevelFile(
+                at=f.at, size=f.size, level=f.level, key_range=(0, 0), age=(number, 0, 0, ""),
+                loses_rows=f.vector_file is not None,
+            )
+            for number, f in enumerate(files)
+        ])  # fmt: skip
+        if full and len(runs) == 1 and not self._by_columns(by_place[runs[0][0].at]):
+            unit: Unit | None = Unit(tuple(runs), max(self.rules.highest_level, runs[0][0].level))
+        else:
+            unit = pick_full(runs, self.rules) if full else pick(runs, self.rules, int(time.time() * 1000))
+        if unit is None:
+            return
+        picked: list[LiveFile] = []
+        for file in unit.files:
+            picked.append(by_place[file.at])
+            if self.task_size is not None and sum(f.size for f in picked) >= self.task_size:
+                yield picked, unit.output_level
+                picked = []
+        if picked:
+            yield picked, unit.output_level
+
+    def _by_columns(self, file: LiveFile) -> bool:
+        """Whether the table had the clustering columns of today when the file was written."""
+        options = TableOptions(self.store.schema(file.schema_id).options)
+        return comma_separated(str(options.get(_COLUMNS) or "")) == self.columns
+
+    def idle_partitions(
+        self, files: Mapping[bytes, Sequence[LiveFile]], options: TableOptions, now: int
+    ) -> frozenset[bytes]:
+        """Of other partitions than a call is about, those to cluster fully all the same: nobody has written to them for
+        ``clustering.history-partition.idle-to-full-sort``; the most idle first, ``…limit`` at most.
+
+        Args:
+            files: of all other partitions.
+            options: the table's.
+            now: milliseconds.
+        """
+        idle = options.get("clustering.history-partition.idle-to-full-sort")
+        if idle is None:
+            return frozenset()
+        fresh = {p: [f.created for f in mine if f.level < self.rules.highest_level] for p, mine in files.items()}
+        newest = sorted((max(times), p) for p, times in fresh.items() if times and max(times) < now - idle)
+        return frozenset(p for _, p in newest[: int(options.get("clustering.history-partition.limit"))])

@@ -1,0 +1,184 @@
+"""Writing to tables whose primary key does not hold all partition columns: each row is joined with where its key is.
+
+Java Paimon reads all keys of the table into a store of RocksDB on the local disk before it writes the first row. Here
+the rows wait, sorted by key, in bounded memory and on the local disk, and their keys are looked up in their order
+(`query.key_places`), so that a write of few rows reads few pages of few files.
+
+What was found has to hold when the rows are committed: `Unmoved` sees that no other commit has written these keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds import formats
+from paimon_pyds.buffers import from_numpy
+from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
+from paimon_pyds.formats import ReadCounters, ReadHints
+from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.merge.key_values import VALUE_KIND
+from paimon_pyds.merge.order_codes import order_codes
+from paimon_pyds.metadata.manifest import FileKind
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.options import TableOptions
+from paimon_pyds.query.key_places import KeyPlaces
+from paimon_pyds.scan.travel import snapshots_after
+from paimon_pyds.selection import RowSelection
+from paimon_pyds.sort.external import RowSorter, SortSpec
+from paimon_pyds.sort.keys import SortKeys
+from paimon_pyds.sort.spill import spill_codec
+from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.conform import IncomingRows
+from paimon_pyds.write.placement import NewBuckets, Placement, Places
+from paimon_pyds.write.writer import joined_batches
+
+_KEYS_AT_ONCE = 1 << 17
+_ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
+"""Rows whose keys are looked for together."""
+
+
+def write_rows(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces, task: int | None = None
+) -> CommitMessage:
+    """Write rows to where their keys are.
+
+    Args:
+        context: the table as it is written to.
+        batches: rows as they arrive, as they are given to a writer.
+        places: where keys are before the write.
+        task: as `TableWriter` has it.
+    """
+    with TableWriter(context, task) as writer:
+        for place, rows in placed_rows(context, batches, places):
+            writer.write_placed(place, rows)
+        return writer.prepare_commit()
+
+
+def placed_rows(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces
+) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
+    """Rows in pieces by the partition and bucket that they go to; those of a key in their order.
+
+    Args:
+        context: the table as it is written to.
+        batches: rows as they arrive.
+        places: where keys are before the write.
+
+    Raises:
+        SchemaError: rows that don't fit the table.
+        UnsupportedError: see `Placement`.
+        PaimonError: see `KeyPlaces.find`.
+        StorageError: the local disk is full.
+    """
+    options, incoming = context.options, IncomingRows(context)
+    keys = tuple(context.schema.field(name) for name in context.schema.primary_keys)
+    codec = spill_codec(str(options.get("spill-compression")))
+    spec = SortSpec(keys, buffer=int(options.get("write-buffer-size")), compression=codec)
+    placement = Placement(places.schema, NewBuckets(options, places.held))
+    with RowSorter(spec, SortKeys("order")) as sorter:
+        for batch in batches:
+            fitting = incoming.conform(batch)
+            if fitting.num_rows:
+                sorter.add(fitting)
+        last: tuple[pa.RecordBatch, PartitionBucket | None] | None = None
+        for rows in joined_batches(sorter.sorted(), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
+            distinct, numbers = _distinct(rows.select([field.name for field in keys]))
+            found = places.find(distinct)
+            if last is not None and _equal(last[0], distinct):
+                found = found.beginning(last[1])  # more rows of the last key
+            placed = placement.place(rows, numbers, found)
+            last = distinct.slice(distinct.num_rows - 1), placed.last
+            yield from placed.pieces(rows, context.schema)
+
+
+def with_moves(versions: pa.RecordBatch, schema: TableSchema, place: PartitionBucket) -> pa.RecordBatch:
+    """New versions of rows of one bucket, with `VALUE_KIND`, and deletes there of those that go to other partitions.
+
+    Raises:
+        UnsupportedError: see `Placement.place`.
+    """
+    count = versions.num_rows
+    places = Places(pa.repeat(pa.scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
+    placement = Placement(schema, NewBuckets(TableOptions(schema.options), lambda _: {}))
+    return placement.place(versions, np.arange(count), places).taken(versions, schema, VALUE_KIND)
+
+
+def _distinct(keys: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """The keys of rows in the order of keys, each once; and of each row the number of its key."""
+    codes = order_codes(keys.columns)
+    begins = np.append(True, codes[1:] != codes[:-1])
+    return keys.take(from_numpy(np.flatnonzero(begins))), np.cumsum(begins) - 1
+
+
+def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
+    """Whether a key is the first one of others."""
+    pairs = zip(key.columns, keys.columns, strict=True)
+    codes = order_codes([pa.concat_arrays([one, others.slice(0, 1)]) for one, others in pairs])
+    return bool(codes[0] == codes[1])
+
+
+@dataclass(slots=True)
+class Unmoved:
+    """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
+
+    Attributes:
+        places: where the keys were found.
+        messages: what was written.
+        passed: manifest lists of snapshots that have none of the keys.
+    """
+
+    places: KeyPlaces
+    messages: Sequence[CommitMessage]
+    passed: set[str] = field(default_factory=set)
+
+    def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Raises CommitConflictError where the write does not hold on a later snapshot."""
+        if schema.id != self.places.schema.id:
+            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        since = snapshots_after(self.places.store, self.places.snapshot, latest)
+        if since is None:
+            raise self._conflict("the snapshot that keys were looked for in is gone")
+        for snapshot in since:
+            if snapshot.delta_manifest_list not in self.passed and not snapshot.commit_kind.keeps_rows:
+                self._check_keys(snapshot)
+            self.passed.add(snapshot.delta_manifest_list)
+
+    def _check_keys(self, snapshot: Snapshot) -> None:
+        reader = ManifestReader(self.places.store)
+        kinds = reader.entries(reader.delta(snapshot), ("kind",)).column("kind")
+        try:
+            if pc.any(pc.equal(kinds, FileKind.DELETE), min_count=0).as_py():
+                raise self._conflict("rows were overwritten by another commit meanwhile")
+            if any(map(self.places.added_by(snapshot), self._keys())):
+                raise self._conflict("rows with the same keys were written by another commit meanwhile")
+        except SnapshotNotFoundError as error:
+            raise self._conflict("another commit has expired meanwhile") from error
+
+    def _keys(self) -> Iterator[pa.RecordBatch]:
+        """The keys of the rows that were written, in parts, each in their order."""
+        places, options = self.places, self.places.schema.options
+        fields = [places.schema.field(name) for name in places.schema.primary_keys]
+        for bucket in (bucket for message in self.messages for bucket in message.buckets):
+            for file in bucket.files:
+                path = f"{bucket.directory}/{file.file_name}"
+                found = formats.by_path(path)
+                reader = found.open_reader(places.store.io, path, file.file_size, ReadCounters(), ReadHints(options))
+                try:
+                    for batch in reader.read(fields, RowSelection.ALL, _KEYS_AT_ONCE):
+                        keys = KeySet.of(fields, batch)
+                        yield pa.RecordBatch.from_arrays(list(keys.columns), schema=batch.schema)
+                finally:
+                    reader.close()
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(what, path=self.places.store.root, hint="write the rows again")
