@@ -23,7 +23,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import unaligned_words
-from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
@@ -268,9 +267,8 @@ class ColumnPages:
     def values(self) -> pa.Buffer | None:
         """The bytes of all values of a column of numbers; None where they are not stored plain, or some are NULL."""
         width, rows = _width(self._picks[0]), self._heads.values
-        if not (self._understood and self._plain and width):
+        if not (self._understood and self._plain and width and (rows * width <= self._heads.uncompressed).all()):
             return None
-        self._check_lengths(slice(None), rows * width)
         buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
         found = np.frombuffer(buffer, np.uint8)
         for part, bodies, starts in self._bodies(_BLOCK_BYTES):

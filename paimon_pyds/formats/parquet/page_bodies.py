@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import unaligned_words
-from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.pages import NO_CHECKSUM, PageHead, PageHeads
 from paimon_pyds.formats.parquet.thrift import varint
