@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,6 @@ import pytest
 
 from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints, by_path
 from paimon_pyds.formats.parquet import reader as parquet_reader
-from paimon_pyds.formats.parquet.arrays import BatchRows
 from paimon_pyds.formats.parquet.page_picks import Estimate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
@@ -78,13 +79,12 @@ def test_rows_before_the_wanted_ones_are_decoded_many_at_a_time(
     path = tmp_path / "f.parquet"
     pq.write_table(table, path, compression=codec, write_page_index=True)
     monkeypatch.setattr(parquet_reader, "choose", lambda picks, _: (frozenset(), Estimate(0, 0)))
+    wanted_of = parquet_reader.ParquetReader._wanted_of
 
-    class Watched(BatchRows):
-        def learn(self, batch: pa.RecordBatch) -> None:
-            sizes.append(batch.num_rows)
-            super().learn(batch)
+    def watched(reader: Any, decoded: Iterator[pa.RecordBatch], *rest: Any) -> Iterator[pa.RecordBatch]:
+        return wanted_of(reader, (sizes.append(batch.num_rows) or batch for batch in decoded), *rest)  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(parquet_reader, "BatchRows", Watched)
+    monkeypatch.setattr(parquet_reader.ParquetReader, "_wanted_of", watched)
     reader = _reader(path, 1 << 20)
     (batch,) = reader.read(from_arrow_schema(table.schema), RowSelection.of([rows - 1]), 65_536)
     reader.close()
