@@ -1,7 +1,8 @@
 """Row groups of many small pages, decoded whole: some hundred thousand rows after the other, zstd undone here.
 
-pyarrow makes a context of zstd for each page (`page_bodies`): 10 million rows in pages of 512 took it three times as
-long as in pages of 6,144. This way they take as long.
+pyarrow makes a context of zstd for each page (`page_bodies`): 10 million rows of five columns in pages of 512 took it
+2.3 times the processor time of pages of 6,144, in pages of 1,024 1.6 times. This way it is 1.5 and 1.3 times, as
+headers and checksums are looked at page by page still. The compressed bytes of a row group are held, as pyarrow does.
 """
 
 from __future__ import annotations
