@@ -60,7 +60,7 @@ test-spark: java newest  ## the Spark tests, newest Spark
 	$(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
 
 test-connect: java newest  ## the Spark tests that may differ over Spark Connect
-	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(CONNECT) $(ARGS)
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not slow and not long" $(CONNECT) $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
 	$(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
