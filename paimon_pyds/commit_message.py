@@ -51,6 +51,22 @@ class IndexIncrement:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyHashes:
+    """How rows came into a dynamic bucket.
+
+    Attributes:
+        found_in: the names of the partition's hash index files that said where keys are; they must still be there.
+        added: a file with the hashes of keys that are new in the bucket, which the commit puts beside the others of the
+            bucket; None for no such key.
+        path: where that is.
+    """
+
+    found_in: frozenset[str]
+    added: IndexEntry | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CompactIncrement:
     """A compaction of a bucket: a snapshot of its own, after that of the bucket's new files.
 
@@ -86,6 +102,7 @@ class BucketFiles:
         changelog_files: the changelog of the new data files.
         indexes: index files that come and go with them.
         compact: a compaction, whose files may include the new ones.
+        hashes: of the keys of rows that were assigned to a dynamic bucket; None for others.
     """
 
     partition: bytes
@@ -97,6 +114,7 @@ class BucketFiles:
     changelog_files: tuple[DataFile, ...] = ()
     indexes: IndexIncrement = IndexIncrement()
     compact: CompactIncrement = CompactIncrement()
+    hashes: KeyHashes | None = None
 
     @property
     def sequence_numbers(self) -> tuple[int, int]:
@@ -110,6 +128,8 @@ class BucketFiles:
         for file in (*self.files, *self.changelog_files, *self.compact.written):
             for name in (file.file_name, *file.extra_files):
                 yield f"{self.directory}/{name}"
+        if self.hashes is not None and self.hashes.added is not None:
+            yield self.hashes.path
         yield from self.indexes.paths
         yield from self.compact.indexes.paths
 
@@ -164,10 +184,11 @@ class Overwrite:
     """Which live files an overwrite replaces.
 
     ``partitions`` is a function from the distinct partition rows (arity + BinaryRow) to the ones that are replaced;
-    None replaces the whole table.
+    None replaces the whole table. Files that wait for their buckets (bucket -2) are spared with ``keeps_postponed``.
     """
 
     partitions: Callable[[Sequence[bytes]], set[bytes]] | None = None
+    keeps_postponed: bool = False
 
     def replaced(self, rows: Sequence[bytes]) -> set[bytes]:
         """The partitions among ``rows`` that are replaced."""
@@ -198,6 +219,8 @@ class Increment:
             0; given where these are a column of the files, of which no two rows of a bucket may have the same.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
+        hash_files: by partition the names of all its hash index files, which said in which buckets the keys of new rows
+            are; others now are a conflict: a key might be in two buckets.
         base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files
             (`ENTRY_SCHEMA`): on top of it the commit reads none again. Without ``base_files`` it always reads them.
     """
@@ -215,6 +238,7 @@ class Increment:
     move_numbers: Callable[[BucketFiles, int], BucketFiles] | None = None
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
+    hash_files: Mapping[bytes, frozenset[str]] = field(default_factory=dict)
     base_snapshot: Snapshot | None = None
     base_files: pa.RecordBatch | None = None
 
@@ -272,6 +296,7 @@ def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]
         changelog=added_entries((b, b.changelog_files) for b in buckets),
         index_entries=indexes.new_files,
         replaced_index_files=indexes.deleted_files,
+        hash_files={b.partition: b.hashes.found_in for b in buckets if b.hashes is not None},
     )
     compact = Increment(
         kind=CommitKind.COMPACT,

@@ -249,6 +249,8 @@ class ReadSpec:
     """How rows of a table with a primary key are merged."""
     read_ahead: int | None = None
     """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
+    sequence_gaps: Mapping[str, tuple[int, int]] | None = None
+    """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""

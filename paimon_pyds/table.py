@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.ddl.alter import SchemaChanges
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explain import Explanation
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.needs import RecordedFilter
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
+    from paimon_pyds.layout.data import Layout
+    from paimon_pyds.layout.partitions import PartitionAdvice
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -373,11 +376,16 @@ class Table:
 
         return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
 
-    def write_context(self, options: Mapping[str, str] | None = None) -> WriteContext:
-        """What a task needs to write to this table with a `TableWriter`. It pickles."""
+    def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
+        """What a task needs to write to this table with a `TableWriter`. It pickles.
+
+        Args:
+            options: as for `append`.
+            overwrite: the rows are to be committed as an overwrite.
+        """
         from paimon_pyds.execution.writing import write_context
 
-        return write_context(self._store, options)
+        return write_context(self._store, options, overwrite=overwrite)
 
     def commit(
         self,
@@ -555,7 +563,7 @@ class Table:
             where: a condition on partition columns; all partitions when None.
             order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket), so that
                 filters on them skip files; then all its files are rewritten. More rows than ``write-buffer-size`` are
-                spilled to local disk.
+                spilled to local disk. Without it files are ordered by ``clustering.columns`` as they are rewritten.
             order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near
                 each other in any of the columns.
             full: drop every deleted row, and merge small files however few there are; all sorted runs of a table with
@@ -569,6 +577,74 @@ class Table:
 
         how = CompactOptions(where, order_by, order, full, dry_run, options)
         return compact(self._store, how, executor, progress)
+
+    def layout(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        where: str | Predicate | None = None,
+        snapshot: int | None = None,
+    ) -> Layout:
+        """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
+
+        ``before.compare(after)`` sets two layouts side by side, such as those of two snapshots.
+
+        Args:
+            columns: by default all whose values have an order; of a table with a primary key those of the key.
+            where: a condition on partition columns.
+            snapshot: the number of a snapshot; the latest by default.
+        """
+        from paimon_pyds.layout.overlap import layout_of
+
+        return layout_of(self._store, columns, where, snapshot)
+
+    def advise_partition(
+        self,
+        filters: Sequence[RecordedFilter | str] = (),
+        *,
+        files: int = 3,
+        where: str | Predicate | None = None,
+    ) -> PartitionAdvice:
+        """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
+
+        The rules are in `paimon_pyds.layout.partitions`.
+
+        Args:
+            filters: recorded ones, with how often they were used.
+            files: how many files to sample.
+            where: a condition on partition columns that files are taken from.
+        """
+        from paimon_pyds.layout.partitions import advise_partition
+
+        return advise_partition(self._store, filters, files=files, where=where)
+
+    def rescale(
+        self,
+        bucket_num: int | None = None,
+        partitions: str | Predicate | None = None,
+        *,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+        progress: Callable[[int], None] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RescaleSummary:
+        """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
+
+        The option ``bucket`` says afterwards how many, where all partitions are rescaled. With ``partitions`` it stays:
+        into partitions that have another number than it says nothing is written until they are rescaled, so alter it
+        first to the number that new partitions get, too.
+
+        Args:
+            bucket_num: how many buckets; as many as the option ``bucket`` says when None.
+            partitions: a condition on partition columns; all partitions when None.
+            dry_run: only tell what would be written anew.
+            executor: where the work runs; the cores of this machine by default.
+            progress: called with the rows written so far.
+            options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+        """
+        from paimon_pyds.compact.rescale import RescaleOptions, rescale
+
+        return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

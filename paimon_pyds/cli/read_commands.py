@@ -1,5 +1,5 @@
 """The commands that read: ``read``, ``count``, ``exists``, ``distinct``, ``min``, ``max``, ``sum``, ``explain``,
-``lookup``, ``describe``, ``snapshots`` and ``system``.
+``layout``, ``lookup``, ``describe``, ``snapshots`` and ``system``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
+    WHERE_PARTITIONS,
     Commands,
     add_query_arguments,
     add_table_command,
@@ -25,6 +26,8 @@ from paimon_pyds.errors import OptionError, StorageError
 from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
+    from paimon_pyds.explain.explain import Explanation
+    from paimon_pyds.layout.data import Layout, LayoutComparison
     from paimon_pyds.query.answer import Answer
 
 _TEXT_LIMIT = 100
@@ -59,6 +62,14 @@ def add_read_commands(commands: Commands) -> None:
     parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=_explain)
+
+    parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.")
+    parser.add_argument("--columns", type=names_in, help="columns, separated by commas; all by default")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.add_argument("--snapshot", type=int, help="of this snapshot")
+    parser.add_argument("--before", type=int, metavar="SNAPSHOT", help="compare it with that of this snapshot")
+    parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
+    parser.set_defaults(run=_layout)
 
     parser = add_table_command(commands, "lookup", "Print the current rows of some keys.")
     parser.add_argument(
@@ -153,16 +164,30 @@ def _answer(arguments: argparse.Namespace) -> None:
 def _explain(arguments: argparse.Namespace) -> None:
     scan = scan_of(arguments, columns=arguments.columns, limit=arguments.limit, top_n=arguments.topn)
     explanation = scan.explain(analyze=arguments.analyze)
+    _show_pictured(arguments, explanation)
+
+
+def _layout(arguments: argparse.Namespace) -> None:
+    table, how = open_table(arguments), {"columns": arguments.columns, "where": arguments.where}
+    layout = table.layout(snapshot=arguments.snapshot, **how)
+    if arguments.before is None:
+        _show_pictured(arguments, layout)
+    else:
+        _show_pictured(arguments, table.layout(snapshot=arguments.before, **how).compare(layout))
+
+
+def _show_pictured(arguments: argparse.Namespace, found: Explanation | Layout | LayoutComparison) -> None:
+    """Print what also has a page, and write that where it is asked for."""
     if arguments.html is not None:
         try:
             with open(arguments.html, "w", encoding="utf-8") as file:
-                file.write(explanation.page)
+                file.write(found.page)
         except OSError as error:
             raise StorageError(f"can't write the page: {error.strerror}", path=arguments.html) from error
     if arguments.output == "json":
-        show.json_value(explanation.as_dict())
+        show.json_value(found.as_dict())
     else:
-        print(show.drawn(explanation.text))
+        print(show.drawn(found.text))
 
 
 def _describe(arguments: argparse.Namespace) -> None:

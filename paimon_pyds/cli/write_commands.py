@@ -1,4 +1,4 @@
-"""The commands that write: ``write``, ``delete``, ``update``, ``merge`` and ``compact``."""
+"""The commands that write: ``write``, ``delete``, ``update``, ``merge``, ``compact`` and ``rescale``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_pyds.compact.compact import CompactSummary
+    from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
 
-S = TypeVar("S", "RowSummary", "CompactSummary")
+S = TypeVar("S", "RowSummary", "CompactSummary", "RescaleSummary")
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
 _COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
@@ -78,6 +79,12 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
     parser.set_defaults(run=_compact)
+
+    parser = add_table_command(commands, "rescale", "Write partitions anew with another number of buckets.")
+    parser.add_argument("bucket_num", type=int, nargs="?", help="how many; as many as the option bucket says without")
+    parser.add_argument("--partitions", help=WHERE_PARTITIONS)
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
+    parser.set_defaults(run=_rescale)
 
 
 def _add_merge(commands: Commands) -> None:
@@ -284,6 +291,33 @@ def _compact_text(s: CompactSummary, due: str) -> str:
     return (
         f"snapshot {s.snapshot_id}: {counted(s.files_before, 'file')} became {s.files_after:,} "
         f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {kept}) in {s.seconds:.1f} s{skipped}"
+    )
+
+
+def _rescale(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    with rows_progress("rescaling") as progress:
+        summary = table.rescale(
+            arguments.bucket_num,
+            arguments.partitions,
+            dry_run=arguments.dry_run,
+            options=table_options(arguments),
+            progress=progress,
+        )
+    _show_summary(arguments, summary, _rescale_text)
+
+
+def _rescale_text(s: RescaleSummary) -> str:
+    from paimon_pyds.explain.file import counted
+
+    if not s.partitions:
+        return f"nothing to rescale: {counted(s.bucket_num, 'bucket')} already"
+    what = f"{counted(s.partitions, 'partition')} to {counted(s.bucket_num, 'bucket')}"
+    if s.dry_run:
+        return f"would rescale {what} ({counted(s.files_before, 'file')}, {s.bytes_before:,} bytes)"
+    return (
+        f"snapshot {s.snapshot_id}: rescaled {what}; {counted(s.files_before, 'file')} became {s.files_after:,} "
+        f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {counted(s.rows, 'row')}) in {s.seconds:.1f} s"
     )
 
 

@@ -14,13 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.commit.key_hashes import check_hash_files
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit_message import Increment, Overwrite, vector_places
-from paimon_pyds.errors import CommitConflictError
+from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IDENTITY_COLUMNS, RUN_COLUMNS, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW
 
 _CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")
@@ -119,20 +122,31 @@ class Conflicts:
                 if identity not in last or number not in (None, last[identity]):
                     raise self._conflict(f"the data file {name} was removed or changed by another commit meanwhile")
 
-    def check_buckets(self, live: pa.RecordBatch) -> None:
-        """Files of one partition must agree on the number of buckets."""
+    def check_buckets(self, live: pa.RecordBatch, schema: TableSchema) -> None:
+        """Files of one partition must agree on the number of buckets; those that wait for a bucket have none.
+
+        ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not.
+        """
         if self.increment.overwrite is not None or not any(bucket.files for bucket in self.increment.added):
             return
         totals = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
+        if min(totals.values(), default=0) < 0:
+            live = live.filter(pc.greater(live["total_buckets"], 0))
+            totals = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
         for bucket in self.increment.added:
-            before = totals.get(bucket.partition)
-            if before is not None and bucket.files and before != bucket.total_buckets:
-                raise CommitConflictError(
-                    f"Try to write table with a new bucket num {bucket.total_buckets}, "
-                    f"but the previous bucket num is {before}",
-                    path=self.root,
-                    hint="overwrite the partition to change its number of buckets",
-                )
+            before, number = totals.get(bucket.partition), bucket.total_buckets
+            if before is None or not bucket.files or number <= 0 or before == number:
+                continue
+            where = partition_directory(schema, bucket.partition)
+            what = (
+                f"Try to write {f'partition {where}' if where else 'table'} with a new bucket num {number}, "
+                f"but the previous bucket num is {before}"
+            )
+            if int(TableOptions(schema.options).get("bucket")) != number:
+                raise self._conflict(f"{what}: it was rescaled meanwhile")
+            raise CommitError(
+                what, path=self.root, hint=f"rescale it first, by table.rescale({number}); nothing was published"
+            )
 
     def check_vectors(
         self, old: Sequence[IndexEntry], live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch
@@ -188,7 +202,10 @@ class Conflicts:
         missing = replaced - {entry.file_name for entry in old}
         if missing:
             raise self._conflict(f"the index file {min(missing)} was replaced by another commit meanwhile")
-        partitions = set() if self.increment.overwrite is None else set(removed["partition"].to_pylist())
+        overwrite = self.increment.overwrite
+        if overwrite is None:
+            check_hash_files(old, self.increment.hash_files, self.root)
+        partitions = set() if overwrite is None else overwrite.replaced(list({entry.partition for entry in old}))
         kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]
         unused = _without_live_files(kept, set(removed["file_name"].to_pylist()), live)
         kept = [entry for entry in kept if entry.file_name not in unused]

@@ -1,7 +1,8 @@
 """Rows that a compaction leaves out because they are too old: option ``record-level.expire-time``.
 
-Only what is rewritten loses them: readers see them until then, also as older versions that a compaction looks up. A
-changelog does not tell of them. (Source: Java, class RecordLevelExpire.)
+Only what is rewritten loses them: readers see them until then, also as older versions that a compaction looks up; but
+first rows that have expired give way to new ones (Java drops the new ones, and later the old ones). A changelog does
+not tell of them. (Source: Java, class RecordLevelExpire.)
 """
 
 from __future__ import annotations

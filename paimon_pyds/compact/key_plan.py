@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.compact.plan import Group, LiveFile, Plan, vectors_of
+from paimon_pyds.compact.plan import Group, Plan, vectors_of
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, pick_full, sorted_runs, steps_of
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_in
@@ -30,7 +30,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-_POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
 
 
@@ -54,13 +53,14 @@ def plan_key_compaction(
     rules = UniversalRules.of(context.options, context.target_file_size, datetime.now().hour)
     if buckets is None:
         entries = live_in(store, schema, snapshot, request.where, "compact")
+        entries = entries.filter(pc.greater_equal(entries["bucket"], 0))  # others wait for their bucket
     else:
         entries = _live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
     expired = have_expired(entries, store, schema, context.options, time.time())
     losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, schema, losing).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, schema, losing).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         runs = sorted_runs(files)
@@ -68,8 +68,7 @@ def plan_key_compaction(
         steps = None if unit is None else steps_of(unit, runs, rules)
         if steps is None or not steps.files:
             continue
-        live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
-        groups.append(Group(partition, bucket, total, live, steps))
+        groups.append(Group.of_steps((partition, bucket, total), steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
 
 
@@ -119,12 +118,10 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
             "rows of a table with a primary key can't be ordered by other columns",
             hint="files lie in the order of their keys; file indexes serve filters on other columns",
         )
-    if options.get("bucket") == _POSTPONED:
-        raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
     check_compactable(options)
 
 
-def _by_bucket(
+def files_by_bucket(
     entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
     """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.

@@ -106,32 +106,41 @@ def merge_one(task: MergeTask) -> CompactResult:
         SortedRunWriter(task.context, task.bucket.directory, threads, level=task.level, changelog=changelog)
         for changelog in (False, True)
     )
+    others: list[SortedRunWriter] = []
     try:
         for sections in task.rewrites:
-            for rows, changes in _merged(task.of(sections), sections):
+            for rows, changes in merged_rows(task.of(sections), sections):
                 writer.write(rows)
                 _log(log, changes)
             writer.roll()
             log.roll()
         for file in task.upgrades:
             _upgrade(task.of(((file,),)), file, log)
-        files, changelog_files = writer.close(), log.close()
+        outdated = {} if task.looked_up is None else task.looked_up.outdated_files
+        for file in outdated.values():
+            assert file.run is not None
+            others.append(SortedRunWriter(task.context, task.bucket.directory, threads, level=file.run.level))
+            for rows in read_versions(task.spec, (file,), drop_deletes=False):
+                others[-1].write(rows)
+        files = tuple(file for each in (writer, *others) for file in each.close())
+        changelog_files = log.close()
     except BaseException as error:
-        writer.abort()
-        log.abort()
+        for each in (writer, log, *others):
+            each.abort()
         if isinstance(error, SnapshotNotFoundError):
             return CompactResult(task.number, task.bucket, 0, error)
         raise
     finally:
         threads.shutdown()
-    rows = sum(file.row_count for file in files)
-    result = CompactResult(task.number, replace(task.bucket, files=files, changelog_files=changelog_files), rows)
+    rows_written = sum(file.row_count for file in files)
+    bucket = replace(task.bucket, files=files, changelog_files=changelog_files)
+    result = CompactResult(task.number, bucket, rows_written, older=tuple(outdated))
     if task.looked_up is None or not task.looked_up.vectors_hide:
         return result
     return replace(result, replaced=task.looked_up.positions)
 
 
-def _merged(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+def merged_rows(task: MergeTask, sections: _Sections) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
     """The merged rows of sections, and the changes that are logged."""
     for files in sections:
         if task.looked_up is None and task.changelog is None:

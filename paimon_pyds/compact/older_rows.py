@@ -25,6 +25,8 @@ from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, LEVEL, with_key_colum
 from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.candidate_keys import read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, ROW_INDEX
 from paimon_pyds.read.live_rows import FileTrace
@@ -42,12 +44,15 @@ class OlderRows:
         every_key: where vectors hide older rows, look up also keys of which a merged file above level 0 has a version.
             Otherwise that one has in it what older versions hold, since it was compacted itself.
         positions: of the files, by name, which rows have been found so far.
+        outdated: names of files to write anew, without their expired rows: where first rows count, these keep no newer
+            ones away, so that both would be there.
     """
 
     spec: ReadSpec
     files: Sequence[PlannedFile]
     every_key: bool = False
     positions: dict[str, BitMap] = field(default_factory=dict)
+    outdated: set[str] = field(default_factory=set)
 
     def added_to(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """What is to be merged of a window, now that older rows of its keys are known.
@@ -86,6 +91,11 @@ class OlderRows:
         return one_batch(pa.Table.from_batches(parts)) if parts else None
 
     @property
+    def outdated_files(self) -> dict[int, PlannedFile]:
+        """The outdated files by their numbers among `files`."""
+        return {number: file for number, file in enumerate(self.files) if file.name in self.outdated}
+
+    @property
     def _schema(self) -> TableSchema:
         assert self.spec.merging is not None
         return self.spec.merging.schema
@@ -98,6 +108,12 @@ class OlderRows:
     def vectors_hide(self) -> bool:
         """Whether deletion vectors hide older rows of keys that have newer ones."""
         return self._needs.hidden
+
+    @cached_property
+    def _stays(self) -> Predicate:
+        """What first rows meet that have not expired; older rows of other engines are what they are."""
+        assert self.spec.merging is not None
+        return self.spec.merging.filter.before if self._needs.first_counts else Const.TRUE
 
     @cached_property
     def _keys(self) -> tuple[DataField, ...]:
@@ -124,7 +140,7 @@ class OlderRows:
         self, keys: KeySet, file: PlannedFile, window: pa.RecordBatch, *, whole: bool
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one file, with the columns of a window, or the key alone."""
-        wanted = window.schema.names if whole else [key.name for key in self._keys]
+        wanted = window.schema.names if whole else [*(key.name for key in self._keys), *root_columns(self._stays)]
         spec = replace(
             self.spec,
             schemas=with_key_values(self.spec.schemas),
@@ -137,7 +153,10 @@ class OlderRows:
             positions = BitMap(to_numpy(rows.column(ROW_INDEX)).astype(np.uint32))
             self.positions[file.name] = self.positions.get(file.name, BitMap()) | positions
             if not whole:
-                yield rows.select(wanted)
+                stay = matches(self._stays, rows)
+                if not pc.all(stay).as_py():
+                    self.outdated.add(file.name)
+                yield rows.filter(stay).select([key.name for key in self._keys])
                 continue
             keyed = with_key_columns(rows, self._schema.trimmed_primary_keys)
             keyed = keyed.append_column(LEVEL, from_numpy(np.full(rows.num_rows, file.run.level, np.int32)))

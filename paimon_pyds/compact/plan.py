@@ -9,7 +9,7 @@ bucket is not rewritten again and again; and a file is also large when it has ``
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -56,6 +56,12 @@ class Group:
     steps: Steps | None = None
     level: int = 0
 
+    @staticmethod
+    def of_steps(place: tuple[bytes, int, int], steps: Steps) -> Group:
+        """A group of a table with a primary key; ``place``: its partition, bucket, and number of buckets."""
+        files = (LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
+        return Group(*place, tuple(files), steps)
+
     @property
     def key(self) -> PartitionBucket:
         """The partition and bucket."""
@@ -97,6 +103,16 @@ class Plan:
     entries: pa.RecordBatch
     vectors: Mapping[str, Vector]
     groups: tuple[Group, ...]
+
+    def rewriting_older(self, numbers: Mapping[int, Collection[int]]) -> Plan:
+        """The same where older files are written anew, too; ``numbers`` of them by the numbers of their groups."""
+        groups = list(self.groups)
+        for number, some in numbers.items():
+            group = groups[number]
+            assert group.steps is not None
+            place = group.partition, group.bucket, group.total_buckets
+            groups[number] = Group.of_steps(place, group.steps.rewriting_older(some))
+        return replace(self, groups=tuple(groups))
 
 
 def _pick_rules(context: WriteContext, *, full: bool) -> PickRules:
@@ -143,7 +159,7 @@ def plan_compaction(
         entries, idle = _with_idle_partitions(store, clusters, snapshot, entries, context)
     vectors = vectors_of(store, schema, snapshot)
     groups = []
-    for (partition, bucket, total), files in _by_bucket(entries, vectors).items():
+    for (partition, bucket, total), files in files_by_bucket(entries, vectors).items():
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         picked: Iterable[tuple[list[LiveFile], int]]
@@ -171,7 +187,7 @@ def _with_idle_partitions(
         live_in(store, context.schema, snapshot, None, ""),
     )
     others: dict[bytes, list[LiveFile]] = {}
-    for (partition, _, _), files in _by_bucket(everything, {}).items():
+    for (partition, _, _), files in files_by_bucket(everything, {}).items():
         if partition not in wanted:
             others.setdefault(partition, []).extend(files)
     idle = clusters.idle_partitions(others, options, int(time.time() * 1000))
@@ -179,7 +195,9 @@ def _with_idle_partitions(
     return everything.filter(kept), idle
 
 
-def _by_bucket(entries: pa.RecordBatch, vectors: Mapping[str, Vector]) -> dict[tuple[bytes, int, int], list[LiveFile]]:
+def files_by_bucket(
+    entries: pa.RecordBatch, vectors: Mapping[str, Vector]
+) -> dict[tuple[bytes, int, int], list[LiveFile]]:
     """Live files by partition, bucket and number of buckets, oldest first."""
     names = (
         "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "min_sequence_number", "level",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.compact.publish import remove
-from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, read_rows, write_rows
+from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, conformed, read_rows, write_rows
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, ShufflingExecutor
 from paimon_pyds.sort.external import RowSorter, SortSpec, key_sample
@@ -142,7 +142,7 @@ def _write_range(task: CompactTask, cut: _Cut, number: int, streams: Iterator[by
         for data in streams:
             for batch in pa.ipc.open_stream(data):
                 sorter.add(batch)
-        return replace(write_rows(task, sorter.sorted()), number=number)
+        return replace(write_rows(task, conformed(task, sorter.sorted())), number=number)
 
 
 def _joined(task: CompactTask, results: Sequence[CompactResult]) -> CompactResult:

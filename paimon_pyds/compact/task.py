@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -61,6 +61,7 @@ class CompactResult:
 
     ``gone`` says that one of the old files is not there any more: another commit removed it, and it has expired.
     ``replaced`` are rows of files that stay, by name and position: vectors hide them now, as new files have their keys.
+    ``older`` are the numbers of those among `Group.older` that were written anew.
     """
 
     number: int
@@ -68,6 +69,7 @@ class CompactResult:
     rows: int
     gone: SnapshotNotFoundError | None = None
     replaced: Mapping[str, BitMap] = field(default_factory=dict)
+    older: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +147,18 @@ def compact_one(task: CompactTask) -> CompactResult:
         SchemaError: a value does not fit its column, as NULL in one that became NOT NULL.
         StorageError: a file can't be read or written.
     """
-    return write_rows(task, _batches(task), task.check)
+    return write_rows(task, conformed_rows(task))
 
 
-def write_rows(
-    task: CompactTask, batches: Iterable[pa.RecordBatch], check: Callable[[int], None] = lambda rows: None
-) -> CompactResult:
-    """Write rows into new files. On an error they are removed again.
-
-    Args:
-        task: what they are of.
-        batches: with the columns of ``task.spec``.
-        check: is called with the number of rows at the end.
-    """
+def write_rows(task: CompactTask, batches: Iterable[pa.RecordBatch]) -> CompactResult:
+    """Write rows (see `conformed`) into new files of a task. On an error they are removed again."""
     threads = WriterThreads()
     writer = AppendBucketWriter(task.context, task.bucket, threads, task.first_sequence, task.level)
-    conformer = task.context.conformer()
     rows = 0
     try:
-        for batch in joined_batches(batches):
+        for batch in batches:
             rows += batch.num_rows
-            writer.write(conformer.conform(batch))
-        check(rows)
+            writer.write(batch)
         return CompactResult(task.number, writer.close(), rows)
     except SnapshotNotFoundError as error:
         writer.abort()
@@ -176,6 +168,21 @@ def write_rows(
         raise
     finally:
         threads.shutdown()
+
+
+def conformed_rows(task: CompactTask) -> Iterator[pa.RecordBatch]:
+    """The live rows of a task as they are written. Raises as `compact_one`."""
+    rows = 0
+    for batch in conformed(task, _batches(task)):
+        rows += batch.num_rows
+        yield batch
+    task.check(rows)
+
+
+def conformed(task: CompactTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows with the columns of ``task.spec`` as they are written."""
+    conformer = task.context.conformer()
+    return map(conformer.conform, joined_batches(batches))
 
 
 def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,8 @@ ForceUpLevel0Compaction, CompactStrategy, Levels and MergeTreeCompactTask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.merge.older_versions import OlderVersions
@@ -295,6 +295,12 @@ class Steps:
         """All files that go, or change their level: those to rewrite first."""
         return [*(file for rewrite in self.rewrites for section in rewrite for file in section), *self.upgrades]
 
+    def rewriting_older(self, numbers: Collection[int]) -> Steps:
+        """The same where the older files of these numbers are written anew, each on its own level."""
+        rewrites = (((file,),) for number, file in enumerate(self.older) if number in numbers)
+        stay = tuple(file for number, file in enumerate(self.older) if number not in numbers)
+        return replace(self, rewrites=(*self.rewrites, *rewrites), older=stay)
+
 
 def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
     """Which files of a unit are rewritten. Large files whose keys no other has stay, unless rows of them go.
@@ -341,7 +347,7 @@ def _older(unit: Unit, runs: Sequence[Run]) -> Run:
 def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
     """Sections that are rewritten together: a large file without others of its keys ends those before it."""
     group: list[Run] = []
-    for section in _sections(unit.files):
+    for section in key_sections(unit.files):
         if len(section) > 1 or section[0].size < rules.small_size:
             group.append(section)
             continue
@@ -353,7 +359,7 @@ def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
         yield tuple(group)
 
 
-def _sections(files: Sequence[LevelFile]) -> Iterator[Run]:
+def key_sections(files: Sequence[LevelFile]) -> Iterator[Run]:
     """Files in the order of their keys, those together whose key ranges overlap."""
     section: list[LevelFile] = []
     reached = 0

@@ -47,9 +47,14 @@ def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str]
 
 
 def live_in(
-    store: TableStore, schema: TableSchema, snapshot: Snapshot | None, where: str | Predicate | None, action: str
+    store: TableStore,
+    schema: TableSchema,
+    snapshot: Snapshot | None,
+    where: str | Predicate | None,
+    action: str,
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The entries (`ENTRY_SCHEMA`) of a snapshot's data files in the partitions that a condition keeps.
+    """The entries of a snapshot's data files in the partitions that a condition keeps.
 
     Args:
         store: the table.
@@ -57,12 +62,14 @@ def live_in(
         snapshot: one of the table.
         where: Spark SQL text or a tree, on partition columns alone.
         action: what is done with the files, for the error.
+        columns: of `ENTRY_SCHEMA`; all when None.
 
     Raises:
         PredicateError: the condition does not parse, or names no column.
         OptionError: it asks for another column than those of partitions.
     """
-    return ManifestReader(store, EntryFilter(schema, _on_partitions(schema, where, action))).live_files(snapshot)
+    wanted = EntryFilter(schema, _on_partitions(schema, where, action))
+    return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
 def _on_partitions(schema: TableSchema, where: str | Predicate | None, action: str) -> Predicate:

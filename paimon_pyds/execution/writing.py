@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
@@ -22,7 +23,11 @@ from paimon_pyds.write.context import check_files
 
 
 def write_context(
-    store: TableStore, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+    store: TableStore,
+    options: Mapping[str, str] | None = None,
+    *,
+    existing_rows: bool = False,
+    overwrite: bool = False,
 ) -> WriteContext:
     """What tasks need to write to the table.
 
@@ -30,6 +35,7 @@ def write_context(
         store: the table.
         options: of the one write, over the table's own.
         existing_rows: the rows are in the table, and stay in their buckets.
+        overwrite: the rows replace all others of their partitions.
 
     Raises:
         UnsupportedError: a table that can't be written to.
@@ -43,6 +49,9 @@ def write_context(
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}), existing_rows=existing_rows)
     if ROW_KIND_COLUMN in context.raw_options:
         IncomingRows(context)  # refuses one that has no meaning
+    if schema.has_dynamic_buckets and not existing_rows:
+        latest = None if overwrite else store.latest_snapshot()
+        context = replace(context, index_manifest=(latest and latest.index_manifest) or "")
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
         from paimon_pyds.merge.files import hides_level_0

@@ -76,6 +76,7 @@ class FormatTraits:
         trims_char: CHAR values are read without the blanks at their end. Who wrote the file may have had them there:
             Java's indexes and buckets are of the values before.
         reads_windows: a part of a file's rows is read without decoding those before it.
+        has_statistics: files have bounds of columns of numbers.
         has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
         counts_nested: Java's statistics of a file count the NULLs of nested columns.
         bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
@@ -85,6 +86,7 @@ class FormatTraits:
 
     trims_char: bool = False
     reads_windows: bool = False
+    has_statistics: bool = True
     has_page_statistics: bool = False
     counts_nested: bool = True
     bounds_digits: int = 9
@@ -97,7 +99,7 @@ TRAITS: Mapping[str, FormatTraits] = {
         reads_windows=True, has_page_statistics=True, counts_nested=False, bounds_digits=6, group="row groups"
     ),
     "orc": FormatTraits(trims_char=True, group="stripes"),
-    "avro": FormatTraits(timestamp_digits=6, group="blocks"),
+    "avro": FormatTraits(has_statistics=False, timestamp_digits=6, group="blocks"),
 }
 """By the names of formats."""
 

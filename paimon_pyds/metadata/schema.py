@@ -84,6 +84,12 @@ class TableSchema:
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
     @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether hash index files say which bucket a key is in (``bucket=-1``, all partition columns in the key)."""
+        unbucketed = self.options.get("bucket", "-1").strip() == "-1"
+        return bool(self.primary_keys) and unbucketed and not self.crosses_partitions
+
+    @property
     def bucket_keys(self) -> tuple[str, ...]:
         """The columns that decide a row's bucket: option ``bucket-key``, else the trimmed primary key."""
         return comma_separated(self.options.get("bucket-key", "")) or self.trimmed_primary_keys

@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds import formats
+from paimon_pyds.buffers import is_true
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, ReadCounters
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, make_or
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
@@ -33,6 +35,7 @@ ROW_INDEX = "__paimon_row_index"
 DEFAULT_BATCH_ROWS = 65_536
 _ONE_PASS_ROWS = 2_048
 """So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+_NUMBERS = KEY_VALUE_FIELDS[0]
 _PER_WANTED = 4
 """With a limit, rows that are tried at first for each one wanted."""
 
@@ -110,9 +113,26 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
             raise CorruptFileError(
                 f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
             )
+        if spec.sequence_gaps is not None and file.path in spec.sequence_gaps:
+            _check_numbers(reader, spec.sequence_gaps[file.path], file)
         yield reader
     finally:
         reader.close()
+
+
+def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
+    """Raises CorruptFileError where the file's statistics say that sequence numbers don't lie between two others."""
+    column = ColumnRef(_NUMBERS.name, (), _NUMBERS.type, _NUMBERS.id)
+    outside = make_or(Leaf(Op.LE, column, (gap[0],)), Leaf(Op.GE, column, (gap[1],)))
+    unknown = Leaf(Op.LT, column, (-(2**63),))
+    if not file.row_count or reader.prune(outside).is_none or not reader.prune(unknown).is_none:
+        return
+    raise CorruptFileError(
+        f"the file's sequence numbers do not all lie between {gap[0]} and {gap[1]}, as the manifests say of this file "
+        "and of others with its keys: which rows are newer is not known",
+        path=file.path,
+        hint="compact the table with full=True: that goes by the numbers in the files",
+    )
 
 
 class FileReading:
@@ -201,7 +221,7 @@ class FileReading:
             mask = matches(self.spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
             kept = batch.filter(mask)
             if kept.num_rows:
-                yield self._result(output.apply(_pick(kept, output.file_fields)), here[_mask_array(mask)])
+                yield self._result(output.apply(_pick(kept, output.file_fields)), here[is_true(mask)])
 
     def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
@@ -214,7 +234,7 @@ class FileReading:
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
             here = positions.take(batch.num_rows)
             mask = matches(self.spec.predicate, self.filtering.apply(batch))
-            kept_rows.append(here[_mask_array(mask)])
+            kept_rows.append(here[is_true(mask)])
             if keep:
                 kept_batches.append(_pick(batch, keep).filter(mask))
         rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
@@ -284,10 +304,6 @@ def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _mask_array(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(pc.cast(mask, pa.uint8())).view(np.bool_)
 
 
 class _Positions:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats import by_path
 from paimon_pyds.merge.changed_rows import changed_rows
 from paimon_pyds.merge.files import OLDER, rank_keys
 from paimon_pyds.merge.key_set import KeySet
@@ -260,6 +261,7 @@ class _Section:
             metadata_columns=(),
             merging=None,
             read_ahead=self.batch_bytes,
+            sequence_gaps=self.sequence_gaps,
         )
 
     @cached_property
@@ -282,13 +284,27 @@ class _Section:
     @cached_property
     def in_sequence(self) -> bool:
         """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
+        return bool(self.sequence_gaps)
+
+    @cached_property
+    def sequence_gaps(self) -> dict[str, tuple[int, int]]:
+        """Where all sequence numbers of a run are greater than those of older ones: by the path of each file the last
+        number of older runs, and the first one of newer runs. Empty where numbers are read."""
         ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
         numbered = self.numbered or any(field.name == SEQUENCE_NUMBER for field in self.spec.fields)
-        if numbered or len(ranges) < len(self.files):
-            return False
+        if (
+            numbered
+            or len(ranges) < len(self.files)
+            or not all(by_path(f.path).traits.has_statistics for f in self.files)
+        ):
+            return {}
         first = [min(ranges[number][0] for number in run) for run in self.runs]
         last = [max(ranges[number][1] for number in run) for run in self.runs]
-        return all(older < newer for older, newer in zip(last[:-1], first[1:], strict=True))
+        if any(older >= newer for older, newer in zip(last[:-1], first[1:], strict=True)):
+            return {}
+        before, after = [-(2**63), *last], [*first[1:], 2**63 - 1]
+        gaps = zip(before, after, self.runs, strict=False)
+        return {self.files[number].path: (low, high) for low, high, run in gaps for number in run}
 
     @cached_property
     def gives_levels(self) -> bool:

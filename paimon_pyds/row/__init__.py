@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from paimon_pyds.row.decode import DecodedColumn, decode_column, decode_row, decode_rows
 from paimon_pyds.row.encode import EMPTY_ROW, encode_row, encode_rows
-from paimon_pyds.row.hashing import hash_rows
+from paimon_pyds.row.hashing import hash_row, hash_rows
 
 __all__ = [
     "EMPTY_ROW",
@@ -23,5 +23,6 @@ __all__ = [
     "decode_rows",
     "encode_row",
     "encode_rows",
+    "hash_row",
     "hash_rows",
 ]

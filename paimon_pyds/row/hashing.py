@@ -34,6 +34,12 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
     return out.view(np.int32)
 
 
+def hash_row(row: bytes) -> int:
+    """The hash code of a row in manifest form (arity + BinaryRow)."""
+    words = np.frombuffer(row, "<u8", offset=4)
+    return int(_murmur(words, np.array([0, len(words)])).view(np.int32)[0])
+
+
 def hash_ints(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """The hash code of rows of one INT, without their null bits: that is Spark's function ``hash``, too."""
     state = np.full(len(values), _SEED)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
@@ -178,7 +179,12 @@ class _Merge:
         target = self._target
         schema = target.schema
         plan = key_rows.plan_rows(target, self._predicate, self._fields())
-        change = _KeyMerge(schema.fields, schema.primary_keys, self._rules, key_rows.Deletes.of(schema))
+        change = _KeyMerge(
+            schema.fields,
+            [schema.field(name) for name in schema.primary_keys],
+            self._rules,
+            key_rows.Deletes.of(schema),
+        )
         found = key_rows.write_versions(target, plan, change, executor, progress)
         self._messages += found.messages
         self._unmatched[found.matched] = False
@@ -216,7 +222,7 @@ class _Merge:
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
         if batches:
-            self._messages.append(write_rows(self._target.write_context(), batches, 1))
+            self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
         return sum(batch.num_rows for batch in batches)
 
 
@@ -252,7 +258,7 @@ class _KeyMerge:
     """A `paimon_pyds.rowlevel.key_rows.RowChange`: what the clauses make of rows with all their ``fields``."""
 
     fields: Sequence[DataField]
-    keys: Sequence[str]
+    keys: Sequence[DataField]
     rules: MergeRules
     deletes: Deletes
 

@@ -177,11 +177,12 @@ class RowTarget:
         check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)
-        return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own)
+        indexes = (self.snapshot and self.snapshot.index_manifest) or ""
+        return WriteContext(self.store.io, self.store.root, self.store.branch, self.schema, own, index_manifest=indexes)
 
     def moving_context(self, total_buckets: int) -> WriteContext:
         """What tasks need to write rows that were in the table before: they keep their NULLs, and row ids if any."""
-        return replace(self.write_context(total_buckets), existing_rows=True)
+        return replace(self.write_context(total_buckets), existing_rows=True, index_manifest=None)
 
     # ----------------------------------------------------------------------------------------------------- vectors
 

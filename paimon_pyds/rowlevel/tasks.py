@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor
@@ -75,9 +76,11 @@ def run_tasks(
     return done
 
 
-def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], task: int = 0) -> CommitMessage:
-    """Rows as new data files; on an error those that were written are removed. ``task``: as `TableWriter` has it."""
-    with TableWriter(context, task) as writer:
+def write_rows(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], task: int = 0, keys: KeyShare | None = None
+) -> CommitMessage:
+    """Rows as new data files; on an error those that were written are removed. Arguments as `TableWriter` has them."""
+    with TableWriter(context, task, keys) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.prepare_commit()

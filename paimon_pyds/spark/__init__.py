@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.functions import compact as compact
     from paimon_pyds.spark.functions import delete as delete
     from paimon_pyds.spark.functions import merge as merge
+    from paimon_pyds.spark.functions import rescale as rescale
     from paimon_pyds.spark.functions import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.functions import update as update
     from paimon_pyds.spark.functions import write as write
@@ -27,6 +28,7 @@ __all__ = [
     "delete",
     "merge",
     "register",
+    "rescale",
     "rewrite_file_index",
     "update",
     "write",

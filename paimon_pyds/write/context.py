@@ -78,6 +78,12 @@ _OF_CHANGELOG = {
 }  # fmt: skip
 
 
+def target_file_size(schema: TableSchema, options: TableOptions) -> int:
+    """Bytes of a full file of a table."""
+    default = _KEYS_TARGET_SIZE if schema.primary_keys else _APPEND_TARGET_SIZE
+    return int(options.get("target-file-size") or default)
+
+
 @dataclass(frozen=True)
 class WriteContext:
     """A table as it is written to: where, with which schema, and with which options.
@@ -88,6 +94,8 @@ class WriteContext:
         existing_rows: the rows were in the table before: their NULLs stay what they are, whatever defaults columns
             have, and they keep their row ids, which they bring along.
         changelog: the files are those of a changelog.
+        index_manifest: of the snapshot whose hash index files say which keys are in which dynamic bucket: its name, or
+            "" for none, as an overwrite looks for none; None where rows stay in their buckets.
         schema_digest: `schema_digest` of the table's schema with all its options.
     """
 
@@ -100,6 +108,7 @@ class WriteContext:
     existing_rows: bool = False
     changelog: bool = False
     schema_digest: str = ""
+    index_manifest: str | None = None
 
     def __post_init__(self) -> None:
         if not self.schema_digest:
@@ -163,8 +172,7 @@ class WriteContext:
     @cached_property
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
-        default = _KEYS_TARGET_SIZE if self.schema.primary_keys else _APPEND_TARGET_SIZE
-        return int(self.options.get("target-file-size") or default)
+        return target_file_size(self.schema, self.options)
 
     @cached_property
     def target_file_rows(self) -> int:

@@ -6,7 +6,7 @@ rows wait here, in bounded memory and with a bounded number of open files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 
@@ -16,8 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
+from paimon_pyds.bucket.assigner import OneBucket
+from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, KeyShare
+from paimon_pyds.bucket.hash_index import HashIndex
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
-from paimon_pyds.commit_message import BucketFiles, CommitMessage, WriteOrigin
+from paimon_pyds.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
 from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import partition_directory
@@ -25,6 +28,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.sort.spill import SpillFile, spill_codec
+from paimon_pyds.storage import discard
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
 from paimon_pyds.write.conform import IncomingRows
 from paimon_pyds.write.context import WriteContext
@@ -89,21 +93,46 @@ class TableWriter:
         context: the table as it is written to.
         task: index of the task among those of one job; None for the only writer. Tasks of a job may write to the same
             buckets: their rows get numbers of their own in a table with a primary key.
+        keys: which ones the writer gets all rows of, where keys are put into dynamic buckets; by default all when it is
+            the only writer, else any task may get rows of any key.
+        bucket: the one that all rows belong to, or the column that has the dynamic bucket of each; None where the table
+            says which.
 
     Raises:
         OptionError: options that don't fit the table, or an index that is out of range.
     """
 
-    def __init__(self, context: WriteContext, task: int | None = None) -> None:
+    def __init__(
+        self,
+        context: WriteContext,
+        task: int | None = None,
+        keys: KeyShare | None = None,
+        bucket: int | str | None = None,
+    ) -> None:
         self._context = context
         self._numbers: SequenceNumbers | None = None
         self._most_held = _OPEN_BYTES
         if context.schema.primary_keys:
             self._numbers = SequenceNumbers(context, task)
             self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
-        self._incoming = IncomingRows(context)
-        self._assigner = bucket_assigner(context.schema, context.options)
-        self._router = Router(context.schema, self._assigner)
+        self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
+        self._hash_index: HashIndex | None = None
+        self._dynamic: DynamicBuckets | AssignedBuckets | None = None
+        if isinstance(bucket, str):
+            self._hash_index = hash_index(context)
+            self._assigner: BucketAssigner = AssignedBuckets(context.schema, self._hash_index, bucket)
+            self._dynamic = self._assigner
+        elif bucket is not None:
+            self._assigner = OneBucket(bucket, int(context.options.get("bucket")))
+        elif context.schema.has_dynamic_buckets:
+            self._hash_index = hash_index(context)
+            share = KeyShare() if keys is None and task is None else keys
+            self._assigner = self._dynamic = DynamicBuckets(context.schema, context.options, self._hash_index, share)
+        else:
+            known = () if self._numbers is None else (self._numbers.total_buckets,)
+            self._assigner = bucket_assigner(context.schema, context.options, *known)
+        self._hash_files: list[str] = []
+        self._router = Router(context.schema, self._assigner, bucket if isinstance(bucket, str) else None)
         self._unrouted = _Gathered()
         self._gathered: dict[PartitionBucket, _Gathered] = {}
         self._held = 0
@@ -162,7 +191,7 @@ class TableWriter:
             closed = [writer.close() for writer in self._writers.values()]
             written = [bucket for bucket in closed if bucket.files or bucket.changelog_files]
             origin = self._origin() if written else None
-            message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in written))
+            message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in self._with_hashes(written)))
             if self._numbers is None and message.row_count != self.rows_written:
                 raise StorageError(
                     f"{self.rows_written:,} rows were given, {message.row_count:,} are in the files",
@@ -175,6 +204,24 @@ class TableWriter:
         finally:
             self._shutdown()
 
+    def _with_hashes(self, written: Sequence[BucketFiles]) -> Sequence[BucketFiles]:
+        """What was written to buckets, with the hashes of keys that are new in them."""
+        if self._dynamic is None or self._hash_index is None:
+            return written
+        added = {}
+        touched = {PartitionBucket(bucket.partition, bucket.bucket) for bucket in written}
+        for key, hashes in self._dynamic.new_hashes():
+            if key in touched:
+                added[key] = self._hash_index.write(key, [hashes], self._hash_files)
+        found_in = {bucket.partition: self._dynamic.found_in(bucket.partition) for bucket in written}
+        none = (None, "")
+        return [
+            replace(
+                b, hashes=KeyHashes(found_in[b.partition], *added.get(PartitionBucket(b.partition, b.bucket), none))
+            )
+            for b in written
+        ]
+
     def _origin(self) -> WriteOrigin:
         context = self._context
         latest = TableStore(context.io, context.root, context.branch).latest_snapshot()
@@ -185,6 +232,7 @@ class TableWriter:
         """Remove every file written so far."""
         for writer in self._writers.values():
             writer.abort()
+        discard(self._context.io, self._hash_files)
         self._writers.clear()
         self._gathered.clear()
         self._shutdown()
@@ -279,15 +327,26 @@ class TableWriter:
         return writer
 
 
+def hash_index(context: WriteContext) -> HashIndex:
+    """Where the keys of a table with dynamic buckets are, as a write has to take it."""
+    name = context.index_manifest
+    if name is None:
+        raise ValueError("rows of a table with dynamic buckets need an index manifest, or their bucket")
+    store = TableStore(context.io, context.root, context.branch)
+    return HashIndex(store, context.schema, store.read_index_manifest(name) if name else ())
+
+
 class Router:
     """Cuts batches by partition and bucket.
 
     Args:
         schema: the table's; batches have the partition columns by their names.
         assigner: says which bucket of its partition a row goes to.
+        column: one that only the assigner needs.
     """
 
-    def __init__(self, schema: TableSchema, assigner: BucketAssigner) -> None:
+    def __init__(self, schema: TableSchema, assigner: BucketAssigner, column: str | None = None) -> None:
+        self._column = column
         self._keys = schema.partition_keys
         self._types = [field.type for field in schema.partition_fields]
         self._assigner = assigner
@@ -299,8 +358,10 @@ class Router:
         if self.one_target:
             yield PartitionBucket(EMPTY_ROW, 0), batch
             return
-        partitions, codes = self._partitions(batch)
-        buckets = self._assigner.assign(PartitionedRows(batch, partitions, codes)).astype(np.int64)
+        partitions, codes, assigned = self.assigned(batch)
+        buckets = assigned.astype(np.int64)
+        if self._column is not None:
+            batch = batch.select([name for name in batch.schema.names if name != self._column])
         least = int(buckets.min())
         span = int(buckets.max()) - least + 1
         targets = codes * span + (buckets - least)
@@ -311,6 +372,11 @@ class Router:
         for start, stop in pairwise(starts):
             partition, bucket = divmod(int(targets[start]), span)
             yield PartitionBucket(partitions[partition], bucket + least), batch.slice(start, stop - start)
+
+    def assigned(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The partitions of a batch, and of each row which of them, and which bucket, it is in."""
+        partitions, codes = self._partitions(batch)
+        return partitions, codes, self._assigner.assign(PartitionedRows(batch, partitions, codes))
 
     def _partitions(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
         """The partitions of a batch, and which of them each row is in."""

@@ -135,6 +135,32 @@ def test_files_that_stay_hide_older_versions_of_rows_that_have_expired(tmp_path:
     assert changed["v"].to_pylist() == ([20, 20] if options else [])
 
 
+@pytest.mark.parametrize("stats", ["full", "none"])
+def test_first_rows_that_have_expired_do_not_keep_new_ones_away(tmp_path: Path, stats: str) -> None:
+    """They lie in a run that stays; its file that has one is written anew, others are left alone."""
+    days: dict[int, float | None] = {**dict.fromkeys(range(3000), 1.0), 5: 9.0, 6: 20.0, 7: 20.0, 2500: 20.0}
+    options = {"bucket": "1", "write-only": "true", "merge-engine": "first-row", "target-file-row-num": "1000"}
+    options |= {"compaction.small-file-ratio": "0", "metadata.stats-mode": stats, "changelog-producer": "lookup"}
+    rows = _rows("seconds", days)
+    table = pp.Table.create(tmp_path / "t", rows.schema, primary_key=["k"], options=options)
+    table.append(rows)
+    table.compact(full=True)
+    table.alter(set_options=_OLD)
+    before = live(table)["file_name"].to_pylist()
+    table.append(_rows("seconds", {5: 2.0, 6: 2.0, 3001: 2.0}))
+    summary = table.compact(options={"compaction.size-ratio": "0"})
+    assert sorted(live(table)["level"].to_pylist()) == [4, 5, 5, 5]
+    assert len({*before} - {*live(table)["file_name"].to_pylist()}) == 1
+    assert summary.rows == 2 + 998
+    logged = table.scan(options={"incremental-between": "2,4"}, columns=["k"]).to_arrow()
+    assert sorted(logged["k"].to_pylist()) == [6, 3001]
+    expected = {key: int(age or 0) for key, age in days.items() if key not in (7, 2500)} | {6: 2, 3001: 2}
+    for _ in range(2):
+        found = table.scan("k <> 2500", ["k", "v"]).to_arrow().to_pydict()
+        assert sorted(zip(found["k"], found["v"], strict=True)) == sorted(expected.items())
+        table.compact(full=True)
+
+
 @pytest.mark.parametrize("field", [{}, {"record-level.time-field": "s"}])
 def test_a_time_that_is_none_is_an_error(tmp_path: Path, field: dict[str, str]) -> None:
     schema = pa.schema([pa.field("k", pa.int32(), False), ("s", pa.string())])

@@ -13,7 +13,7 @@ from compact_support import SCHEMA, VECTORS, data_files, ids, latest, live, make
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.spark import compact
+from paimon_pyds.spark import compact, rescale
 
 pytestmark = pytest.mark.spark
 
@@ -83,3 +83,16 @@ def test_a_damaged_file_of_a_large_partition_is_named_and_nothing_is_left(spark:
     with pytest.raises(CorruptFileError):
         compact(spark, table.path, order_by="price")
     assert (data_files(table), latest(table).id) == (there, 4)
+
+
+def test_buckets_are_rescaled_by_the_workers(spark: Any, tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 3, {"bucket": "2", "bucket-key": "id"}, partition_by=["day"])
+    seen: list[int] = []
+    summary = rescale(spark, table.path, 6, "day = 1", progress=seen.append)
+    assert (summary.partitions, summary.rows, seen[-1]) == (1, 12, 12)
+    assert latest(table).commit_kind is CommitKind.OVERWRITE
+    assert {f.total_buckets for f in table.scan("day = 1").plan().files} == {6}
+    assert {f.total_buckets for f in table.scan("day = 0").plan().files} == {2}
+    assert sorted(ids(table)) == list(range(30))
+    frame = spark.read.format("paimon_pyds").option("filter", "id = 11").load(table.path)
+    assert frame.count() == 1

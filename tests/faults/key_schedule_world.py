@@ -46,6 +46,8 @@ KEY_KINDS: dict[str, dict[str, str]] = {
     "sums, partitions": {**_SUMS, "file.format": "avro"},
     "first": _FIRST,
     "vectors": _VECTORS,
+    "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "3"},
+    "dynamic, partitions": {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"},
     "vectors, partitions": {**_VECTORS, "deletion-vectors.bitmap64": "true"},
 }
 _OP = {"rowkind-column": "op"}

@@ -153,6 +153,8 @@ class TurnWorld(KeyWorld):
 
     def _options(self, keys: Sequence[Column], columns: Sequence[Column]) -> dict[str, str]:
         options = super()._options(keys, columns)
+        if self.model.partition_by and options["bucket"] == "-1":  # see test_interop_dynamic_buckets
+            options["bucket"] = "2"
         # Java needs a buffer of three pages, and can't spill without a compression. Engines say what is write-only.
         without = ("write-buffer-size", "spill-compression", "write-only")
         return {key: value for key, value in options.items() if key not in without} | self.engine.options

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet import reader as parquet_reader
 from paimon_pyds.merge.filter import MergeFilter
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
@@ -72,6 +73,28 @@ def test_runs_whose_numbers_overlap_are_merged_by_them(tmp_path: Path, reach: tu
         _file(tmp_path / "b.parquet", [(1, 10), (2, 20)], [reach[1], reach[0]], reach),
     ]
     assert _rows(files) == [(1, 10 if reach[1] > 3 else 1), (2, 2)]
+
+
+def test_numbers_may_lie_anywhere_between_those_of_other_runs(tmp_path: Path) -> None:
+    """pypaimon's manifests give the second file of a write its last number only."""
+    files = [
+        _file(tmp_path / "a.parquet", [(1, 1), (2, 1)], [3, 4], (3, 4)),
+        _file(tmp_path / "b.parquet", [(1, 2), (2, 2)], [5, 6], (7, 7)),
+    ]
+    assert _rows(files) == [(1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(("older", "newer"), [([3, 8], [5, 6]), ([3, 4], [5, 2]), ([3, 5], [5, 6])])
+def test_numbers_that_manifests_put_in_another_order_are_an_error(
+    tmp_path: Path, older: list[int], newer: list[int]
+) -> None:
+    files = [
+        _file(tmp_path / "a.parquet", [(1, 1), (2, 1)], older, (3, 4)),
+        _file(tmp_path / "b.parquet", [(1, 2), (2, 2)], newer, (5, 6)),
+    ]
+    with pytest.raises(CorruptFileError, match="sequence numbers") as caught:
+        _rows(files)
+    assert "full=True" in str(caught.value)
 
 
 def test_a_level_that_is_newer_than_files_of_level_0_is_merged_by_numbers(tmp_path: Path) -> None:

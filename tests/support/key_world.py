@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import paimon_pyds as pp
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.types import DataField, parse_type
@@ -143,10 +143,12 @@ class KeyWorld(World):
         return column
 
     def _options(self, keys: Sequence[Column], columns: Sequence[Column]) -> dict[str, str]:
-        options = {"file.format": self.format, "bucket": self.pick(["1", "1", "2", "3"]), **self.engine.options}
+        options = {"file.format": self.format, "bucket": self.pick(["1", "1", "2", "3", "-1"]), **self.engine.options}
         whole = len(keys) == 1 and keys[0].kind in ("INT", "BIGINT")
         options["bucket-function.type"] = self.pick(["default", "mod"] if whole else ["default"])
-        if len(keys) > 1 and self.random.random() < 0.3:
+        if options["bucket"] == "-1":
+            options["dynamic-bucket.target-row-num"] = self.pick(["1", "4", "2000000"])
+        elif len(keys) > 1 and self.random.random() < 0.3:
             options["bucket-key"] = self.pick(keys).name
         options |= {key: self.pick(_LAYOUT[key]) for key in _LAYOUT if self.random.random() < 0.25}
         if self.engine.hides_level_0 and options.get("changelog-producer") != "lookup":
@@ -201,7 +203,7 @@ class KeyWorld(World):
         """One change of the table, and a look at it."""
         steps: list[Callable[[], None]] = [self.write] * 6 + [self.write_tasks] * 2 + [self.write_late]
         steps += [self.compact] * 4 + [self.overwrite, self.set_options, self.alter, self.reopen]
-        steps += [self.delete_rows, self.update_rows]
+        steps += [self.delete_rows, self.update_rows, self.index_again]
         self.pick(steps)()
         self.check()
 
@@ -225,8 +227,13 @@ class KeyWorld(World):
         message = self._message(late, None)
         self.table.append(self._with_kinds(early), options=_OP)
         self._follow([early])
-        self.table.commit([message], options=_OP)
-        self._follow([late])
+        try:
+            self.table.commit([message], options=_OP)
+        except CommitConflictError:
+            assert self.table.schema.has_dynamic_buckets
+            self.log.append("  keys might be elsewhere now")
+        else:
+            self._follow([late])
 
     def _follow(self, tasks: list[list[Row]], gone: Callable[[Row], bool] = lambda _: False) -> None:
         self.last = tasks
@@ -291,6 +298,15 @@ class KeyWorld(World):
         changes = {key: self.pick(_LAYOUT[key]) for key in self.some(_ALTERED, 1, 2)}
         self.log.append(f"options {changes}")
         self.table.alter(changes)
+
+    def index_again(self) -> None:
+        """Other indexes on the columns, in files that stay where they are."""
+        wanted = self.index_options([c for c in self.model.columns if c.name not in self.model.partition_by])
+        self.log.append(f"index {wanted}")
+        before = [key for key in self.table.schema.options if key.startswith("file-index.") and key not in wanted]
+        self.table.alter(wanted, before)
+        self.table.rewrite_file_index(rebuild=self.random.random() < 0.3)
+        self.model.follow(self.table)
 
     def alter(self) -> None:
         columns = self.model.columns

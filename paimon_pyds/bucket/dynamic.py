@@ -1,0 +1,366 @@
+"""Dynamic buckets (``bucket=-1`` with a primary key that has all partition columns).
+
+A key stays where it was put first, new keys fill buckets up to ``dynamic-bucket.target-row-num``.
+
+Where a key is, hash index files say. Where a new one goes depends on who else writes at the same time:
+
+- An assigner that sees all rows of its keys fills one bucket after another, as Java does: the only writer of a job, or
+  one of several (`KeyShare`) among which rows were spread by `assigner_of`. Each has buckets of its own.
+- Tasks that may see any key go by the hash index alone, which is the same for all of them: the hash of a new key picks
+  one of the buckets with room, each as often as it has room. So a key has one bucket, whoever sees it. How many keys a
+  job adds is not known then, and its buckets may grow beyond the target.
+
+(Source: Java Paimon's classes HashBucketAssigner, PartitionIndex and BucketAssigner.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.bucket.assigner import PartitionedRows
+from paimon_pyds.bucket.hash_index import Hashes, HashIndex
+from paimon_pyds.bucket.key_buckets import KeyBuckets
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.errors import OptionError
+from paimon_pyds.metadata.manifest import IndexEntry
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options import TableOptions
+from paimon_pyds.row import EMPTY_ROW, hash_row, hash_rows
+
+_MOST_BUCKETS = 32767
+"""Java keeps the number of a bucket in a short."""
+_GROWTH = 4
+"""Tasks that may see any key are given room for one more key for so many that a partition has."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShare:
+    """The keys of one assigner out of several: no other one of the job sees a row of them.
+
+    Attributes:
+        channel: which assigner, from 0.
+        channels: how many there are in the job.
+    """
+
+    channel: int = 0
+    channels: int = 1
+
+
+def assigner_channels(options: TableOptions, parallelism: int = 1) -> int:
+    """How many assigners a job has: as the table's options say, else one for each of its tasks.
+
+    Args:
+        options: the table's.
+        parallelism: how many tasks the job has.
+    """
+    given = [options.get(f"dynamic-bucket.{name}") for name in ("assigner-parallelism", "initial-buckets")]
+    return max((int(number) for number in given if number is not None), default=parallelism)
+
+
+def assigner_of(
+    schema: TableSchema, options: TableOptions, rows: pa.RecordBatch, channels: int
+) -> npt.NDArray[np.int32]:
+    """Which of a job's assigners has the key of each row, from 0.
+
+    Args:
+        schema: the table's.
+        options: the table's, the write's own on top.
+        rows: with the columns of the primary key, of the table's types.
+        channels: how many assigners there are.
+    """
+
+    def hashes(names: Sequence[str]) -> Hashes:
+        return hash_rows([rows.column(name) for name in names], [schema.field(name).type for name in names])
+
+    keys = hashes(schema.trimmed_primary_keys)
+    partitions = hashes(schema.partition_keys) if schema.partition_keys else _one_hash(EMPTY_ROW)
+    return _channels_of(partitions, keys, channels, _assigners(options, channels))
+
+
+def _one_hash(partition: bytes) -> Hashes:
+    return np.array([hash_row(partition)], np.int32)
+
+
+def _channels_of(partitions: Hashes, keys: Hashes, channels: int, assigners: int) -> npt.NDArray[np.int32]:
+    start = np.abs(partitions.astype(np.int64)) % channels
+    return np.asarray((start + np.abs(keys.astype(np.int64)) % assigners) % channels, np.int32)
+
+
+def _assigners(options: TableOptions, channels: int) -> int:
+    """How many assigners share the keys of a partition, each with its own buckets."""
+    count = min(int(options.get("dynamic-bucket.initial-buckets") or channels), channels)
+    most = int(options.get("dynamic-bucket.max-buckets"))
+    return max(1, count if most == -1 else min(count, most))
+
+
+class DynamicBuckets:
+    """Assigns rows to dynamic buckets; a `paimon_pyds.bucket.BucketAssigner`.
+
+    Args:
+        schema: the table's.
+        options: the table's, the write's own on top.
+        index: the hash index of the snapshot that the write goes by; empty for an overwrite.
+        share: which keys the assigner has, and nobody else; None where others may see the same.
+
+    Raises:
+        OptionError: a target or a number of buckets that no table can have.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:
+        self._keys = schema.trimmed_primary_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._rules = _Rules.of(options, share)
+        self._index = index
+        self._partitions: dict[bytes, _Partition] = {}
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`.
+
+        Raises:
+            OptionError: all buckets that a partition may have are full; or a row of a key of another assigner.
+            CorruptFileError, StorageError: a hash index file can't be read.
+        """
+        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        if len(batch.partitions) == 1:
+            return self._partition(batch.partitions[0]).assign(hashes)
+        out = np.empty(len(hashes), np.int32)
+        order = np.argsort(batch.codes, kind="stable")
+        ends = np.searchsorted(batch.codes[order], np.arange(len(batch.partitions)), side="right").tolist()
+        start = 0
+        for partition, end in zip(batch.partitions, ends, strict=True):
+            mine = order[start:end]
+            out[mine] = self._partition(partition).assign(hashes[mine])
+            start = end
+        return out
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+    def found_in(self, partition: bytes) -> frozenset[str]:
+        """The names of the hash index files that rows of a partition were assigned by."""
+        return self._partitions[partition].files
+
+    def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
+        """The hashes of keys that were not in a hash index, bucket by bucket, ascending."""
+        for partition, keys in self._partitions.items():
+            for bucket, hashes in keys.added.by_bucket():
+                yield PartitionBucket(partition, bucket), hashes
+
+    def _partition(self, partition: bytes) -> _Partition:
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = _Partition(partition, self._index, self._rules)
+        return found
+
+
+class AssignedBuckets:
+    """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
+
+    Args:
+        schema: the table's.
+        index: the hash index that these went by.
+        column: has the bucket of each row.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
+        self._keys = schema.trimmed_primary_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._index = index
+        self._column = column
+        self._known: dict[PartitionBucket, KeyBuckets] = {}
+        self._added: dict[PartitionBucket, KeyBuckets] = {}
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`. Raises CorruptFileError or StorageError where a hash index file can't be read."""
+        buckets = to_numpy(batch.rows.column(self._column))
+        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        order = np.lexsort((hashes, buckets, batch.codes))
+        sorted_codes, sorted_buckets = batch.codes[order], buckets[order]
+        edges = np.flatnonzero(np.diff(sorted_codes) | np.diff(sorted_buckets)) + 1
+        for start, stop in pairwise([0, *edges.tolist(), len(order)]):
+            bucket = PartitionBucket(batch.partitions[sorted_codes[start]], int(sorted_buckets[start]))
+            self._add(bucket, np.unique(hashes[order[start:stop]]))
+        return np.asarray(buckets, np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+    def found_in(self, partition: bytes) -> frozenset[str]:
+        """See `DynamicBuckets`."""
+        return frozenset(entry.file_name for entry in self._index.files(partition))
+
+    def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
+        """See `DynamicBuckets`."""
+        for key, added in self._added.items():
+            for _, hashes in added.by_bucket():
+                yield key, hashes
+
+    def _add(self, key: PartitionBucket, hashes: Hashes) -> None:
+        known = self._known.get(key)
+        if known is None:
+            files = [entry for entry in self._index.files(key.partition) if entry.bucket == key.bucket]
+            readers = [(0, partial(self._index.read, entry)) for entry in files]
+            known = KeyBuckets.of(readers, sum(entry.row_count for entry in files))
+            self._known[key], self._added[key] = known, KeyBuckets()
+        added = self._added[key]
+        new = hashes[(known.find(hashes) < 0) & (added.find(hashes) < 0)]
+        added.add(new, np.zeros(len(new), np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What the options say.
+
+    Attributes:
+        target: keys of a bucket.
+        most: buckets of a partition.
+        limited: whether keys go to full buckets when there are so many.
+        assigners: how many share the keys of a partition.
+        share: see `DynamicBuckets`.
+    """
+
+    target: int
+    most: int
+    limited: bool
+    assigners: int
+    share: KeyShare | None
+
+    @classmethod
+    def of(cls, options: TableOptions, share: KeyShare | None) -> _Rules:
+        target = int(options.get("dynamic-bucket.target-row-num"))
+        most = int(options.get("dynamic-bucket.max-buckets"))
+        if target < 1 or not (most == -1 or 1 <= most <= _MOST_BUCKETS):
+            raise OptionError(
+                f"dynamic-bucket.target-row-num={target} or dynamic-bucket.max-buckets={most} is out of range",
+                hint=f"a target is at least 1; buckets are 1 to {_MOST_BUCKETS:,}, or -1 for no limit",
+            )
+        channels = assigner_channels(options, 1 if share is None else share.channels)
+        if share is not None and share.channels > 1:
+            channels = share.channels
+        limit = _MOST_BUCKETS if most == -1 else most
+        return cls(target, limit, most != -1, _assigners(options, channels), share)
+
+
+class _Partition:
+    """The keys of one partition."""
+
+    def __init__(self, partition: bytes, index: HashIndex, rules: _Rules) -> None:
+        self._rules = rules
+        self._hash = _one_hash(partition)
+        files = index.files(partition)
+        self.files = frozenset(entry.file_name for entry in files)
+        self.counts = {entry.bucket: entry.row_count for entry in files}
+        readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
+        self._known = KeyBuckets.of(readers, sum(self.counts.values()))
+        self.added = KeyBuckets()
+        self._room = None if rules.share is not None else self._open_room()
+
+    def assign(self, hashes: Hashes) -> npt.NDArray[np.int32]:
+        """The bucket of each key."""
+        distinct, places = np.unique(hashes, return_inverse=True)
+        if len(self._mine(distinct)) < len(distinct):
+            raise OptionError("a row has a key of another assigner", hint="spread rows by assigner_of")
+        buckets = self._known.find(distinct)
+        unknown = np.flatnonzero(buckets < 0)
+        buckets[unknown] = self.added.find(distinct[unknown])
+        new = unknown[buckets[unknown] < 0]
+        if len(new):
+            keys = distinct[new]
+            buckets[new] = self._fill(keys) if self._room is None else self._pick(keys, *self._room)
+            self.added.add(keys, buckets[new])
+        return np.asarray(buckets[places.reshape(-1)])
+
+    def _read(self, index: HashIndex, entry: IndexEntry) -> Hashes:
+        return self._mine(index.read(entry))
+
+    def _mine(self, hashes: Hashes) -> Hashes:
+        share = self._rules.share
+        if share is None or share.channels == 1:
+            return hashes
+        mine: Hashes = hashes[_channels_of(self._hash, hashes, share.channels, self._rules.assigners) == share.channel]
+        return mine
+
+    def _fill(self, keys: Hashes) -> npt.NDArray[np.int32]:
+        """Buckets for new keys: each assigner of the partition fills its own, one after the other."""
+        count = self._rules.assigners
+        assigners = np.abs(keys.astype(np.int64)) % count
+        out = np.empty(len(keys), np.int32)
+        for number in np.unique(assigners).tolist():
+            mine = np.flatnonzero(assigners == number)
+            buckets, rooms = self._buckets_for(len(mine), number)
+            out[mine] = np.repeat(np.array(buckets, np.int32), rooms)
+        return out
+
+    def _buckets_for(self, keys: int, number: int) -> tuple[list[int], list[int]]:
+        """Buckets of one assigner, and how many of the new keys each one gets."""
+        rules, step = self._rules, self._rules.assigners
+        own = sorted(bucket for bucket in self.counts if bucket % step == number)
+        unused = (bucket for bucket in range(number, rules.most, step) if bucket not in self.counts)
+        buckets, gets = [], []
+        candidates = iter(own)
+        while keys:
+            bucket = next(candidates, None)
+            if bucket is None:
+                bucket = next(unused, None)
+            if bucket is None:
+                break
+            room = min(keys, rules.target - self.counts.get(bucket, 0))
+            if room > 0:
+                buckets.append(bucket)
+                gets.append(room)
+                self.counts[bucket] = self.counts.get(bucket, 0) + room
+                keys -= room
+        if keys:
+            own = sorted(bucket for bucket in self.counts if bucket % step == number)
+            self._check_limit(bool(own))
+            for bucket, more in zip(own, np.diff(np.arange(len(own) + 1) * keys // len(own)).tolist(), strict=True):
+                buckets.append(bucket)
+                gets.append(more)
+                self.counts[bucket] += more
+        return buckets, gets
+
+    def _open_room(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """The buckets that new keys go to when tasks may see any of them, and where each one's hashes end."""
+        rules, counts = self._rules, self.counts
+        rooms = {bucket: rules.target - count for bucket, count in counts.items() if count < rules.target}
+        missing = max(1, sum(counts.values()) // _GROWTH) - sum(rooms.values())
+        number = len(counts)
+        for bucket in range(rules.most):
+            if missing <= 0 and number >= rules.assigners:
+                break
+            if bucket not in counts:
+                rooms[bucket] = rules.target
+                missing -= rules.target
+                number += 1
+        if not rooms:
+            self._check_limit(bool(counts))
+            rooms = dict.fromkeys(counts, 1)
+        ends = np.cumsum([rooms[bucket] for bucket in sorted(rooms)], dtype=np.float64)
+        return np.array(sorted(rooms), np.int32), ends / ends[-1] * 2**32
+
+    def _pick(
+        self, keys: Hashes, buckets: npt.NDArray[np.int32], ends: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int32]:
+        places = np.searchsorted(ends, keys.view(np.uint32).astype(np.float64), side="right")
+        return np.asarray(buckets[np.minimum(places, len(buckets) - 1)])
+
+    def _check_limit(self, has_buckets: bool) -> None:
+        if not self._rules.limited or not has_buckets:
+            raise OptionError(
+                f"a partition has {len(self.counts):,} dynamic buckets, which is all that it may have",
+                hint="raise dynamic-bucket.target-row-num or dynamic-bucket.max-buckets",
+            )

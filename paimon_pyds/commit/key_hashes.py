@@ -1,0 +1,156 @@
+"""The hash index of a commit to dynamic buckets: what its writers added to a bucket, in the one file that this has.
+
+Writers, of which several may have found new keys for one bucket, leave the hashes of these in files of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.bucket.hash_index import Hashes, HashIndex
+from paimon_pyds.commit_message import BucketFiles, IndexIncrement
+from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
+from paimon_pyds.metadata.manifest import HASH, IndexEntry
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+
+
+def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, frozenset[str]], root: str) -> None:
+    """Look whether keys still are where the writers of a commit found them.
+
+    Args:
+        entries: of the index manifest that the commit lands on.
+        expected: by partition, the names of all its hash index files.
+        root: the table, for errors.
+
+    Raises:
+        CommitConflictError: a partition has other ones.
+    """
+    found: dict[bytes, set[str]] = {partition: set() for partition in expected}
+    for entry in entries:
+        if entry.index_type == HASH and entry.partition in found:
+            found[entry.partition].add(entry.file_name)
+    if found != expected:
+        raise _conflict(root)
+
+
+def _conflict(root: str) -> CommitConflictError:
+    return CommitConflictError(
+        "another job wrote to the same partition meanwhile: keys may be in other buckets than this write found",
+        path=root,
+        hint="write the rows again; jobs that write to one partition of dynamic buckets must follow one another",
+    )
+
+
+def with_hash_index(
+    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], written: list[str], *, overwrite: bool
+) -> tuple[BucketFiles, ...]:
+    """New files of buckets together with the hash index files that they need.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        buckets: what writers wrote.
+        written: gets the paths of the files that are written here.
+        overwrite: whether they replace all others of their partitions.
+
+    Raises:
+        CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
+        CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
+        StorageError: a hash index file can't be read or written.
+    """
+    found_in: dict[bytes, frozenset[str]] = {}
+    touched: dict[PartitionBucket, list[int]] = {}
+    for number, bucket in enumerate(buckets):
+        if bucket.hashes is not None:
+            if found_in.setdefault(bucket.partition, bucket.hashes.found_in) != bucket.hashes.found_in:
+                raise _conflict(store.root)
+            touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
+    latest = store.latest_snapshot()
+    name = None if latest is None else latest.index_manifest
+    entries = () if name is None else store.read_index_manifest(name)
+    check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
+    if not overwrite and latest is not None:
+        wanted = EntryFilter(schema, partitions=frozenset(found_in))
+        live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
+        _check_indexed(live, entries, store.root)
+    index, made = HashIndex(store, schema, entries), list(buckets)
+    for key, numbers in touched.items():
+        files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
+        new = [file.added for file in files if file.added is not None]
+        old = [entry for entry in index.files(key.partition) if entry.bucket == key.bucket and found_in[key.partition]]
+        if len(new) == 1 and not old:
+            indexes = IndexIncrement((new[0],), paths=(files[0].path,))
+        elif new or (old and overwrite):
+            entry, path = index.write(key, _united(index, old, new), written)
+            indexes = IndexIncrement((entry,), frozenset(e.file_name for e in old), (path,))
+        else:
+            continue
+        made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
+    return tuple(made)
+
+
+def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: str) -> None:
+    """Keys of a bucket without a hash index would be taken for new ones."""
+    indexed = {(entry.partition, entry.bucket) for entry in entries if entry.index_type == HASH}
+    for key in dict.fromkeys(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True)):
+        if key not in indexed:
+            raise CorruptFileError(
+                f"bucket {key[1]} has rows, and no hash index that tells their keys",
+                path=root,
+                hint="another writer left it out; overwrite the partition with its own rows",
+            )
+
+
+def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
+    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        buckets: what writers wrote, each to buckets of its own.
+
+    Raises:
+        CommitError: a key has two.
+        CorruptFileError, StorageError: a hash index file can't be read.
+    """
+    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
+    for bucket in buckets:
+        if bucket.hashes is not None and bucket.hashes.added is not None:
+            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
+    for files in added.values():
+        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            raise CommitError(
+                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
+                path=store.root,
+                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+            )
+
+
+def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:
+    """The files of writers whose hashes `with_hash_index` has put into others."""
+    listed = list(buckets)
+    used = {path for bucket in listed for path in bucket.indexes.paths}
+    paths = [bucket.hashes.path for bucket in listed if bucket.hashes is not None and bucket.hashes.added is not None]
+    return [path for path in paths if path not in used]
+
+
+def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:
+    """The hashes that a bucket had, then those that are new, each once: they are ascending in each file."""
+    for entry in old:
+        yield from index.parts(entry)
+    files = [index.parts(entry) for entry in new]
+    waiting = [(file, next(file)) for file in files]
+    while waiting:
+        limit = min(part[-1] for _, part in waiting)
+        ends = [int(np.searchsorted(part, limit, side="right")) for _, part in waiting]
+        yield np.unique(np.concatenate([part[:end] for (_, part), end in zip(waiting, ends, strict=True)]))
+        rests = [(file, part[end:]) for (file, part), end in zip(waiting, ends, strict=True)]
+        filled = [(file, part if len(part) else next(file, part)) for file, part in rests]
+        waiting = [(file, part) for file, part in filled if len(part)]

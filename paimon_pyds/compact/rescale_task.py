@@ -1,0 +1,203 @@
+"""Rows of some buckets of a partition, written to other buckets: a task of `paimon_pyds.compact.rescale`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.bucket import PartitionedRows, bucket_assigner
+from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.compact.key_task import MergeTask, merged_rows
+from paimon_pyds.compact.task import CompactTask, conformed_rows
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.write import WriteContext
+from paimon_pyds.write.bucket_writer import AppendBucketWriter
+from paimon_pyds.write.key_files import SortedRunWriter
+from paimon_pyds.write.rolling import WriterThreads
+
+_GATHER_BYTES = 32 << 20
+"""Rows that are gathered over all buckets before they are written: a batch has few of each."""
+_OPEN_BYTES = 256 << 20
+"""Bytes in open files, over all buckets, before the fullest file is finished early."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleTask:
+    """Rows of some buckets of a partition that go to other buckets. It pickles.
+
+    Attributes:
+        number: of the task.
+        source: how the rows are read, and with which context they are written, which has the new number of buckets.
+            Of its ``bucket``, the number and the total are a class and how many there are: the rows lie in those new
+            buckets that are alike modulo the total.
+        buckets: the new ones that the task writes.
+    """
+
+    number: int
+    source: CompactTask | MergeTask
+    buckets: frozenset[int]
+
+    @property
+    def context(self) -> WriteContext:
+        """The table as it is written to."""
+        return self.source.context
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleResult:
+    """New files by bucket, and their rows.
+
+    Attributes:
+        number: of the task.
+        buckets: new files.
+        rows: in these.
+        gone: one of the old files is not there any more.
+        misplaced: a row lies in a bucket that its key does not hash to; nothing was written.
+    """
+
+    number: int
+    buckets: tuple[BucketFiles, ...] = ()
+    rows: int = 0
+    gone: SnapshotNotFoundError | None = None
+    misplaced: bool = False
+
+
+class _MisplacedRowError(Exception):
+    pass
+
+
+def rescale_one(task: RescaleTask) -> RescaleResult:
+    """Write the rows of a task to their new buckets. On an error the new files are removed again.
+
+    Raises:
+        CorruptFileError: a file is damaged, or gave another number of rows than the manifest says.
+        SchemaError: a value does not fit its column.
+        StorageError: a file can't be read or written.
+        UnsupportedError: rows are deleted that the merge engine can't delete.
+    """
+    threads = WriterThreads()
+    writers = _BucketWriters(task, threads)
+    try:
+        for rows, buckets in _assigned(task):
+            writers.write(rows, buckets)
+        found = writers.close()
+    except BaseException as error:
+        writers.abort()
+        if isinstance(error, SnapshotNotFoundError):
+            return RescaleResult(task.number, gone=error)
+        if isinstance(error, _MisplacedRowError):
+            return RescaleResult(task.number, misplaced=True)
+        raise
+    finally:
+        threads.shutdown()
+    return RescaleResult(task.number, found, sum(file.row_count for bucket in found for file in bucket.files))
+
+
+def _assigned(task: RescaleTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
+    """The rows that the task writes, each batch with the buckets of its rows."""
+    assigner, bucket = bucket_assigner(task.context.schema, task.context.options), task.source.bucket
+    for rows in _rows(task.source):
+        codes = np.zeros(rows.num_rows, np.int64)
+        buckets = assigner.assign(PartitionedRows(rows, (bucket.partition,), codes))
+        if (buckets % bucket.total_buckets != bucket.bucket).any():
+            raise _MisplacedRowError
+        own = np.isin(buckets, list(task.buckets))
+        if not own.all():
+            rows, buckets = rows.filter(from_numpy(own)), buckets[own]
+        if len(buckets):
+            yield rows, buckets
+
+
+def _rows(source: CompactTask | MergeTask) -> Iterator[pa.RecordBatch]:
+    """All live rows; of a table with a primary key merged, in the order of keys."""
+    if isinstance(source, MergeTask):
+        for sections in source.rewrites:
+            for rows, _ in merged_rows(source.of(sections), sections):
+                yield rows
+    else:
+        yield from conformed_rows(source)
+
+
+class _BucketWriters:
+    """Writes rows to several buckets at once, in bounded memory."""
+
+    def __init__(self, task: RescaleTask, threads: WriterThreads) -> None:
+        self._task = task
+        self._threads = threads
+        self._writers: dict[int, AppendBucketWriter | _RunWriter] = {}
+        self._gathered: dict[int, list[pa.RecordBatch]] = {}
+        self._size = 0
+
+    def write(self, rows: pa.RecordBatch, buckets: npt.NDArray[np.int32]) -> None:
+        """Take rows, and the bucket of each."""
+        order = np.argsort(buckets, kind="stable")
+        buckets, rows = buckets[order], rows.take(from_numpy(order))
+        for start, stop in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]):
+            self._gathered.setdefault(int(buckets[start]), []).append(rows.slice(start, stop - start))
+        self._size += rows.nbytes
+        if self._size >= _GATHER_BYTES:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        while self._gathered:
+            bucket, parts = self._gathered.popitem()
+            self._writer(bucket).write(one_batch(pa.Table.from_batches(parts)))
+        self._size = 0
+        while sum(writer.held_bytes for writer in self._writers.values()) > _OPEN_BYTES:
+            max(self._writers.values(), key=lambda writer: writer.held_bytes).flush()
+
+    def _writer(self, bucket: int) -> AppendBucketWriter | _RunWriter:
+        writer = self._writers.get(bucket)
+        if writer is None:
+            source, context, partition = self._task.source, self._task.context, self._task.source.bucket.partition
+            directory = context.paths.bucket_dir(partition_directory(context.schema, partition), bucket)
+            empty = BucketFiles(partition, bucket, int(context.options.get("bucket")), directory, ())
+            if isinstance(source, MergeTask):
+                writer = _RunWriter(empty, SortedRunWriter(context, directory, self._threads, level=source.level))
+            else:
+                writer = AppendBucketWriter(context, empty, self._threads)
+            self._writers[bucket] = writer
+        return writer
+
+    def close(self) -> tuple[BucketFiles, ...]:
+        """Finish all files; what was written, by bucket."""
+        self._write_gathered()
+        return tuple(self._writers[bucket].close() for bucket in sorted(self._writers))
+
+    def abort(self) -> None:
+        """Remove every file written so far."""
+        for writer in self._writers.values():
+            writer.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class _RunWriter:
+    """The sorted run of a bucket."""
+
+    bucket: BucketFiles
+    files: SortedRunWriter
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.files.write(rows)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.files.held_bytes
+
+    def flush(self) -> None:
+        self.files.roll()
+
+    def close(self) -> BucketFiles:
+        files: tuple[DataFile, ...] = self.files.close()
+        return replace(self.bucket, files=files)
+
+    def abort(self) -> None:
+        self.files.abort()

@@ -1,0 +1,194 @@
+"""A layout as text and as HTML: for each column a picture of how many files lie over its values.
+
+Plain HTML with inline SVG, as explanations are (`paimon_pyds.explain.html`): texts take the colour of the page, fills
+are of a middle brightness, so that both can be read on light and on dark ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_pyds.explain.file import counted, human_bytes
+from paimon_pyds.explain.html import escape
+from paimon_pyds.redaction import redact
+
+if TYPE_CHECKING:
+    from paimon_pyds.layout.data import ColumnLayout, Layout, LayoutComparison
+
+COLUMNS = (
+    "files",
+    "files_with_statistics",
+    "average_depth",
+    "max_depth",
+    "overlap_share",
+    "point_files",
+    "range_files",
+)
+"""The numbers that two layouts are compared by."""
+_HEAD = ("column", "one value", "1% of rows", "deepest", "overlapping", "no statistics")
+_SHOWN = 20
+_WIDTH, _LEFT, _CHART, _HEIGHT, _STEP = 760, 150, 380, 64, 104
+_AFTER, _BEFORE = "#4f8ac9", "#c98a2f"
+_TRACK = "rgba(128,128,128,.2)"
+_FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
+_FAINT = "opacity:.7;"
+
+
+def layout_lines(layout: Layout) -> list[str]:
+    """The lines of a layout's text; the first one sums up."""
+    at = "" if layout.snapshot_id is None else f" at snapshot {layout.snapshot_id}"
+    where = f" where {layout.where}" if layout.where else ""
+    head = f"Layout of {redact(layout.table)}{at}{where}: "
+    if not layout.files:
+        return [f"{head}no data file"]
+    sizes = layout.sizes
+    lines = [
+        head + _summary(layout),
+        f"{counted(layout.files, 'file')}, {counted(layout.rows, 'row')}, {human_bytes(sizes.total)}: files of "
+        f"{human_bytes(sizes.smallest)} to {human_bytes(sizes.largest)}, half of them of {human_bytes(sizes.median)} "
+        "at most",
+    ]
+    if layout.columns:
+        lines += ["", "Files that are read, by statistics alone:", *table_lines([_HEAD, *map(_row, layout.columns)])]
+    return lines + [f"note: {note}" for note in layout.notes]
+
+
+def _summary(layout: Layout) -> str:
+    """The best and the worst column in a few words."""
+    ranked = sorted(layout.columns, key=lambda c: c.point_files)
+    if not ranked:
+        return counted(layout.files, "file")
+    best, worst = ranked[0], ranked[-1]
+    text = f"one value of {best.column} is in {best.point_files:,.1f} of {counted(layout.files, 'file')}"
+    return text if best is worst else f"{text}, one of {worst.column} in {worst.point_files:,.1f}"
+
+
+def _row(c: ColumnLayout) -> tuple[str, ...]:
+    without = c.files - c.files_with_statistics
+    deepest = f"{c.max_depth:,}" if c.max_depth else ""
+    share = f"{c.overlap_share:.0%}" if c.max_depth else ""
+    return (
+        c.column,
+        f"{c.point_files:,.1f}",
+        f"{c.range_files:,.1f}",
+        deepest,
+        share,
+        f"{without:,}" if without else "",
+    )
+
+
+def comparison_lines(comparison: LayoutComparison) -> list[str]:
+    """The lines of a comparison's text; the first one sums up."""
+    before, after = comparison.before, comparison.after
+    head = f"Layout of {redact(after.table)}, snapshot {before.snapshot_id} and {after.snapshot_id}: "
+    pairs = comparison.pairs
+    if not pairs:
+        return [f"{head}no column in common"]
+    new, old = max(pairs, key=lambda pair: pair[1].point_files - pair[0].point_files)
+    lines = [
+        f"{head}one value of {new.column} was in {old.point_files:,.1f} of {counted(old.files, 'file')}, and is in "
+        f"{new.point_files:,.1f} of {new.files:,}",
+        "",
+        "Files that are read, by statistics alone, before / after:",
+    ]
+    rows = [(new.column, *map(_both, _row(old)[1:], _row(new)[1:])) for new, old in pairs]
+    return [*lines, *table_lines([_HEAD, *rows])]
+
+
+def _both(before: str, after: str) -> str:
+    return f"{before or '-'} / {after or '-'}" if before or after else ""
+
+
+def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> Iterator[str]:
+    """Aligned columns: those of words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            text.ljust(width) if i in words else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def page_of(html: str) -> str:
+    """A piece of HTML as a document of its own."""
+    style = "body{font-family:system-ui,sans-serif;margin:24px}"
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f"<title>Layout</title><style>{style}</style></head><body>{html}</body></html>\n"
+    )
+
+
+def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]], notes: Sequence[str]) -> str:
+    """A picture for each column.
+
+    Args:
+        title: one line.
+        columns: each with what it was before, if that is to be shown.
+        notes: what the numbers do not say.
+    """
+    shown = columns[:_SHOWN]
+    body = "".join(_plot(i * _STEP, now, was) for i, (now, was) in enumerate(shown))
+    height = len(shown) * _STEP
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" style="max-width:100%;height:auto;display:block"><title>Files over the values of each '
+        f"column</title>{body}</svg>"
+    )
+    legend = f'<span style="{_FAINT}">files that hold a value, over the rows in the order of their values</span>'
+    if any(was is not None for _, was in shown):
+        legend += f': <span style="color:{_BEFORE}">before</span>, <span style="color:{_AFTER}">after</span>'
+    rest = [f"and {len(columns) - _SHOWN:,} more columns: to_arrow() has them all"] if len(columns) > _SHOWN else []
+    lines = "".join(f'<div style="{_FAINT}">{escape(note)}</div>' for note in (*rest, *notes))
+    return (
+        f'<div style="max-width:960px;font-size:13px;line-height:1.4"><div><b>{escape(title)}</b></div>'
+        f'<div style="margin-bottom:8px">{legend}</div>{svg if shown else ""}{lines}</div>'
+    )
+
+
+def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
+    """One column, from ``y`` on."""
+    top, base = y + 8, y + 8 + _HEIGHT
+    most = max([*now.depths, *(was.depths if was else ()), 1])
+    name = now.column if len(now.column) <= 18 else f"{now.column[:17]}…"
+    parts = [
+        f'<text x="0" y="{top + 14}" {_FONT} font-weight="600">{escape(name)}'
+        f"<title>{escape(now.column)}</title></text>",
+        f'<text x="{_LEFT - 8}" y="{top + 10}" text-anchor="end" {_FONT} opacity=".7">{most:,}</text>',
+        f'<text x="{_LEFT - 8}" y="{base}" text-anchor="end" {_FONT} opacity=".7">0</text>',
+        f'<rect x="{_LEFT}" y="{top}" width="{_CHART}" height="{_HEIGHT}" fill="{_TRACK}"/>',
+    ]
+    if now.depths:
+        edge = _edge(now.depths, most, base)
+        parts.append(f'<path d="M{_LEFT} {base}{edge}V{base}Z" fill="{_AFTER}" fill-opacity=".75"/>')
+    if was is not None and was.depths:
+        line = _edge(was.depths, most, base)
+        parts.append(f'<path d="M{_LEFT} {base}{line}V{base}" fill="none" stroke="{_BEFORE}" stroke-width="1.5"/>')
+    right = _LEFT + _CHART
+    for x, anchor, text in ((_LEFT, "start", now.low), (right, "end", now.high)):
+        parts.append(f'<text x="{x}" y="{base + 14}" text-anchor="{anchor}" {_FONT} opacity=".7">{escape(text)}</text>')
+    facts = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
+    for i, (what, name) in enumerate(facts.items()):
+        numbers = " → ".join(_number(getattr(c, name)) for c in (was, now) if c is not None)
+        parts.append(f'<text x="{right + 12}" y="{top + 14 + 18 * i}" {_FONT}>{escape(f"{what}: {numbers}")}</text>')
+    without = now.files - now.files_with_statistics
+    if without:
+        text = f"{counted(without, 'file')} without statistics"
+        parts.append(f'<text x="{right + 12}" y="{top + 68}" {_FONT}>{text}</text>')
+    return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _edge(depths: Sequence[int], most: int, base: int) -> str:
+    """The upper edge of a column's picture, as steps of an SVG path."""
+    width = _CHART / len(depths)
+    steps, last = [], None
+    for i, depth in enumerate(depths):
+        if depth != last:
+            steps.append(f"H{_LEFT + i * width:.1f}V{base - depth * _HEIGHT / most:.1f}")
+            last = depth
+    return f"{''.join(steps)}H{_LEFT + _CHART}"
