@@ -1,5 +1,6 @@
-"""Run shell commands, three at a time, each one's output line by line behind its name. That keeps two cores busy: each job
-waits now and then, for the disk or for another process.
+"""Run shell commands, three at a time, each one's output line by line behind its name.
+
+That keeps two cores busy, as each job waits now and then, for the disk or for another process.
 
     python tools/jobs.py plain="make a" spark="make b" rest="make c"
 
