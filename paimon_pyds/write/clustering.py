@@ -7,6 +7,7 @@ buckets orders its rows. (Source: Paimon's options; Java: what PaimonSparkWriter
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,8 +17,10 @@ from paimon_pyds.options.option import comma_separated
 from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import CURVES, STRATEGIES, SortKeys, can_sort
 from paimon_pyds.sort.spill import SPILL_CODECS, SpillFile
-from paimon_pyds.write.bucket_writer import BucketWriter
 from paimon_pyds.write.context import WriteContext
+
+if TYPE_CHECKING:
+    from paimon_pyds.write.bucket_writer import BucketWriter
 
 COLUMNS, INCREMENTAL = "clustering.columns", "clustering.incremental"
 _FEW_COLUMNS = 5
