@@ -57,7 +57,7 @@ def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]
     for options, reply in zip(reads, replies, strict=True):
         if not reply.ok:
             with pytest.raises(PaimonError):
-                table.scan(options=options)
+                table.scan(options=options).plan()
             continue
         scan = table.scan(options=options)
         ours, java = in_order(lines(scan.to_arrow())), _added(reply)
