@@ -36,7 +36,7 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions, check_branch, check_without_key, check_writable
+from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard
@@ -135,7 +135,6 @@ def rewrite_file_index(
     started = time.perf_counter()
     schema = store.latest_schema()
     check_branch(schema, store.branch, store.root)
-    check_without_key(schema, "rewrite_file_index")
     check_writable(schema)
     options = TableOptions(schema.options)
     specs = parse_index_specs(schema.options, schema.fields)

@@ -40,6 +40,7 @@ from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
@@ -50,7 +51,7 @@ from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, Split
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 
 Progress = Callable[[int], None]
@@ -187,17 +188,20 @@ def _with_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
     return rows.append_column(VALUE_KIND, from_numpy(np.full(rows.num_rows, kind, np.int8)))
 
 
-def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-    """New versions of rows as they are to be written: with the keys that the rows have, to the last bit.
+def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataField]) -> pa.RecordBatch:
+    """New versions of rows as they are to be written: with the keys that the rows have, to the last bit. Zeros of both
+    signs are equal, and so are texts of CHAR but for blanks at their end.
 
     Raises:
         UnsupportedError: they have other ones.
     """
-    for name in keys:
-        at = versions.schema.get_field_index(name)
-        if not pc.all(pc.equal(versions.column(at), rows.column(name)), min_count=0).as_py():
-            raise _key_set(name)
-        versions = versions.set_column(at, versions.schema.field(at), rows.column(name))
+    for key in keys:
+        at = versions.schema.get_field_index(key.name)
+        both = versions.column(at), rows.column(key.name)
+        new, old = (pc.utf8_rtrim(values, " ") for values in both) if key.type.kind is Kind.CHAR else both
+        if not pc.all(pc.equal(new, old), min_count=0).as_py():
+            raise _key_set(key.name)
+        versions = versions.set_column(at, versions.schema.field(at), rows.column(key.name))
     return _with_kind(versions, UPDATE_AFTER)
 
 
@@ -379,7 +383,8 @@ class _Guard:
     def _changes(self, snapshot: Snapshot) -> bool:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
         and then those in new files."""
-        if snapshot.commit_kind.keeps_rows:
+        postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
+        if snapshot.commit_kind.keeps_rows and not postponed:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
         planner = _planner(self.base, keys, _KINDS)

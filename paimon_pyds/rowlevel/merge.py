@@ -179,7 +179,12 @@ class _Merge:
         target = self._target
         schema = target.schema
         plan = key_rows.plan_rows(target, self._predicate, self._fields())
-        change = _KeyMerge(schema.fields, schema.primary_keys, self._rules, key_rows.Deletes.of(schema))
+        change = _KeyMerge(
+            schema.fields,
+            [schema.field(name) for name in schema.primary_keys],
+            self._rules,
+            key_rows.Deletes.of(schema),
+        )
         found = key_rows.write_versions(target, plan, change, executor, progress)
         self._messages += found.messages
         self._unmatched[found.matched] = False
@@ -253,7 +258,7 @@ class _KeyMerge:
     """A `paimon_pyds.rowlevel.key_rows.RowChange`: what the clauses make of rows with all their ``fields``."""
 
     fields: Sequence[DataField]
-    keys: Sequence[str]
+    keys: Sequence[DataField]
     rules: MergeRules
     deletes: Deletes
 

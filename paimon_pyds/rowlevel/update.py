@@ -155,7 +155,7 @@ def _key_edits(
     key_rows.check_keys(schema, assignments)
     key_rows.check_updates(schema, target.options)
     plan = key_rows.plan_rows(target, predicate, _read_fields(schema, assignments))
-    change = _KeyUpdate(schema.field_names, schema.primary_keys, assignments)
+    change = _KeyUpdate(schema.field_names, [schema.field(name) for name in schema.primary_keys], assignments)
     found = key_rows.write_versions(target, plan, change, executor, progress)
     return RowEdits(messages=found.messages, operation=Operation.UPDATE, updated=found.updated, reads=predicate)
 
@@ -174,7 +174,7 @@ class _KeyUpdate:
     """A `paimon_pyds.rowlevel.key_rows.RowChange`: new values for columns of rows, of which ``names`` are all."""
 
     names: tuple[str, ...]
-    keys: tuple[str, ...]
+    keys: Sequence[DataField]
     assignments: Mapping[str, BoundExpression]
 
     def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64]]:

@@ -129,7 +129,8 @@ class TableWriter:
             share = KeyShare() if keys is None and task is None else keys
             self._assigner = self._dynamic = DynamicBuckets(context.schema, context.options, self._hash_index, share)
         else:
-            self._assigner = bucket_assigner(context.schema, context.options)
+            known = () if self._numbers is None else (self._numbers.total_buckets,)
+            self._assigner = bucket_assigner(context.schema, context.options, *known)
         self._hash_files: list[str] = []
         self._router = Router(context.schema, self._assigner, bucket if isinstance(bucket, str) else None)
         self._unrouted = _Gathered()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import index_source
+from paimon_pyds.execution.live_files import index_source, live_of
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
 from support.fixtures import requires_shared, table_path
@@ -28,6 +28,7 @@ INDEXES = {
     "file-index.bloom-filter.id.items": "500",
     "file-index.in-manifest-threshold": "1b",
 }
+SIDE = {"file-index.in-manifest-threshold": "1b"}
 
 
 def _wide(number: int) -> int:
@@ -147,3 +148,63 @@ def test_java_goes_on_with_tables_that_were_rewritten(oracle: Oracle, tmp_path: 
         assert set(reads[f"{name} filtered"].lines) <= set(expected[name])
         assert len(reads[f"{name} filtered"].lines) == table.count(f"id = {first[name][0]['id']}") > 0
         assert lines(table.scan().to_arrow()) == expected[name], name
+
+
+_KEYED = pa.schema([pa.field("id", pa.int32(), False), ("color", pa.string()), ("size", pa.int64())])
+_OTHER = {"file-index.bitmap.columns": "color,id", "file-index.range-bitmap.columns": "size"}
+
+
+def _keyed(ids: range, add: int, kind: str = "+I") -> pa.Table:
+    colors = [("red", "green", "blue")[(i + add) % 3] for i in ids]
+    table = pa.table([ids, colors, [_wide(i + add) for i in ids]], schema=_KEYED)
+    return table.append_column("kind", pa.array([kind] * len(ids)))
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}, {"data-file.thin-mode": "true"}])
+@pytest.mark.parametrize("side", [{}, SIDE])
+def test_java_reads_merges_and_compacts_key_tables_whose_indexes_were_rewritten(
+    oracle: Oracle, tmp_path: Path, options: dict[str, str], side: dict[str, str]
+) -> None:
+    warehouse = tmp_path / "w"
+    given = {"bucket": "1", "write-only": "true", "file-index.bloom-filter.columns": "color", **options, **side}
+    table = pp.Table.create(warehouse / "db.db" / "t", _KEYED, primary_key=["id"], options=given)
+    kinds = {"rowkind-column": "kind"}
+    table.append(_keyed(range(600), 0), options=kinds)
+    table.compact(full=True)
+    table.append(_keyed(range(100, 300), 1), options=kinds)
+    table.compact(options={"compaction.size-ratio": "0", "compaction.force-up-level-0": "true"})
+    table.append(_keyed(range(200, 250), 0, "-D"), options=kinds)
+    table.append(_keyed(range(220, 230), 2), options=kinds)
+    before = {row["file_name"]: row for row in live_of(table.store, table.snapshot()).to_pylist()}
+    assert len({row["level"] for row in before.values()}) == 3
+    rows = lines(table.scan().to_arrow())
+    table.alter(_OTHER, ["file-index.bloom-filter.columns"])
+    summary = table.rewrite_file_index()
+    assert (summary.rewritten, summary.built, summary.dropped) == (4, 12, 4)
+    assert table.rewrite_file_index().snapshot_id is None
+    after = {row["file_name"]: row for row in live_of(table.store, table.snapshot()).to_pylist()}
+    indexes = {"extra_files": [], "embedded_index": None}
+    assert {name: row | indexes for name, row in after.items()} == {n: row | indexes for n, row in before.items()}
+    filters = [
+        {"op": "eq", "field": "color", "literals": ["red"]},
+        {"op": "eq", "field": "id", "literals": [225]},
+        {"op": "ge", "field": "size", "literals": [0]},
+    ]
+
+    def compare() -> None:
+        with oracle.batch() as batch:
+            found = [batch.read(warehouse, "db.t", filter=one) for one in filters]
+            everything = batch.read(warehouse, "db.t")
+        assert sorted(everything.lines) == sorted(lines(table.scan().to_arrow())) == sorted(rows)
+        for one, reply in zip(filters, found, strict=True):
+            assert sorted(lines(table.scan(from_oracle(one, table.schema.fields)).to_arrow())) == sorted(reply.lines)
+
+    if "deletion-vectors.enabled" in options:
+        assert sorted(lines(table.scan().to_arrow())) == sorted(rows)
+        table.compact()
+        rows = lines(table.scan().to_arrow())
+    compare()
+    with oracle.batch() as batch:
+        batch.add("compact", warehouse, "db.t", "--option", "write-only=false")
+    compare()
+    assert {row["level"] for row in live_of(table.store, table.snapshot()).to_pylist()} == {5}

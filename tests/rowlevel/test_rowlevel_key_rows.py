@@ -19,10 +19,10 @@ from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from support.aggregate_model import aggregator
+from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG
-from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Fold, Order, Row, deduplicate, merged
-from support.partial_update_model import Group, aggregation, partial_update
+from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, merged
+from support.key_engines import MODELED, Engine
 from support.table_world import SEEDS
 
 _SCHEMA = pa.schema(
@@ -33,45 +33,7 @@ _VALUES = ("a", "b", "s", "l")
 _PARTIAL = {"merge-engine": "partial-update"}
 
 
-@dataclass(frozen=True)
-class _Engine:
-    options: dict[str, str]
-    fold: Fold
-    order: Order = Order()  # noqa: RUF009 - frozen
-    updates: bool = True
-
-
-_ENGINES = {
-    "deduplicate": _Engine({}, deduplicate(False)),
-    "sequence": _Engine({"sequence.field": "s"}, deduplicate(False), Order(("s",))),
-    "descending": _Engine(
-        {"sequence.field": "s,l", "sequence.field.sort-order": "descending"},
-        deduplicate(False),
-        Order(("s", "l"), descending=True),
-    ),
-    "partial": _Engine(
-        {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}, partial_update(_VALUES, remove_on_delete=True)
-    ),
-    "groups": _Engine(
-        {
-            **_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "max",
-            "partial-update.remove-record-on-sequence-group": "s",
-        },
-        partial_update(_VALUES, groups=[Group(["s"], ["a", "l"], {"l": lambda: aggregator("max")}, removes=True)]),
-    ),
-    "aggregation": _Engine(
-        {
-            "merge-engine": "aggregation", "fields.l.aggregate-function": "sum",
-            "fields.default-aggregate-function": "last_value", "aggregation.remove-record-on-delete": "true",
-        },
-        aggregation(
-            {name: lambda f=f: aggregator(f) for name, f in
-             {"a": "last_value", "b": "last_value", "s": "last_value", "l": "sum"}.items()},
-            remove_on_delete=True,
-        ),
-        updates=False,
-    ),
-}  # fmt: skip
+_ENGINES = ("deduplicate", "sequence", "descending", "partial_removing", "groups_removing", "aggregation_removing")
 
 
 def _above(name: str, limit: int) -> Callable[[Row], bool]:
@@ -103,7 +65,7 @@ class _World:
     """A table, and its versions as lists of rows: those of one commit are merged once, all of them when it is read."""
 
     random: Random
-    engine: _Engine
+    engine: Engine
     table: pp.Table
     log: list[str]
     files: list[list[Row]] = field(default_factory=list)
@@ -111,7 +73,7 @@ class _World:
 
     def merged(self) -> list[Row]:
         together = [row for file in self.files for row in file]
-        found = merged(together, _KEY, self.engine.order, self.engine.fold)
+        found = merged(together, _KEY, self.engine.order, self.engine.fold(_VALUES))
         return [row for row in found if row[KIND] != DELETE]
 
     def rows(self) -> list[Row]:
@@ -120,7 +82,7 @@ class _World:
     def write(self, rows: Sequence[Row]) -> None:
         numbered = [{**row, SEQ: self.count + n} for n, row in enumerate(rows)]
         self.count += len(rows)
-        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold))
+        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold(_VALUES)))
 
     def row(self) -> Row:
         pick = self.random.choice
@@ -227,7 +189,7 @@ _LAYOUTS: list[dict[str, str]] = [
 @settings(max_examples=500 if LONG else 4, phases=[Phase.generate])
 @given(SEEDS)
 def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
-    random, engine, log = Random(seed), _ENGINES[name], list[str]()
+    random, engine, log = Random(seed), MODELED[name], list[str]()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
         options = {"bucket": "2", "write-only": "true", **engine.options, **random.choice(_LAYOUTS)}
         table = pp.Table.create(directory + "/t", _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
@@ -241,6 +203,18 @@ def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
         except BaseException:
             note(f"{options}\n" + "\n".join(log))
             raise
+
+
+def test_keys_of_char_are_equal_whatever_blanks_they_have(tmp_path: Path) -> None:
+    """And stay as files have them."""
+    fields = [DataField(0, "k", parse_type("CHAR(3) NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options={"bucket": "1"})
+    table.append(pa.table({"k": ["a", "b"], "v": pa.array([1, 2], pa.int32())}))
+    source = pa.table({"k": ["a ", "c"], "v": pa.array([3, 4], pa.int32())})
+    summary = table.merge(source, "t.k = s.k", when_matched="UPDATE", when_not_matched="INSERT")
+    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
+    found = table.scan().to_arrow().to_pydict()
+    assert dict(zip(found["k"], found["v"], strict=True)) == {"a": 3, "b": 2, "c": 4}
 
 
 # --------------------------------------------------------------------------------------------------------- refusals

@@ -23,10 +23,9 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, arrow_type, parse_type
-from support.aggregate_model import aggregator
 from support.dynamic_buckets import indexed_buckets
-from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, compare, deduplicate, first_row, merged, rank
-from support.partial_update_model import Group, aggregation, partial_update
+from support.engine_model import KIND, RETRACTS, SEQ, Row, compare, merged, rank
+from support.key_engines import MODELED, Engine
 from support.table_model import Column, convert
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -36,109 +35,16 @@ Place = tuple[tuple[Any, ...], int]
 """The values of the partition columns, and the bucket."""
 
 
-# ------------------------------------------------------------------------------------------------------------- engines
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Options, what they do to the versions of a row with so many value columns, and the kinds of rows it takes."""
-
-    options: Mapping[str, str]
-    fold: Callable[[Sequence[str]], Fold]
-    order: Order = field(default_factory=Order)
-    kinds: Sequence[int] = (0, 0, 2, 1, 3)
-
-    @property
-    def hides_level_0(self) -> bool:
-        return self.has_vectors or self.options.get("merge-engine") == "first-row"
-
-    @property
-    def has_vectors(self) -> bool:
-        return self.options.get("deletion-vectors.enabled") == "true"
-
-    def keeps(self, row: Row) -> bool:
-        """Whether a writer takes a row at all."""
-        if self.options.get("ignore-delete") == "true":
-            return row[KIND] not in RETRACTS
-        return not (self.options.get("ignore-update-before") == "true" and row[KIND] == 1)
-
-
-def _functions(columns: Iterable[str], own: Mapping[str, str], default: str = "") -> dict[str, Any]:
-    return {name: functools.partial(aggregator, own.get(name, default)) for name in columns}
-
-
-_PARTIAL = {"merge-engine": "partial-update"}
-_REMOVING = {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}
-_SUMS = {
-    "merge-engine": "aggregation", "fields.l.aggregate-function": "sum", "fields.a.aggregate-function": "max",
-    "fields.b.aggregate-function": "first_non_null_value", "fields.default-aggregate-function": "last_non_null_value",
-}  # fmt: skip
-_VECTORS = {"deletion-vectors.enabled": "true"}
-_ADDS = (0, 0, 2)
-
-
-def _removing(columns: Sequence[str]) -> Fold:
-    return partial_update(columns, remove_on_delete=True)
-
-
-def _sums(columns: Sequence[str], **more: str) -> Fold:
-    own = {"l": "sum", "a": "max", "b": "first_non_null_value", **more}
-    return aggregation(_functions(columns, own, "last_non_null_value"))
-
-
-def _sums_in_sequence(columns: Sequence[str]) -> Fold:
-    return _sums(columns, s="last_value")  # as every sequence field
-
-
 ENGINES: dict[str, list[Engine]] = {
-    "deduplicate": [
-        Engine({}, lambda _: deduplicate(False)),
-        Engine({"ignore-delete": "true"}, lambda _: deduplicate(True)),
-        Engine({"ignore-update-before": "true"}, lambda _: deduplicate(False)),
-        Engine({"sequence.field": "s,b"}, lambda _: deduplicate(False), Order(("s", "b"))),
-        Engine(
-            {"sequence.field": "b,s", "sequence.field.sort-order": "descending"}, lambda _: deduplicate(False),
-            Order(("b", "s"), descending=True),
-        ),
-    ],
-    "partial-update": [
-        Engine(_PARTIAL, partial_update, kinds=_ADDS),
-        Engine(_REMOVING, _removing),
-        Engine(
-            {**_PARTIAL, "sequence.field": "s", "ignore-delete": "true"},
-            lambda names: partial_update(names, ignore_delete=True), Order(("s",)),
-        ),
-        Engine(
-            {**_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "sum"},
-            lambda names: partial_update(names, groups=[Group(["s"], ["a", "l"], _functions("l", {"l": "sum"}))]),
-        ),
-    ],
-    "aggregation": [
-        Engine(_SUMS, _sums, kinds=_ADDS),
-        Engine({**_SUMS, "sequence.field": "s"}, _sums_in_sequence, Order(("s",)), kinds=_ADDS),
-        Engine(
-            {"merge-engine": "aggregation", "fields.l.aggregate-function": "sum",
-             "fields.default-aggregate-function": "last_value", "aggregation.remove-record-on-delete": "true"},
-            lambda names: aggregation(_functions(names, {"l": "sum"}, "last_value"), remove_on_delete=True),
-        ),
-    ],
-    "first-row": [
-        Engine({"merge-engine": "first-row"}, lambda _: first_row(False), kinds=_ADDS),
-        Engine({"merge-engine": "first-row", "ignore-delete": "true"}, lambda _: first_row(True)),
-    ],
-    "deletion vectors": [
-        Engine(_VECTORS, lambda _: deduplicate(False)),
-        Engine(
-            {**_VECTORS, "deletion-vectors.bitmap64": "true", "sequence.field": "s"}, lambda _: deduplicate(False),
-            Order(("s",)),
-        ),
-        Engine({**_VECTORS, **_REMOVING}, _removing),
-        Engine({**_VECTORS, **_SUMS}, _sums, kinds=_ADDS),
-    ],
-}  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------------------- model
+    kind: [MODELED[name] for name in names]
+    for kind, names in {
+        "deduplicate": ["deduplicate", "ignoring", "ignoring_before", "sequence", "descending"],
+        "partial-update": ["partial", "partial_removing", "partial_ignoring_sequence", "groups"],
+        "aggregation": ["sums", "sums_in_sequence", "aggregation_removing"],
+        "first-row": ["first_row", "first_row_ignoring"],
+        "deletion vectors": ["vectors", "vectors_sequence", "vectors_partial", "vectors_sums"],
+    }.items()
+}
 
 
 @dataclass

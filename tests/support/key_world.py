@@ -203,7 +203,7 @@ class KeyWorld(World):
         """One change of the table, and a look at it."""
         steps: list[Callable[[], None]] = [self.write] * 6 + [self.write_tasks] * 2 + [self.write_late]
         steps += [self.compact] * 4 + [self.overwrite, self.set_options, self.alter, self.reopen]
-        steps += [self.delete_rows, self.update_rows]
+        steps += [self.delete_rows, self.update_rows, self.index_again]
         self.pick(steps)()
         self.check()
 
@@ -298,6 +298,15 @@ class KeyWorld(World):
         changes = {key: self.pick(_LAYOUT[key]) for key in self.some(_ALTERED, 1, 2)}
         self.log.append(f"options {changes}")
         self.table.alter(changes)
+
+    def index_again(self) -> None:
+        """Other indexes on the columns, in files that stay where they are."""
+        wanted = self.index_options([c for c in self.model.columns if c.name not in self.model.partition_by])
+        self.log.append(f"index {wanted}")
+        before = [key for key in self.table.schema.options if key.startswith("file-index.") and key not in wanted]
+        self.table.alter(wanted, before)
+        self.table.rewrite_file_index(rebuild=self.random.random() < 0.3)
+        self.model.follow(self.table)
 
     def alter(self) -> None:
         columns = self.model.columns

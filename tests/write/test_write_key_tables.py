@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
@@ -30,10 +30,9 @@ from paimon_pyds.write import TableWriter
 from paimon_pyds.write.key_writer import KeyBucketWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
-from support.aggregate_model import aggregator
 from support.effort import LONG
-from support.engine_model import KIND, RETRACTS, SEQ, Fold, Order, Row, deduplicate, merged
-from support.partial_update_model import Group, aggregation, partial_update
+from support.engine_model import KIND, RETRACTS, SEQ, Row, merged
+from support.key_engines import MODELED, Engine
 
 _COLUMNS = {"p": pa.int32(), "k": pa.string(), "a": pa.int64(), "b": pa.string(), "s": pa.int32(), "l": pa.int64()}
 _SCHEMA = pa.schema(list(_COLUMNS.items()))
@@ -43,59 +42,14 @@ _KINDS = ("+I", "-U", "+U", "-D")
 _OP = {"rowkind-column": "op"}
 
 
-_AS_WRITTEN = Order()
-
-
-@dataclass(frozen=True)
-class _Engine:
-    options: dict[str, str]
-    fold: Fold
-    order: Order = _AS_WRITTEN
-
-    def keeps(self, row: Row) -> bool:
-        """Whether a writer takes a row at all."""
-        if self.options.get("ignore-delete") == "true":
-            return row[KIND] not in RETRACTS
-        return not (self.options.get("ignore-update-before") == "true" and row[KIND] == 1)
-
-
-def _functions(**names: str) -> dict[str, Callable[[], Any]]:
-    return {column: lambda name=name: aggregator(name) for column, name in names.items()}  # type: ignore[misc]
-
-
-_PARTIAL = {"merge-engine": "partial-update"}
-_ENGINES = {
-    "deduplicate": _Engine({}, deduplicate(False)),
-    "ignoring": _Engine({"ignore-delete": "true"}, deduplicate(True)),
-    "ignoring_before": _Engine({"ignore-update-before": "true"}, deduplicate(False)),
-    "sequence": _Engine(
-        {"sequence.field": "s,b", "sequence.field.sort-order": "descending"},
-        deduplicate(False),
-        Order(("s", "b"), descending=True),
-    ),
-    "partial": _Engine(
-        {**_PARTIAL, "partial-update.remove-record-on-delete": "true"}, partial_update(_VALUES, remove_on_delete=True)
-    ),
-    "groups": _Engine(
-        {**_PARTIAL, "fields.s.sequence-group": "a,l", "fields.l.aggregate-function": "sum"},
-        partial_update(_VALUES, groups=[Group(["s"], ["a", "l"], _functions(l="sum"))]),
-    ),
-    "aggregation": _Engine(
-        {
-            "merge-engine": "aggregation",
-            "fields.l.aggregate-function": "sum",
-            "fields.default-aggregate-function": "last_value",
-        },
-        aggregation(_functions(a="last_value", b="last_value", s="last_value", l="sum")),
-    ),
-}
+_ENGINES = ("deduplicate", "ignoring", "ignoring_before", "descending", "partial_removing", "groups", "aggregation")
 
 
 @dataclass
 class _Model:
     """Files as lists of rows: each commit's versions of a key are merged once, and all of them when they are read."""
 
-    engine: _Engine
+    engine: Engine
     files: list[list[Row]] = field(default_factory=list)
     count: int = 0
 
@@ -105,11 +59,11 @@ class _Model:
             if self.engine.keeps(row):
                 numbered.append({**row, SEQ: self.count})
                 self.count += 1
-        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold))
+        self.files.append(merged(numbered, _KEY, self.engine.order, self.engine.fold(_VALUES)))
 
     def rows(self) -> list[Row]:
         together = [row for file in self.files for row in file]
-        found = merged(together, _KEY, self.engine.order, self.engine.fold)
+        found = merged(together, _KEY, self.engine.order, self.engine.fold(_VALUES))
         return [{name: row[name] for name in _COLUMNS} for row in found if row[KIND] not in RETRACTS]
 
 
@@ -182,7 +136,7 @@ def _check_numbers(table: pp.Table) -> None:
 @settings(max_examples=400 if LONG else 6, deadline=None)
 @given(jobs=_JOBS, layout=_LAYOUTS)
 def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:
-    engine = _ENGINES[name]
+    engine = MODELED[name]
     with tempfile.TemporaryDirectory() as directory:
         table, model = _table(f"{directory}/t", **engine.options, **layout), _Model(engine)
         for job in jobs:
@@ -197,7 +151,7 @@ def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[
 @given(jobs=_JOBS)
 def test_rows_of_a_bucket_have_numbers_of_their_own(jobs: list[list[list[Row]]]) -> None:
     """Jobs that all begin before the first one commits: their rows are as old as their snapshots."""
-    engine = _ENGINES["deduplicate"]
+    engine = MODELED["deduplicate"]
     with tempfile.TemporaryDirectory() as directory:
         table, model = _table(f"{directory}/t", **{"changelog-producer": "input"}), _Model(engine)
         messages = [[_message(table, rows, task) for task, rows in enumerate(job)] for job in jobs]
@@ -424,22 +378,6 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
     plain = pp.Table.create(tmp_path / "plain", _SCHEMA)
     with pytest.raises(OptionError, match="primary key"):
         plain.append(rows, options=_OP)
-
-
-@pytest.mark.parametrize("options", [{"bucket": "-2"}])
-def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
-    table = _table(tmp_path / "t", **options)
-    (name,) = options
-    with pytest.raises(UnsupportedError, match=f"{name}={options[name]}"):
-        table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
-    assert not table.snapshots()
-
-
-def test_indexes_of_files_are_not_rewritten(tmp_path: Path) -> None:
-    table = _table(tmp_path / "t")
-    table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
-    with pytest.raises(UnsupportedError, match="primary key"):
-        table.rewrite_file_index()
 
 
 @pytest.mark.parametrize("kinds", [["+I", "-D"], ["-D"], ["-U"]])
