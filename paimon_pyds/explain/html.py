@@ -29,11 +29,12 @@ from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.result import PruneStep
 from paimon_pyds.selection import STRIP_BINS
 
+_HIDDEN = "not compacted"
 _COLOURS = {
     "manifests": "#7d8897",
     "partitions": "#8f9aa8",
     "buckets": "#6f8fb0",
-    "not compacted": "#9a8fb8",
+    _HIDDEN: "#9a8fb8",
     "keys": "#5f8fd0",
     "statistics": "#4f8ac9",
     "embedded index": "#2f9fb5",
@@ -49,6 +50,7 @@ _COLOURS = {
 _OTHER = "#808080"
 _TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760
+_LEAST = 860
 _LABEL = 240
 _COUNT = 190
 _LETTER = 6.8
@@ -164,9 +166,10 @@ def to_html(e: ExplainedScan) -> str:
 def to_page(e: ExplainedScan) -> str:
     """The explanation as a document of its own, light or dark as the reader's system is."""
     title = escape(f"Scan of {redact(e.table)}")
-    style = "body{font-family:system-ui,sans-serif;margin:24px}"
+    style = "body{font-family:system-ui,sans-serif;margin:min(24px,4vw)}"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{style}</style></head><body>{to_html(e)}</body></html>\n"
     )
 
@@ -198,7 +201,8 @@ def _funnel(e: ExplainedScan) -> str:
     head = _row("th", [("step", _LEFT), ("files", _RIGHT), ("rows", _RIGHT), ("bytes", _RIGHT), ("ms", _RIGHT),
                        ("rows left", _LEFT), ("what decided", _LEFT)])  # fmt: skip
     rows = "".join(_step(s, whole) for s in e.steps)
-    return f'<div style="{_HEAD}">What each step left</div><table style="{_TABLE}">{head}{rows}</table>'
+    table = f'<table style="{_TABLE}">{head}{rows}</table>'
+    return f'<div style="{_HEAD}">What each step left</div>{_scrolled(table)}'
 
 
 def _step(s: PruneStep, whole: int) -> str:
@@ -249,11 +253,15 @@ def _bar(e: ExplainedScan) -> str:
     legend = "".join(
         f'<span style="display:inline-block;margin-right:16px;white-space:nowrap">'
         f'<span style="display:inline-block;width:10px;height:10px;background:{colour_of(name)};margin-right:5px">'
-        f"</span>{n:,} {escape(name if name in NOT_SKIPPED else f'skipped by {name}')}</span>"
+        f"</span>{n:,} {escape(_outcome(name))}</span>"
         for name, n in outcomes.items()
     )
     head = f'<div style="{_HEAD}">What happened to {counted(total, "file")}</div>'
     return f'{head}{files_bar(outcomes)}<div style="margin-top:4px">{legend}</div>'
+
+
+def _outcome(name: str) -> str:
+    return name if name in NOT_SKIPPED or name == _HIDDEN else f"skipped by {name}"
 
 
 def _strips(e: ExplainedScan) -> str:
@@ -269,7 +277,12 @@ def _strips(e: ExplainedScan) -> str:
         rest = f'<div style="{_FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
     faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
-    return f"{head}{row_strips(rows)}{rest}"
+    return f"{head}{_scrolled(row_strips(rows))}{rest}"
+
+
+def _scrolled(wide: str) -> str:
+    """What can be read at one width only: where the page is narrower, it is moved to and fro."""
+    return f'<div style="overflow-x:auto"><div style="min-width:{_LEAST}px">{wide}</div></div>'
 
 
 def _details(e: ExplainedScan) -> str:
@@ -289,7 +302,7 @@ def _file(f: ExplainedFile, table: str) -> str:
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
     lines = [_line(*line) for line in file_lines(f)]
-    body = f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>'
+    body = _scrolled(f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>')
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 

@@ -19,7 +19,7 @@ from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.compare import compare_char
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
-from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.types import FLOAT_KINDS, AtomicType, DataField, Kind
 
 _FEW = 1024
 """So many keys are compared with all rows of a batch."""
@@ -116,16 +116,32 @@ def one_of(field: DataField, values: pa.Array) -> Predicate:
     """What leaves can say of a column that has one of some values: true for all such rows, and maybe for others."""
     order, again = sorted_rows([values])
     values = values.take(from_numpy(order[np.append(True, ~again)]))
-    if pa.types.is_temporal(values.type):
-        values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
-    try:
-        literals = tuple(values.to_pylist())
-    except UnicodeDecodeError:  # not UTF-8, as Java allows
+    literals = _literals(values)
+    if literals is None:
         return Const.TRUE
     ref = ColumnRef(field.name, (), field.type, field.id)
     if field.type.kind is Kind.CHAR:
         return _one_of_char(ref, literals)
     return Leaf(Op.IN if len(literals) > 1 else Op.EQ, ref, literals)
+
+
+def between(field: DataField, values: pa.Array) -> Predicate:
+    """The same of one that is no less than the first and no greater than the last of some values in their order."""
+    ends = _literals(pa.concat_arrays([values.slice(0, 1), values.slice(len(values) - 1)]))
+    if ends is None or field.type.kind is Kind.CHAR or field.type.kind in FLOAT_KINDS:
+        return Const.TRUE
+    ref = ColumnRef(field.name, (), field.type, field.id)
+    return make_and(Leaf(Op.GE, ref, ends[:1]), Leaf(Op.LE, ref, ends[1:]))
+
+
+def _literals(values: pa.Array) -> tuple[Any, ...] | None:
+    """Values as leaves have them; None where texts are not UTF-8, as Java allows."""
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    try:
+        return tuple(values.to_pylist())
+    except UnicodeDecodeError:
+        return None
 
 
 def _one_of_char(ref: ColumnRef, texts: Sequence[str]) -> Predicate:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats import by_path
 from paimon_pyds.merge.changed_rows import changed_rows
-from paimon_pyds.merge.files import OLDER, rank_keys
+from paimon_pyds.merge.files import OLDER
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
     KEY_VALUE_FIELDS,
@@ -40,6 +39,7 @@ from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
+from paimon_pyds.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
@@ -251,7 +251,7 @@ class _Section:
         required = set(self.merger.required_columns(self.columns)).union(schema.trimmed_primary_keys)
         before = self.merging.filter.before
         filtered = set(root_columns(before))
-        system = KEY_VALUE_FIELDS[1:] if self.in_sequence else KEY_VALUE_FIELDS
+        system = KEY_VALUE_FIELDS[1:] if self.sequence_gaps else KEY_VALUE_FIELDS
         return replace(
             self.spec,
             schemas=with_key_values(self.spec.schemas),
@@ -267,44 +267,13 @@ class _Section:
     @cached_property
     def runs(self) -> list[list[int]]:
         """The numbers of the files of each sorted run, the oldest run first."""
-        files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
-        for number, file in enumerate(self.files):
-            assert file.run is not None
-            level = file.run.level
-            run = (-level, 0, 0) if level else (0, file.sequence_number or 0, number)
-            files_of.setdefault(run, []).append(number)
-        runs = [files_of[key] for key in sorted(files_of)]
-        if len(runs) < len(self.files):
-            least = array([file.run.key_range[0] for file in self.files if file.run is not None], pa.binary())
-            ranks = rank_keys(least, self.merging.schema)
-            if ranks is not None:
-                runs = [sorted(run, key=ranks.__getitem__) for run in runs]
-        return runs
-
-    @cached_property
-    def in_sequence(self) -> bool:
-        """Whether all sequence numbers of a run are greater than those of older ones: then they need not be read."""
-        return bool(self.sequence_gaps)
+        return sorted_runs(self.files, self.merging.schema)
 
     @cached_property
     def sequence_gaps(self) -> dict[str, tuple[int, int]]:
-        """Where all sequence numbers of a run are greater than those of older ones: by the path of each file the last
-        number of older runs, and the first one of newer runs. Empty where numbers are read."""
-        ranges = [file.run.sequence_range for file in self.files if file.run is not None and file.run.sequence_range]
+        """As the function of that name gives them, where sequence numbers are not read; empty where they are."""
         numbered = self.numbered or any(field.name == SEQUENCE_NUMBER for field in self.spec.fields)
-        if (
-            numbered
-            or len(ranges) < len(self.files)
-            or not all(by_path(f.path).traits.has_statistics for f in self.files)
-        ):
-            return {}
-        first = [min(ranges[number][0] for number in run) for run in self.runs]
-        last = [max(ranges[number][1] for number in run) for run in self.runs]
-        if any(older >= newer for older, newer in zip(last[:-1], first[1:], strict=True)):
-            return {}
-        before, after = [-(2**63), *last], [*first[1:], 2**63 - 1]
-        gaps = zip(before, after, self.runs, strict=False)
-        return {self.files[number].path: (low, high) for low, high, run in gaps for number in run}
+        return {} if numbered else sequence_gaps(self.files, self.runs)
 
     @cached_property
     def gives_levels(self) -> bool:
@@ -358,7 +327,7 @@ class _Section:
             wanted: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
-        same = np.full(rows, run) if self.in_sequence else None
+        same = np.full(rows, run) if self.sequence_gaps else None
         for number in self.runs[run]:
             file, trace = self.files[number], self.traces[number]
             if wanted is None:

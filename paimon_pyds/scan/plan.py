@@ -62,7 +62,7 @@ _RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
 
 _Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
 """The entries that a step keeps of some, and what to tell of it."""
-_NOT_COMPACTED = "batch reads see it when it is compacted"
+_NOT_COMPACTED = "hidden from batch reads until it is compacted"
 _MOST_EXPLAINED = 20_000
 """Entries of manifests up to which an explanation reads those too that partitions rule out."""
 

@@ -77,8 +77,9 @@ def test_files_that_are_not_compacted_yet(name: str) -> None:
     hidden = [skip for skip in e.skips if skip.step == "not compacted"]
     assert len(hidden) == e.steps[0].files - step.files > 0
     assert sum(skip.row_count for skip in hidden) == e.steps[0].rows - step.rows
-    assert {skip.reason for skip in hidden} == {"batch reads see it when it is compacted"}
-    assert f"batch reads see it when it is compacted (−{len(hidden)})" in step.detail
+    assert {skip.reason for skip in hidden} == {"hidden from batch reads until it is compacted"}
+    assert f"hidden from batch reads until it is compacted (−{len(hidden)})" in step.detail
+    assert f"{len(hidden)} not compacted" in e.html
 
 
 def test_statistics_that_merging_keeps_from_leaving_out_files() -> None:

@@ -188,6 +188,13 @@ def test_what_a_file_holds_follows_its_name(small: pp.Table) -> None:
     assert json.loads(e.rendered("why.json"))["filter"] == "color = 'red'"
 
 
+def test_a_page_fits_phones(small: pp.Table) -> None:
+    """What is wider than these has a width of its own, and is scrolled by itself."""
+    page = small.explain("color = 'red'").page
+    assert 'name="viewport" content="width=device-width,initial-scale=1"' in page
+    assert page.count("<table") <= page.count('<div style="overflow-x:auto"><div style="min-width:')
+
+
 def test_what_shells_show(small: pp.Table) -> None:
     pretty = pytest.importorskip("IPython.lib.pretty", reason="needs IPython (the extra 'notebook')").pretty
     e = small.explain("color = 'red'")
